@@ -1,0 +1,70 @@
+"""`ferrule`: picks the command, and turns what can go wrong into words on stderr and an exit code.
+
+0: done. 1: an error of Ferrule's. 2: wrong usage. 130: interrupted. 141: the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from ferrule.cli import formats, parse, render, streams
+from ferrule.cli.command import Command
+from ferrule.errors import FerruleError
+
+COMMANDS: tuple[Command, ...] = (formats.COMMAND, parse.COMMAND, render.COMMAND)
+FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    streams.prepare()
+    try:
+        arguments = _parser().parse_args(argv)
+        arguments.run(arguments)
+        sys.stdout.flush()
+    except SystemExit as stop:
+        # argparse leaves in this way after --help, --version and wrong usage; it has said everything.
+        return stop.code if isinstance(stop.code, int) else 0
+    except FerruleError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        streams.abandon_output()
+        return READER_GONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="ferrule",
+        description="Ferrule binds language models to tools.",
+        epilog="`ferrule COMMAND --help` explains a command.\n\nexample:\n  ferrule parse --format hermes < reply.txt",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ferrule {_version()}")
+    listed = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        added = listed.add_parser(
+            command.name,
+            help=command.about,
+            description=f"{command.about}\n\n{command.more}",
+            epilog=f"examples:\n{command.examples}",
+            formatter_class=RawDescriptionHelpFormatter,
+        )
+        command.add_options(added)
+        added.set_defaults(run=command.run)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return version("ferrule")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,127 @@
+"""Reply as JSON: what `parse` prints and `render` reads. It knows nothing of formats."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import cast
+
+from ferrule.cli.json_page import Verbatim
+from ferrule.core.call import FunctionCall, ToolCall
+from ferrule.core.event import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Diagnostic,
+    Event,
+    Finish,
+    ReasoningDelta,
+    TextDelta,
+)
+from ferrule.core.message import Reasoning, Text
+from ferrule.core.reply import Reply, ReplyPart
+from ferrule.errors import DefinitionError
+from ferrule.schema.notation import JSON
+from ferrule.schema.spell import loads_verbatim, spell_value
+
+_SHAPES = (
+    'Write {"parts": [{"kind": "text" or "reasoning", "text"}, {"kind": "call", "name", "arguments"}]} '
+    'or {"reasoning", "text", "calls": [{"name", "arguments"}]}.'
+)
+_EVENTS: dict[type[Event], str] = {
+    TextDelta: "text",
+    ReasoningDelta: "reasoning",
+    CallStart: "call_start",
+    ArgumentsDelta: "arguments",
+    CallEnd: "call_end",
+    Diagnostic: "diagnostic",
+    Finish: "finish",
+}
+
+
+def event_as_dict(event: Event) -> dict[str, object]:
+    return {"event": _EVENTS[event.__class__], **asdict(event)}
+
+
+def reply_as_dict(reply: Reply) -> dict[str, object]:
+    return {
+        "parts": [_part_as_dict(part) for part in reply.parts],
+        "finish_reason": reply.finish_reason.value,
+        "diagnostics": [asdict(diagnostic) for diagnostic in reply.diagnostics],
+    }
+
+
+def _part_as_dict(part: ReplyPart) -> dict[str, object]:
+    match part:
+        case Text(text):
+            return {"kind": "text", "text": text}
+        case Reasoning(text):
+            return {"kind": "reasoning", "text": text}
+        case ToolCall(id, FunctionCall(name, arguments)):
+            shown = Verbatim(arguments) if _is_object(arguments) else arguments
+            return {"kind": "call", "id": id, "name": name, "arguments": shown, "complete": part.complete}
+
+
+def _is_object(json_text: str) -> bool:
+    try:
+        return isinstance(loads_verbatim(json_text), dict)
+    except ValueError:
+        return False
+
+
+def reply_from_json(text: str) -> Reply:
+    """The parts of a reply. What was odd about it and how it ended is not read: there is no text for either."""
+    try:
+        value = _object(loads_verbatim(text), "the reply")
+        return Reply(tuple(_part(entry) for entry in _entries(value)))
+    except RecursionError as refusal:
+        raise DefinitionError("the reply is nested too deeply") from refusal
+    except ValueError as refusal:
+        raise DefinitionError(f"the reply is not JSON ({refusal})", hint=_SHAPES) from refusal
+
+
+def _entries(value: dict[str, object]) -> list[dict[str, object]]:
+    if "parts" in value:
+        return [_object(entry, "a part") for entry in _list(value["parts"], "parts")]
+    if not value.keys() & {"text", "reasoning", "calls"}:
+        raise DefinitionError("the reply has no parts, text, reasoning or calls", hint=_SHAPES)
+    spoken: list[dict[str, object]] = [
+        {"kind": kind, "text": value[kind]} for kind in ("reasoning", "text") if value.get(kind)
+    ]
+    calls = [_object(entry, "a call") for entry in _list(value.get("calls") or [], "calls")]
+    return [*spoken, *({**call, "kind": "call"} for call in calls)]
+
+
+def _part(entry: dict[str, object]) -> ReplyPart:
+    match entry:
+        case {"kind": "text", "text": str(text)}:
+            return Text(text)
+        case {"kind": "reasoning", "text": str(text)}:
+            return Reasoning(text)
+        case {"kind": "call", "name": str(name)}:
+            function = FunctionCall(name, _arguments(entry.get("arguments", {})))
+            return ToolCall(_id(entry.get("id")), function, complete=entry.get("complete", True) is True)
+        case _:
+            raise DefinitionError(f"a part of kind {entry.get('kind')!r} lacks its text or name", hint=_SHAPES)
+
+
+def _id(value: object) -> str:
+    if value is not None and not isinstance(value, str):
+        raise DefinitionError("a call's id is not text", hint=_SHAPES)
+    return value or ""
+
+
+def _arguments(value: object) -> str:
+    """Arguments may also be given as JSON text, as the OpenAI API does; a call that was cut off has them so."""
+    return value if isinstance(value, str) else spell_value(value, JSON)
+
+
+def _object(value: object, what: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise DefinitionError(f"{what} is not an object", hint=_SHAPES)
+    return cast("dict[str, object]", value)
+
+
+def _list(value: object, what: str) -> list[object]:
+    if not isinstance(value, list):
+        raise DefinitionError(f"{what} is not a list", hint=_SHAPES)
+    return cast("list[object]", value)

@@ -1,0 +1,79 @@
+"""Event: one step of a streaming answer. A whole reply is the fold of its events and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More of what a reader sees."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More of what the model writes for itself."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """A call's name and id are known. `index` counts calls within one reply from 0."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDelta:
+    """More of a call's arguments. All deltas of a call joined are always a prefix of its final JSON text."""
+
+    index: int
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """A call ended. When it is not complete it must never be run; a diagnostic beside it says why."""
+
+    index: int
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """Something unexpected in the model's output. `text` holds the characters that landed nowhere else."""
+
+    code: str
+    message: str
+    text: str = ""
+    index: int | None = None
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The answer is over. LENGTH wins over TOOL_CALLS: a cut-off answer never looks finished."""
+
+    reason: FinishReason
+    usage: Usage | None = None
+
+
+Event: TypeAlias = TextDelta | ReasoningDelta | CallStart | ArgumentsDelta | CallEnd | Diagnostic | Finish

@@ -1,0 +1,132 @@
+"""Reply: the folded answer of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ferrule.core.call import FunctionCall, ToolCall
+from ferrule.core.event import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Diagnostic,
+    Event,
+    Finish,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+)
+from ferrule.core.message import ChatMessage, Reasoning, Role, Text
+
+ReplyPart = Text | Reasoning | ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Ordered parts, what was odd about them, and how the answer ended."""
+
+    parts: tuple[ReplyPart, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    finish: FinishReason | None = None
+    usage: Usage | None = None
+
+    @staticmethod
+    def of(*parts: ReplyPart | str) -> Reply:
+        """A reply from its parts; a string is text."""
+        return Reply(tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(part.text for part in self.parts if isinstance(part, Reasoning))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that may be handed on. What was cut off is in `incomplete`."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall) and part.complete)
+
+    @property
+    def incomplete(self) -> tuple[ToolCall, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolCall) and not part.complete)
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """What a client is told. A length stop stays a length stop whatever was parsed before it."""
+        if self.finish is FinishReason.LENGTH:
+            return FinishReason.LENGTH
+        return FinishReason.TOOL_CALLS if self.calls else FinishReason.STOP
+
+    def as_message(self) -> ChatMessage:
+        """The assistant's turn for the conversation; a call that is not complete does not go back to the model."""
+        kept = tuple(part for part in self.parts if not isinstance(part, ToolCall) or part.complete)
+        return ChatMessage(Role.ASSISTANT, kept)
+
+
+def fold(events: Iterable[Event]) -> Reply:
+    """Sum events to a reply. Adjacent deltas of one kind are one part, so any cut of the text gives the same sum."""
+    folding = Folding()
+    for event in events:
+        folding.add(event)
+    return folding.reply()
+
+
+class Folding:
+    """A fold under way, for those who want the reply so far between events."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[type[Text] | type[Reasoning], list[str]] | _OpenCall] = []
+        self._calls: dict[int, _OpenCall] = {}
+        self._diagnostics: list[Diagnostic] = []
+        self._finish: Finish | None = None
+
+    def add(self, event: Event) -> None:
+        match event:
+            case TextDelta(text):
+                self._append(Text, text)
+            case ReasoningDelta(text):
+                self._append(Reasoning, text)
+            case ArgumentsDelta(index, json):
+                self._calls[index].json.append(json)
+            case CallStart(index, id, name):
+                call = _OpenCall(id, name, [])
+                self._calls[index] = call
+                self._parts.append(call)
+            case CallEnd(index, complete):
+                self._calls[index].complete = complete
+            case Diagnostic():
+                self._diagnostics.append(event)
+            case Finish():
+                self._finish = event
+
+    def reply(self) -> Reply:
+        parts = tuple(
+            part.closed() if isinstance(part, _OpenCall) else part[0]("".join(part[1])) for part in self._parts
+        )
+        finish = self._finish
+        return Reply(
+            parts, tuple(self._diagnostics), finish.reason if finish else None, finish.usage if finish else None
+        )
+
+    def _append(self, kind: type[Text] | type[Reasoning], text: str) -> None:
+        if self._parts:
+            last = self._parts[-1]
+            if not isinstance(last, _OpenCall) and last[0] is kind:
+                last[1].append(text)
+                return
+        self._parts.append((kind, [text]))
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    id: str
+    name: str
+    json: list[str]
+    complete: bool = False
+
+    def closed(self) -> ToolCall:
+        return ToolCall(self.id, FunctionCall(self.name, "".join(self.json)), complete=self.complete)

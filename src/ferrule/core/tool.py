@@ -1,0 +1,112 @@
+"""ToolDefinition: what a tool is called, what it is for, what it takes, and what it is bound to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ferrule.core.json_schema import SchemaDict
+from ferrule.core.json_text import fingerprint
+from ferrule.errors import DefinitionError
+
+# What every provider's API takes as a function name; MCP and model templates also use dots and dashes.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """One tool.
+
+    `parameters` is a JSON Schema of an object. `bound_capability` and `bound_version` name what runs the tool on a bus;
+    `side_effects` says that running it changes the world, so that it needs leave and happens at most once.
+    """
+
+    name: str
+    description: str = ""
+    parameters: SchemaDict = field(default_factory=lambda: {"type": "object", "properties": {}})
+    bound_capability: str | None = None
+    bound_version: str | None = None
+    side_effects: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise DefinitionError(
+                f"{self.name!r} is not a tool name",
+                hint="Start with a letter or underscore, then letters, digits, _ . - (at most 128 characters).",
+            )
+
+    @staticmethod
+    def build(name: str) -> ToolDefinitionBuilder:
+        """Start a builder: `ToolDefinition.build("get_weather").description("...").parameter("city", ...).done()`."""
+        return ToolDefinitionBuilder(name)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the arguments that a call must have."""
+        return tuple(self.parameters.get("required", ()))
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The schema of each argument, by name."""
+        return self.parameters.get("properties", {})
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever anything that a caller agreed to changes."""
+        bound = [self.bound_capability, self.bound_version, self.side_effects]
+        return fingerprint([self.name, self.description, self.parameters, bound])
+
+    def as_function(self) -> dict[str, Any]:
+        """The OpenAI spelling, which chat templates expect too."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinitionBuilder:
+    """Collects a definition step by step; every step returns a new builder, `done()` the definition."""
+
+    name: str
+    text: str = ""
+    properties: Mapping[str, SchemaDict] = field(default_factory=dict[str, SchemaDict])
+    needed: tuple[str, ...] = ()
+    capability: str | None = None
+    version: str | None = None
+    effects: bool = False
+
+    def description(self, text: str) -> ToolDefinitionBuilder:
+        return replace(self, text=text)
+
+    def parameter(
+        self, name: str, schema: Mapping[str, Any], description: str = "", *, required: bool = False
+    ) -> ToolDefinitionBuilder:
+        described = {**schema, **({"description": description} if description else {})}
+        grown = replace(self, properties={**self.properties, name: described})
+        return grown.required(name) if required else grown
+
+    def required(self, *names: str) -> ToolDefinitionBuilder:
+        return replace(self, needed=_once((*self.needed, *names)))
+
+    def bound_to(self, capability: str, version: str = "1.0") -> ToolDefinitionBuilder:
+        return replace(self, capability=capability, version=version)
+
+    def side_effects(self, has_them: bool = True) -> ToolDefinitionBuilder:
+        return replace(self, effects=has_them)
+
+    def done(self) -> ToolDefinition:
+        unknown = [name for name in self.needed if name not in self.properties]
+        if unknown:
+            raise DefinitionError(
+                f"tool {self.name!r} requires parameters that it does not have: {', '.join(unknown)}",
+                hint="Call .parameter(name, schema) for each name given to .required(...).",
+            )
+        parameters: SchemaDict = {"type": "object", "properties": dict(self.properties)}
+        if self.needed:
+            parameters["required"] = list(self.needed)
+        return ToolDefinition(self.name, self.text, parameters, self.capability, self.version, self.effects)
+
+
+def _once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

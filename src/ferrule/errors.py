@@ -1,0 +1,83 @@
+"""Every error that Ferrule raises on purpose, in one tree.
+
+    FerruleError
+    ├── DefinitionError       a tool, a choice or a request contradicts itself
+    ├── SchemaError           a JSON Schema was not admitted
+    └── FormatError
+        ├── UnknownFormatError    no format has that name
+        ├── FormatConflictError   two formats claim one name or one template
+        └── UnrenderableError     a reply holds something that the format has no spelling for
+
+Each carries `code` (stable, for programs), `status` (what an HTTP server answers), `retryable` (whether the same
+request may succeed later) and `hint` (what a person should do next). What a *model* does wrong is never an exception:
+it comes out of the parser as a diagnostic.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FerruleError(Exception):
+    """The root. Catch it to catch everything that Ferrule raises on purpose."""
+
+    code: str = "internal_error"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+    hint: str = ""
+
+    def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        if code:
+            self.code = code
+        if hint:
+            self.hint = hint
+            self.add_note(f"hint: {hint}")
+
+
+class DefinitionError(FerruleError):
+    """A tool, a choice or a request contradicts itself."""
+
+    code = "bad_request"
+    status = 400
+
+
+class SchemaError(FerruleError):
+    """A JSON Schema was not admitted; `path` is a JSON pointer to the place."""
+
+    code = "bad_schema"
+    status = 400
+
+    def __init__(self, message: str, *, code: str = "", hint: str = "", path: str = "") -> None:
+        super().__init__(f"{path or '/'}: {message}" if path else message, code=code, hint=hint)
+        self.path = path
+
+
+class FormatError(FerruleError):
+    """Something about a wire format."""
+
+    code = "bad_format"
+    status = 400
+
+
+class UnknownFormatError(FormatError):
+    """No format has that name."""
+
+    code = "unknown_format"
+
+
+class FormatConflictError(FormatError):
+    """Two formats claim one name or one template."""
+
+    code = "format_conflict"
+
+
+class UnrenderableError(FormatError):
+    """A reply holds something that the format has no spelling for; `where` names the part."""
+
+    code = "unrenderable"
+
+    def __init__(self, message: str, *, where: str, hint: str = "") -> None:
+        super().__init__(f"{where}: {message}", hint=hint)
+        self.where = where

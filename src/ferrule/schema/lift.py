@@ -1,0 +1,46 @@
+"""A schema that brings its own `$defs`, put inside another: its definitions are moved out and its references follow.
+
+Must not know who made the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from ferrule.schema.pointer import from_fragment, ref_to, tokens_of
+
+
+def lifted(
+    schema: dict[str, object], definitions: dict[str, object], free_name: Callable[[str], str]
+) -> dict[str, object]:
+    """The schema without its `$defs`, which go to `definitions` under names that are still free there."""
+    own = cast("dict[str, object]", schema.get("$defs", {}))
+    names: dict[str, str] = {}
+    for name, inner in own.items():
+        names[name] = name if definitions.get(name) == inner else free_name(name)
+        definitions[names[name]] = inner
+    renamed = {name: new for name, new in names.items() if name != new}
+    for name in own:
+        definitions[names[name]] = _followed(own[name], renamed)
+    rest = {keyword: value for keyword, value in schema.items() if keyword != "$defs"}
+    return cast("dict[str, object]", _followed(rest, renamed))
+
+
+def _followed(value: object, renamed: dict[str, str]) -> object:
+    if isinstance(value, dict):
+        held = cast("dict[str, object]", value)
+        return {
+            name: _new_ref(inner, renamed) if name == "$ref" and isinstance(inner, str) else _followed(inner, renamed)
+            for name, inner in held.items()
+        }
+    if isinstance(value, list):
+        return [_followed(inner, renamed) for inner in cast("list[object]", value)]
+    return value
+
+
+def _new_ref(ref: str, renamed: dict[str, str]) -> str:
+    tokens = tokens_of(from_fragment(ref[1:])) if ref.startswith("#/") else ()
+    if len(tokens) == 2 and tokens[0] == "$defs" and tokens[1] in renamed:
+        return ref_to(f"/$defs/{renamed[tokens[1]]}")
+    return ref

@@ -1,0 +1,258 @@
+"""Reader: one value in some notation, read piece by piece into JSON text.
+
+What comes out is always one spelling of JSON (", " and ": ", numbers as written, no needless escapes), so the same call
+gives the same arguments text whatever the family wrote. Output only grows: strings stream, scalars wait for their end.
+Each character is looked at a bounded number of times however the text is cut. Never raises on what it reads.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ferrule.core.json_text import escaped
+from ferrule.schema.escapes import read_escape
+from ferrule.schema.notation import JSON, Container, Escapes, Notation, Quote
+
+MAX_DEPTH = 256
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_WORD = re.compile(r"[A-Za-z0-9+\-._]*")
+_BARE_KEY = re.compile(r"[^\s:=,{}\[\]()\"'<>|]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+# What the reader waits for.
+_VALUE, _FIRST, _KEY, _ASSIGN, _AFTER, _STRING, _WORDS, _BARE, _DONE, _BAD = range(10)
+
+
+class Reader:
+    """Reads one value. With `root`, reading starts inside that container, whose opener was read by somebody else."""
+
+    __slots__ = ("_held", "_is_key", "_key", "_keys", "_notation", "_out", "_quote", "_stack", "_state", "problem")
+
+    def __init__(self, notation: Notation = JSON, root: Container | None = None) -> None:
+        self._notation = notation
+        self._stack: list[Container] = []
+        self._keys: list[set[str]] = []
+        self._out: list[str] = []
+        self._held: list[str] = []
+        self._key: list[str] = []
+        self._is_key = False
+        self._quote: Quote = notation.quotes[0]
+        self._state = _VALUE
+        self.problem = ""
+        if root is not None:
+            self._open(root)
+
+    @property
+    def is_done(self) -> bool:
+        return self._state == _DONE
+
+    @property
+    def is_bad(self) -> bool:
+        return self._state == _BAD
+
+    def take(self) -> str:
+        """The JSON text since the last take."""
+        if not self._out:
+            return ""
+        text = "".join(self._out)
+        self._out.clear()
+        return text
+
+    def read(self, text: str, at: int, at_end: bool) -> int:
+        """Read from `at` as far as possible; where it stopped. What lies before that need not be kept."""
+        size = len(text)
+        while self._state < _DONE:
+            if self._state == _STRING:
+                start = at
+                at = self._read_string(text, at, at_end)
+                if self._state == _STRING and (at >= size or at == start):
+                    return at
+                continue
+            if self._state == _WORDS or self._state == _BARE:
+                at = self._read_run(text, at)
+                if at < size or at_end:
+                    self._finish_run()
+                    continue
+                return at
+            match = _SPACE.match(text, at)
+            at = match.end() if match else at
+            if at >= size:
+                return at
+            stop = self._step(text, at, at_end)
+            if stop is None:
+                return at
+            at = stop
+        return at
+
+    def _step(self, text: str, at: int, at_end: bool) -> int | None:
+        """Take one token at `at`, which is not white space. None when more text is needed to tell."""
+        char = text[at]
+        state = self._state
+        if state == _AFTER:
+            return self._after_value(char, at)
+        if state == _ASSIGN:
+            if char != self._stack[-1].assign:
+                return self._fail(at, f"expected {self._stack[-1].assign!r} after a key")
+            self._out.append(": ")
+            self._state = _VALUE
+            return at + 1
+        if state == _FIRST and char == self._stack[-1].close:
+            return self._close(at)
+        keyed = state != _VALUE and self._stack[-1].is_keyed
+        for quote in self._notation.quotes:
+            if text.startswith(quote.open, at):
+                return self._start_string(quote, at, keyed)
+            if not at_end and len(text) - at < len(quote.open) and quote.open.startswith(text[at:]):
+                return None
+        if keyed:
+            if self._notation.has_bare_keys or self._stack[-1].assign == "=":
+                self._start_item()
+                self._state = _BARE
+                return at
+            return self._fail(at, "expected a quoted key")
+        if char in self._notation.containers:
+            if len(self._stack) >= MAX_DEPTH:
+                return self._fail(at, f"nested deeper than {MAX_DEPTH}")
+            self._start_item()
+            self._open(self._notation.containers[char])
+            return at + 1
+        match = _WORD.match(text, at)
+        if match and match.end() > at:
+            self._start_item()
+            self._state = _WORDS
+            return at
+        return self._fail(at, f"{char!r} does not start a value")
+
+    def _after_value(self, char: str, at: int) -> int:
+        container = self._stack[-1]
+        if char == ",":
+            trailing = self._notation.allows_trailing_comma
+            self._state = _FIRST if trailing else (_KEY if container.is_keyed else _VALUE)
+            self._held.append(", ")
+            return at + 1
+        if char == container.close:
+            return self._close(at)
+        return self._fail(at, f"expected ',' or {container.close!r}")
+
+    def _start_item(self) -> None:
+        """A comma is written only when something follows it, so that a trailing one leaves no trace."""
+        if self._held:
+            self._out.extend(self._held)
+            self._held.clear()
+
+    def _open(self, container: Container) -> None:
+        self._stack.append(container)
+        self._keys.append(set())
+        self._out.append(container.json_open)
+        self._state = _FIRST
+
+    def _close(self, at: int) -> int:
+        self._held.clear()
+        self._out.append(self._stack.pop().json_close)
+        self._keys.pop()
+        self._value_ended()
+        return at + 1
+
+    def _value_ended(self) -> None:
+        self._state = _AFTER if self._stack else _DONE
+
+    def _start_string(self, quote: Quote, at: int, is_key: bool) -> int:
+        self._start_item()
+        self._quote = quote
+        self._is_key = is_key
+        self._out.append('"')
+        self._state = _STRING
+        return at + len(quote.open)
+
+    def _read_string(self, text: str, at: int, at_end: bool) -> int:
+        quote = self._quote
+        match = quote.run.match(text, at)
+        end = match.end() if match else at
+        if end > at:
+            piece = text[at:end]
+            self._write(piece if quote.escapes is Escapes.JSON else escaped(piece))
+            at = end
+        if at >= len(text):
+            return at
+        if text.startswith(quote.close, at):
+            return self._end_string(at + len(quote.close))
+        char = text[at]
+        if char == "\\" and quote.escapes is not Escapes.NONE:
+            return self._read_escape(text, at, at_end)
+        if not at_end and len(text) - at < len(quote.close) and quote.close.startswith(text[at:]):
+            return at
+        # A raw control character, or the first character of a longer closer: itself, escaped.
+        self._write(escaped(char))
+        return at + 1
+
+    def _read_escape(self, text: str, at: int, at_end: bool) -> int:
+        found = read_escape(text, at, self._quote.escapes, at_end)
+        if found is None:
+            return at
+        if not found.size:
+            return self._fail(at, f"bad escape {text[at : at + 2]!r} in a string")
+        self._write(found.json)
+        return at + found.size
+
+    def _write(self, json: str) -> None:
+        self._out.append(json)
+        if self._is_key:
+            self._key.append(json)
+
+    def _end_string(self, at: int) -> int:
+        self._out.append('"')
+        if not self._is_key:
+            self._value_ended()
+            return at
+        return self._end_key(at)
+
+    def _end_key(self, at: int) -> int:
+        key = "".join(self._key)
+        self._key.clear()
+        self._is_key = False
+        if key in self._keys[-1]:
+            return self._fail(at, f'the key "{key}" is there twice')
+        self._keys[-1].add(key)
+        self._state = _ASSIGN
+        return at
+
+    def _read_run(self, text: str, at: int) -> int:
+        match = (_WORD if self._state == _WORDS else _BARE_KEY).match(text, at)
+        end = match.end() if match else at
+        if end > at:
+            self._key.append(text[at:end])
+        return end
+
+    def _finish_run(self) -> None:
+        word = "".join(self._key)
+        if self._state == _BARE:
+            if not word:
+                self._fail(0, "expected a key")
+                return
+            self._out.append(f'"{escaped(word)}"')
+            self._key[:] = [escaped(word)]
+            self._end_key(0)
+            return
+        self._key.clear()
+        json = self._notation.constants.get(word) or (word if _NUMBER.fullmatch(word) else None)
+        if json is None:
+            self._fail(0, f"{word[:40]!r} is not a value")
+            return
+        self._out.append(json)
+        self._value_ended()
+
+    def _fail(self, at: int, problem: str) -> int:
+        self._state = _BAD
+        self.problem = problem
+        return at
+
+
+def respell(json_text: str) -> str:
+    """The one spelling of a JSON text, numbers as written. `ValueError` when it is not JSON."""
+    reader = Reader()
+    at = reader.read(json_text, 0, True)
+    rest = _SPACE.match(json_text, at)
+    if not reader.is_done or (rest and rest.end() < len(json_text)):
+        raise ValueError(reader.problem or "the JSON text is cut off or followed by something else")
+    return reader.take()

@@ -1,0 +1,85 @@
+"""OpenCall: a call while it is being read. It gives out its events as soon as they are certain and not before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Event
+from ferrule.core.ids import IdMaker
+
+Emit = Callable[[Event], None]
+
+
+class OpenCall:
+    """Arguments that come before the name (or before an id that the wire will still bring) wait for it."""
+
+    __slots__ = (
+        "_emit",
+        "_make_id",
+        "_notes",
+        "_on_start",
+        "_waiting",
+        "id",
+        "index",
+        "name",
+        "started",
+        "waits_for_id",
+    )
+
+    def __init__(self, index: int, emit: Emit, make_id: IdMaker, on_start: Callable[[], None]) -> None:
+        self.index = index
+        self.name = ""
+        self.id = ""
+        self.started = False
+        self.waits_for_id = False
+        self._emit = emit
+        self._make_id = make_id
+        self._on_start = on_start
+        self._waiting: list[str] = []
+        self._notes: list[Diagnostic] = []
+
+    def named(self, name: str) -> None:
+        self.name = name
+        if self.id or not self.waits_for_id:
+            self._start()
+
+    def identified(self, id: str) -> None:
+        self.id = id
+        if self.name:
+            self._start()
+
+    def json(self, text: str) -> None:
+        """More of the arguments."""
+        if not text:
+            return
+        if self.started:
+            self._emit(ArgumentsDelta(self.index, text))
+        else:
+            self._waiting.append(text)
+
+    def note(self, code: str, message: str, text: str = "") -> None:
+        """Something odd about this call; told only if it turns out to be one."""
+        note = Diagnostic(code, message, text, self.index)
+        if self.started:
+            self._emit(note)
+        else:
+            self._notes.append(note)
+
+    def end(self, *, complete: bool) -> None:
+        if self.name:
+            self._start()
+        if self.started:
+            self._emit(CallEnd(self.index, complete))
+
+    def _start(self) -> None:
+        if self.started:
+            return
+        self.started = True
+        self._on_start()
+        self._emit(CallStart(self.index, self.id or self._make_id(self.name, self.index), self.name))
+        if self._waiting:
+            self._emit(ArgumentsDelta(self.index, "".join(self._waiting)))
+            self._waiting.clear()
+        for note in self._notes:
+            self._emit(note)
+        self._notes.clear()

@@ -1,0 +1,137 @@
+"""Tape: text that is still arriving, and the small questions that a walk asks of it.
+
+The methods that may need more text are generators: they yield once each time they run out, and whoever drives them
+feeds the tape and resumes. While `hold` is on, what was read can be taken back, for openings that turn out to be prose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from typing import TypeAlias, TypeVar
+
+T = TypeVar("T")
+Walk: TypeAlias = Generator[None, None, T]
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NAME = re.compile(r"[^\s\"'()\[\]{}<>,;=|`]*")
+MAX_NAME = 256
+
+
+class MisfitError(Exception):
+    """Internal: what the model wrote does not fit the node being walked. Never leaves the parser."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+class Tape:
+    __slots__ = ("_base", "_held", "_held_from", "at", "ended", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.at = 0
+        self.ended = False
+        self._base = 0
+        self._held: list[str] | None = None
+        self._held_from = 0
+
+    def feed(self, text: str) -> None:
+        if self._held is not None:
+            self._held.append(self.text[self._held_from : self.at])
+            self._held_from = 0
+        self._base += self.at
+        self.text = self.text[self.at :] + text if self.at < len(self.text) else text
+        self.at = 0
+
+    @property
+    def position(self) -> int:
+        """How many characters of the whole text were read."""
+        return self._base + self.at
+
+    def hold(self) -> None:
+        """From here on, what is read can be taken back."""
+        self._held = []
+        self._held_from = self.at
+
+    def held(self) -> str:
+        """What was read since `hold`."""
+        return "".join((*(self._held or ()), self.text[self._held_from : self.at]))
+
+    def release(self) -> None:
+        self._held = None
+
+    def rewind(self, to: int) -> None:
+        """Go back to `to` characters after where `hold` began."""
+        read = self.held()
+        self._base = self.position - len(read)
+        self.text = read + self.text[self.at :]
+        self.at = to
+        self._held = []
+        self._held_from = 0
+
+    def peek(self, spellings: tuple[str, ...]) -> Walk[int]:
+        """The size of the longest spelling that stands here, or -1. Nothing is consumed."""
+        while True:
+            text, at = self.text, self.at
+            left = len(text) - at
+            best = -1
+            is_open = False
+            for spelling in spellings:
+                if text.startswith(spelling, at):
+                    best = max(best, len(spelling))
+                elif left < len(spelling) and spelling.startswith(text[at:]):
+                    is_open = True
+            if not is_open or self.ended:
+                return best
+            yield
+
+    def space(self) -> Walk[str]:
+        """All white space that stands here."""
+        pieces: list[str] = []
+        while True:
+            match = _SPACE.match(self.text, self.at)
+            end = match.end() if match else self.at
+            if end > self.at:
+                pieces.append(self.text[self.at : end])
+                self.at = end
+            if self.at < len(self.text) or self.ended:
+                return "".join(pieces)
+            yield
+
+    def char(self) -> Walk[str]:
+        """The next character, not consumed; "" at the end."""
+        while self.at >= len(self.text):
+            if self.ended:
+                return ""
+            yield
+        return self.text[self.at]
+
+    def name_follows(self) -> Walk[bool]:
+        """Whether a name could stand here."""
+        char = yield from self.char()
+        match = _NAME.match(char)
+        return bool(match and match.end())
+
+    def name(self) -> Walk[str]:
+        """A tool's name: everything up to the first character that no name has."""
+        pieces: list[str] = []
+        size = 0
+        while True:
+            match = _NAME.match(self.text, self.at)
+            end = match.end() if match else self.at
+            if end > self.at:
+                pieces.append(self.text[self.at : end])
+                size += end - self.at
+                self.at = end
+            if size > MAX_NAME:
+                raise MisfitError("the name is too long")
+            if self.at < len(self.text):
+                break
+            if self.ended:
+                break
+            yield
+        if not size:
+            raise MisfitError("expected a tool's name")
+        return "".join(pieces)

@@ -1,0 +1,32 @@
+"""Trace: where every character of a reply landed, for the law that none is lost and for people who debug a model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """A stretch of the model's text: "text", "reasoning", "call", "markup" or "diagnostic"."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class Trace:
+    """Spans in order, without gaps: each reaches from where the last one ended."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._at = 0
+
+    def add(self, kind: str, end: int) -> None:
+        if end > self._at:
+            self._spans.append(Span(kind, self._at, end))
+            self._at = end
+
+    def forget(self) -> None:
+        self._spans.clear()
+
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(self._spans)

@@ -1,0 +1,58 @@
+"""What is compared between two ways of cutting one text, and a text with two calls for every format."""
+
+from __future__ import annotations
+
+from ferrule.core.call import ToolCall
+from ferrule.core.message import Reasoning, Text
+from ferrule.core.reply import Reply
+from ferrule.wire.arrange import arranged
+from ferrule.wire.format import Format
+from ferrule.wire.node import Think
+from ferrule.wire.render import render
+from laws.replies import TOOLS
+
+_IDS = {
+    "nine_alnum": ("abcdefg00", "abcdefg01"),
+    "counter": ("0", "1"),
+    "function_counter": ("functions.get_weather:0", "functions.search.files-2:1"),
+    "ten_lower": ("abcdefgh00", "abcdefgh01"),
+    "any": ("call_0", "call_1"),
+}
+
+
+def two_calls(form: Format) -> Reply:
+    """Reasoning, text and two calls with hard values, as far as the format has room for them."""
+    first, second = _IDS[form.ids.name]
+    calls = (
+        ToolCall.of("get_weather", {"city": "Pa\"r'is \\ é😀\nline 2", "days": 2}, id=first),
+        ToolCall.of(
+            "search.files-2",
+            {
+                "query": "a & b",
+                "limit": 1.5,
+                "exact": True,
+                "tags": ["x", ""],
+                "options": {"n": None, "deep": [[1], {}]},
+            },
+            id=second,
+        ),
+    )
+    thinks = any(isinstance(item, Think) for item in form.reply.items)
+    parts = ((Reasoning("hm.\nwell"),) if thinks else (), (Text("Let me look.\n"),), calls[: form.calls.max_calls])
+    return arranged(form, Reply(tuple(part for group in parts for part in group)))
+
+
+def two_call_text(form: Format) -> str:
+    return render(form, two_calls(form), TOOLS)
+
+
+def essence(reply: Reply) -> object:
+    """All of a reply but the ids that were made up on the way."""
+    parts = [
+        (part.name, part.function.arguments, part.complete) if isinstance(part, ToolCall) else part
+        for part in reply.parts
+    ]
+    notes: dict[str, str] = {}
+    for note in reply.diagnostics:
+        notes[note.code] = notes.get(note.code, "") + note.text
+    return parts, notes

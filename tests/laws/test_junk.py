@@ -1,0 +1,66 @@
+"""Law 6: arbitrary text never raises, and every character comes out once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule.core.event import Diagnostic, Event, ReasoningDelta, TextDelta
+from ferrule.wire.format import Format
+from ferrule.wire.parse import Parser, parse
+from ferrule.wire.registry import formats
+from laws.cuts import two_call_text
+from laws.replies import ALL_MARKERS, TOOLS, own_markers
+
+FORMATS = formats()
+
+
+@st.composite
+def junk(draw: st.DrawFn, form: Format) -> str:
+    """Pieces of the format's own text, markers of all formats and anything else, in any order."""
+    own = two_call_text(form)
+    piece = st.one_of(
+        st.sampled_from(sorted(own_markers(form))),
+        st.sampled_from(ALL_MARKERS),
+        st.text(max_size=8),
+        st.sampled_from(["get_weather", "ping", '{"name": "ping"', "}", "\n", " ", '"', "(", ")", "[", "]", ",", ": "]),
+        st.tuples(st.integers(0, len(own)), st.integers(0, len(own))).map(lambda ends: own[min(ends) : max(ends)]),
+    )
+    return "".join(draw(st.lists(piece, max_size=12)))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(data=st.data())
+def test_junk_never_raises_and_every_character_comes_out_once(name: str, data: st.DataObject) -> None:
+    form = FORMATS[name]
+    text = data.draw(junk(form))
+    size = data.draw(st.integers(1, 40))
+    parser = Parser(form, TOOLS, trace=True)
+    events: list[Event] = []
+    for start in range(0, len(text), size):
+        events.extend(parser.feed(text[start : start + size]))
+    events.extend(parser.close())
+
+    spans = parser.spans
+    assert "".join(text[span.start : span.end] for span in spans) == text
+    landed = {
+        kind: "".join(text[s.start : s.end] for s in spans if s.kind == kind)
+        for kind in ("text", "reasoning", "diagnostic")
+    }
+    assert landed["text"] == "".join(e.text for e in events if isinstance(e, TextDelta))
+    assert landed["reasoning"] == "".join(e.text for e in events if isinstance(e, ReasoningDelta))
+    noted = [event.text for event in events if isinstance(event, Diagnostic)]
+    assert all(note in text for note in noted)
+    assert len(landed["diagnostic"]) <= sum(map(len, noted))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(data=st.data())
+def test_a_cut_off_reply_hands_on_only_calls_that_the_whole_reply_has(name: str, data: st.DataObject) -> None:
+    form = FORMATS[name]
+    text = two_call_text(form)
+    whole = [call.function for call in parse(form, text, TOOLS).calls]
+    at = data.draw(st.integers(0, len(text)))
+    reply = parse(form, text[:at], TOOLS)
+    assert [call.function for call in reply.calls] == whole[: len(reply.calls)]

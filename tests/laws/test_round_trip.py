@@ -1,0 +1,66 @@
+"""Law 1: what was rendered reads back as what was meant, for every format, or is refused for a reason."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule.core.reply import Reply
+from ferrule.errors import UnrenderableError
+from ferrule.wire.format import Format
+from ferrule.wire.parse import parse
+from ferrule.wire.plan import plan_of
+from ferrule.wire.read_back import says_the_same
+from ferrule.wire.registry import formats
+from ferrule.wire.render import render
+from laws.replies import TOOLS, all_strings, easy_text, notations, own_markers, replies
+
+FORMATS = formats()
+BARE_KEY = re.compile(r"[^\s:=,{}\[\]()\"'<>|]+")
+
+
+def has_reason_to_refuse(form: Format, reply: Reply) -> bool:
+    """A marker of the format's own in some string, or a key that its notation has no quotes for."""
+    markers = own_markers(form)
+    bare = any(notation.has_bare_keys for notation in notations(form.calls.call))
+    return any(
+        any(marker in text for marker in markers) or (bare and kind == "key" and not BARE_KEY.fullmatch(text))
+        for kind, text in all_strings(reply)
+    )
+
+
+def same(form: Format, wanted: Reply, got: Reply) -> bool:
+    with_ids = plan_of(form).writes_ids
+    return len(wanted.parts) == len(got.parts) and all(
+        says_the_same(a, b, with_ids) for a, b in zip(wanted.parts, got.parts, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(data=st.data())
+def test_a_rendered_reply_reads_back_as_itself_or_is_refused_for_a_marker_in_it(name: str, data: st.DataObject) -> None:
+    form = FORMATS[name]
+    reply = data.draw(replies(form))
+    try:
+        text = render(form, reply, TOOLS)
+    except UnrenderableError:
+        text = None
+    if text is None:
+        assert has_reason_to_refuse(form, reply), "refused without a reason"
+        return
+    got = parse(form, text, TOOLS)
+    assert same(form, reply, got), f"{text!r} reads as {got}"
+    assert not got.diagnostics, got.diagnostics
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(data=st.data())
+def test_a_reply_without_markers_in_it_is_never_refused(name: str, data: st.DataObject) -> None:
+    form = FORMATS[name]
+    reply = data.draw(replies(form, easy_text))
+    if has_reason_to_refuse(form, reply):
+        return
+    assert same(form, reply, parse(form, render(form, reply, TOOLS), TOOLS))
