@@ -11,20 +11,12 @@ from ferrule.wire.node import Think
 from ferrule.wire.render import render
 from laws.replies import TOOLS
 
-_IDS = {
-    "nine_alnum": ("abcdefg00", "abcdefg01"),
-    "counter": ("0", "1"),
-    "function_counter": ("functions.get_weather:0", "functions.search.files-2:1"),
-    "ten_lower": ("abcdefgh00", "abcdefgh01"),
-    "any": ("call_0", "call_1"),
-}
-
 
 def two_calls(form: Format) -> Reply:
     """Reasoning, text and two calls with hard values, as far as the format has room for them."""
-    first, second = _IDS[form.ids.name]
+    sample = form.ids.sample
     calls = (
-        ToolCall.of("get_weather", {"city": "Pa\"r'is \\ é😀\nline 2", "days": 2}, id=first),
+        ToolCall.of("get_weather", {"city": "Pa\"r'is \\ é😀\nline 2", "days": 2}, id=sample("get_weather", 0)),
         ToolCall.of(
             "search.files-2",
             {
@@ -34,7 +26,7 @@ def two_calls(form: Format) -> Reply:
                 "tags": ["x", ""],
                 "options": {"n": None, "deep": [[1], {}]},
             },
-            id=second,
+            id=sample("search.files-2", 1),
         ),
     )
     thinks = any(isinstance(item, Think) for item in form.reply.items)

@@ -130,14 +130,7 @@ _ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
 def calls(draw: st.DrawFn, form: Format, index: int) -> ToolCall:
     name = draw(st.sampled_from(list(_ARGUMENTS)))
     arguments = draw(st.fixed_dictionaries({}, optional=_ARGUMENTS[name]))
-    ids = {
-        "nine_alnum": f"abcdefg{index:02}",
-        "counter": str(index),
-        "function_counter": f"functions.{name}:{index}",
-        "ten_lower": f"abcdefgh{index:02}",
-        "any": f"call_{index}",
-    }
-    return ToolCall.of(name, arguments, id=ids[form.ids.name])
+    return ToolCall.of(name, arguments, id=form.ids.sample(name, index))
 
 
 @st.composite

@@ -25,19 +25,19 @@ class Command:
 
 def add_format_option(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--format",
         "-f",
+        "--format",
         required=True,
         type=chosen_format,
-        metavar="NAME[,NAME...]",
-        help="the wire format (see `ferrule formats`); of several, all are read and the first is written",
+        metavar="NAME",
+        help="the wire format (see `ferrule formats`); of several joined by commas, all are read, the first is written",
     )
 
 
 def add_tools_option(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--tools",
         "-t",
+        "--tools",
         type=read_tools,
         metavar="FILE",
         help="a JSON file of the tools on offer: their schemas type what the wire leaves untyped",

@@ -22,9 +22,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     streams.prepare()
     try:
+        code = _run(argv)
+        # Here and not when the interpreter ends: a reader that went away is noticed while it can be handled.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        streams.abandon_output()
+        return READER_GONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
         arguments = _parser().parse_args(argv)
         arguments.run(arguments)
-        sys.stdout.flush()
     except SystemExit as stop:
         # argparse leaves in this way after --help, --version and wrong usage; it has said everything.
         return stop.code if isinstance(stop.code, int) else 0
@@ -33,11 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         return FAILED
-    except BrokenPipeError:
-        streams.abandon_output()
-        return READER_GONE
-    except KeyboardInterrupt:
-        return INTERRUPTED
     return 0
 
 

@@ -56,9 +56,10 @@ def _positive(text: str) -> int:
 
 COMMAND = Command(
     name="parse",
-    about="Read a model's text from stdin and print the text, reasoning and calls in it.",
-    more="Prints JSON, or a readable page on a terminal. What the model did wrong stands in the\n"
-    "diagnostics and is no failure. A call that was cut off has complete: false; never run it.",
+    about="Read a model's text on stdin, print the reply that is in it.",
+    more="Prints text, reasoning and calls in their order, as JSON or, on a terminal, for\n"
+    "people. What the model did wrong stands in the diagnostics and is no failure.\n"
+    "A call that was cut off is marked as not complete: never run it.",
     examples="  ferrule parse --format hermes --tools tools.json < reply.txt\n"
     "  ferrule parse --format qwen_xml,hermes --chunk 1 --events < reply.txt",
     add_options=_add_options,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ferrule.cli import streams
 from ferrule.cli.command import Command, add_format_option, add_tools_option
-from ferrule.cli.reply_json import reply_from_json
+from ferrule.cli.reply_json import GivenReply, reply_from_json
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.wire.arrange import arranged
@@ -27,25 +27,37 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
-    reply = reply_from_json("".join(streams.pieces(None)))
-    if arguments.convert:
-        reply = _converted(arguments.format, reply)
-    streams.write(render(arguments.format, reply, arguments.tools))
+    given = reply_from_json("".join(streams.pieces(None)))
+    place = _converted if arguments.convert else _as_given
+    streams.write(render(arguments.format, place(arguments.format, given), arguments.tools))
 
 
-def _converted(format: Format, reply: Reply) -> Reply:
-    parts = tuple(replace(part, id="") if isinstance(part, ToolCall) else part for part in reply.parts)
+def _as_given(format: Format, given: GivenReply) -> Reply:
+    """What has no order is put into the format's, unless something would be lost: rendering then says what and why."""
+    placed = arranged(format, given.reply)
+    return given.reply if given.is_ordered or _lost(given.reply, placed) else placed
+
+
+def _converted(format: Format, given: GivenReply) -> Reply:
+    parts = tuple(replace(part, id="") if isinstance(part, ToolCall) else part for part in given.reply.parts)
     placed = arranged(format, Reply(parts))
-    kept = {part.__class__ for part in placed.parts}
-    for lost in dict.fromkeys(part.__class__ for part in parts if part.__class__ not in kept):
-        print(f"note: {lost.__name__.lower()} is left out: {format.name} has no place for it", file=sys.stderr)
+    for kind in _lost(given.reply, placed):
+        print(f"note: {kind} is left out: {format.name} has no place for it", file=sys.stderr)
     return placed
+
+
+def _lost(reply: Reply, placed: Reply) -> list[str]:
+    """The kinds of parts that the format has no place for."""
+    kept = {part.__class__ for part in placed.parts}
+    spoken = (part.__class__ for part in reply.parts if isinstance(part, ToolCall) or part.text)
+    return [kind.__name__.lower() for kind in dict.fromkeys(spoken) if kind not in kept]
 
 
 COMMAND = Command(
     name="render",
-    about="Read a reply as JSON from stdin and print it as the family writes it.",
-    more='Takes what `ferrule parse` prints, or {"reasoning", "text", "calls": [{"name", "arguments"}]}.\n'
+    about="Read a reply as JSON on stdin, print the text of it.",
+    more="Takes what `ferrule parse` prints, or a shorter form:\n"
+    '  {"reasoning": ..., "text": ..., "calls": [{"name": ..., "arguments": {...}}]}\n'
     "A reply that would be read back as something else is refused.",
     examples='  echo \'{"calls": [{"name": "get_weather", "arguments": {"city": "Rome"}}]}\' |\n'
     "    ferrule render --format mistral_v3\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import cast
 
 from ferrule.cli.json_page import Verbatim
@@ -68,11 +68,19 @@ def _is_object(json_text: str) -> bool:
         return False
 
 
-def reply_from_json(text: str) -> Reply:
+@dataclass(frozen=True, slots=True)
+class GivenReply:
+    """A reply as somebody wrote it down; `is_ordered` when he also said in which order its parts come."""
+
+    reply: Reply
+    is_ordered: bool
+
+
+def reply_from_json(text: str) -> GivenReply:
     """The parts of a reply. What was odd about it and how it ended is not read: there is no text for either."""
     try:
         value = _object(loads_verbatim(text), "the reply")
-        return Reply(tuple(_part(entry) for entry in _entries(value)))
+        return GivenReply(Reply(tuple(_part(entry) for entry in _entries(value))), "parts" in value)
     except RecursionError as refusal:
         raise DefinitionError("the reply is nested too deeply") from refusal
     except ValueError as refusal:
@@ -92,22 +100,25 @@ def _entries(value: dict[str, object]) -> list[dict[str, object]]:
 
 
 def _part(entry: dict[str, object]) -> ReplyPart:
-    match entry:
-        case {"kind": "text", "text": str(text)}:
-            return Text(text)
-        case {"kind": "reasoning", "text": str(text)}:
-            return Reasoning(text)
-        case {"kind": "call", "name": str(name)}:
-            function = FunctionCall(name, _arguments(entry.get("arguments", {})))
-            return ToolCall(_id(entry.get("id")), function, complete=entry.get("complete", True) is True)
-        case _:
-            raise DefinitionError(f"a part of kind {entry.get('kind')!r} lacks its text or name", hint=_SHAPES)
+    match entry.get("kind"):
+        case "text":
+            return Text(_string(entry, "text"))
+        case "reasoning":
+            return Reasoning(_string(entry, "text"))
+        case "call":
+            id = _string(entry, "id") if entry.get("id") is not None else ""
+            function = FunctionCall(_string(entry, "name"), _arguments(entry.get("arguments", {})))
+            return ToolCall(id, function, complete=entry.get("complete", True) is True)
+        case unknown:
+            raise DefinitionError(f"a part is of the unknown kind {unknown!r}", hint=_SHAPES)
 
 
-def _id(value: object) -> str:
-    if value is not None and not isinstance(value, str):
-        raise DefinitionError("a call's id is not text", hint=_SHAPES)
-    return value or ""
+def _string(entry: dict[str, object], key: str) -> str:
+    value = entry.get(key)
+    # Numbers are read as a kind of string that keeps their spelling, so the class itself is asked for.
+    if value.__class__ is not str:
+        raise DefinitionError(f"the {key} of a {entry['kind']} part is not a string", hint=_SHAPES)
+    return cast(str, value)
 
 
 def _arguments(value: object) -> str:

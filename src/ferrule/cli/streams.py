@@ -6,22 +6,28 @@ came. It knows nothing of replies or formats.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 from ferrule.errors import DefinitionError
 
 
 def prepare() -> None:
-    if isinstance(sys.stdin, io.TextIOWrapper) and not sys.stdin.isatty():
-        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        if sys.stdout.isatty():
-            sys.stdout.reconfigure(errors="backslashreplace")
-        else:
-            sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
+    if not sys.stdin.isatty():
+        _configure(sys.stdin, encoding="utf-8", errors="surrogateescape", newline="")
+    if sys.stdout.isatty():
+        _configure(sys.stdout, errors="backslashreplace")
+    else:
+        _configure(sys.stdout, encoding="utf-8", errors="surrogateescape", newline="")
+
+
+def _configure(stream: TextIO, **settings: str) -> None:
+    # Only the interpreter's own streams can be set; what a caller put in their place holds text already.
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(**settings)
 
 
 def pieces(size: int | None) -> Iterator[str]:

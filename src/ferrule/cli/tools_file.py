@@ -1,4 +1,4 @@
-"""A file of tools: a JSON list in the OpenAI spelling, or of bare functions, or an object that holds it under `tools`."""
+"""A file of tools: a JSON list in the OpenAI spelling or of bare functions, or an object that has it under `tools`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SHAPES = (
     'Write a list of {"type": "function", "function": {...}} or of {"name", "description", "parameters"}, '
     'or {"tools": [...]}.'
 )
-_NO_PARAMETERS = {"type": "object", "properties": {}}
+_NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
 
 
 def read_tools(path: str) -> tuple[ToolDefinition, ...]:
-    """The tools in a file. A file that cannot be opened is a wrong argument; one with wrong content is a Ferrule error."""
+    """The tools in a file. One that cannot be opened is wrong usage; wrong content is an error of Ferrule's."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as refusal:

@@ -20,11 +20,16 @@ IdMaker = Callable[[str, int], str]
 
 @dataclass(frozen=True, slots=True)
 class IdPolicy:
-    """How a family's ids look: `make` mints one, `fits` says whether the family's template would take it."""
+    """How a family's ids look.
+
+    `make` mints a new one, `fits` says whether the family's template would take it, and `sample` is one of that form
+    that is always the same, for examples and prompts.
+    """
 
     name: str
     make: IdMaker
     fits: Callable[[str, str], bool]
+    sample: IdMaker
 
 
 def _drawn(alphabet: str, length: int) -> str:
@@ -35,14 +40,37 @@ def _is_drawn(id: str, alphabet: str, length: int) -> bool:
     return len(id) == length and all(character in alphabet for character in id)
 
 
-ANY_ID = IdPolicy("any", lambda name, count: "call_" + _drawn(_ALNUM, 24), lambda id, name: bool(id))
-NINE_ALNUM = IdPolicy("nine_alnum", lambda name, count: _drawn(_ALNUM, 9), lambda id, name: _is_drawn(id, _ALNUM, 9))
-TEN_LOWER = IdPolicy(
-    "ten_lower", lambda name, count: _drawn(_LOWER_ALNUM, 10), lambda id, name: _is_drawn(id, _LOWER_ALNUM, 10)
+def _function_counter(name: str, count: int) -> str:
+    return f"functions.{name}:{count}"
+
+
+ANY_ID = IdPolicy(
+    "any",
+    make=lambda name, count: "call_" + _drawn(_ALNUM, 24),
+    fits=lambda id, name: bool(id),
+    sample=lambda name, count: f"call_{count}",
 )
-COUNTER = IdPolicy("counter", lambda name, count: str(count), lambda id, name: id.isascii() and id.isdigit())
+NINE_ALNUM = IdPolicy(
+    "nine_alnum",
+    make=lambda name, count: _drawn(_ALNUM, 9),
+    fits=lambda id, name: _is_drawn(id, _ALNUM, 9),
+    sample=lambda name, count: f"abcdefg{count % 100:02}",
+)
+TEN_LOWER = IdPolicy(
+    "ten_lower",
+    make=lambda name, count: _drawn(_LOWER_ALNUM, 10),
+    fits=lambda id, name: _is_drawn(id, _LOWER_ALNUM, 10),
+    sample=lambda name, count: f"abcdefgh{count % 100:02}",
+)
+COUNTER = IdPolicy(
+    "counter",
+    make=lambda name, count: str(count),
+    fits=lambda id, name: id.isascii() and id.isdigit(),
+    sample=lambda name, count: str(count),
+)
 FUNCTION_COUNTER = IdPolicy(
     "function_counter",
-    lambda name, count: f"functions.{name}:{count}",
-    lambda id, name: id.startswith(f"functions.{name}:") and id.rpartition(":")[2].isdigit(),
+    make=_function_counter,
+    fits=lambda id, name: id.startswith(f"functions.{name}:") and id.rpartition(":")[2].isdigit(),
+    sample=_function_counter,
 )

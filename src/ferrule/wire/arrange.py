@@ -64,7 +64,10 @@ def _place(turn: Turn, kind: type[ReplyPart], at: int, *, is_last: bool) -> int 
 
 
 def arranged(format: Format, reply: Reply) -> Reply:
-    """The same reply with its parts where the format has a place for them, text with text and calls with calls."""
+    """The same reply with its parts where the format has a place for them, text with text and calls with calls.
+
+    Reasoning is left out where the family has no marks for it; nothing else is.
+    """
     turn = format.reply
     parts = _spoken(reply)
     if turn.is_ordered:

@@ -95,7 +95,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A JSON object around the name and the arguments. Read with its keys in any order, unknown keys passed over."""
+    """A JSON object around the name and the arguments. Read with its keys in any order, unknown keys as diagnostics."""
 
     entries: tuple[Entry, ...]
     sorts_keys: bool = False

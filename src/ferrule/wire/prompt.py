@@ -20,7 +20,6 @@ from ferrule.wire.parse import parse
 from ferrule.wire.render import render, render_results
 
 _EXAMPLE_TOOL = ToolDefinition.build("example_tool").parameter("name", {"type": "string"}).done()
-_EXAMPLE_CALL = ToolCall.of("example_tool", {"name": "value"})
 
 
 def format_with_tools(
@@ -56,7 +55,8 @@ def declaration(format: Format, tools: Iterable[ToolDefinition]) -> str:
     shape = format.declaration
     shown = (tool.as_function() if shape.as_function else tool.as_function()["function"] for tool in tools)
     listed = shape.open + shape.sep.join(map(dumps, shown)) + shape.close
-    example = render(format, Reply.of(_EXAMPLE_CALL), (_EXAMPLE_TOOL,))
+    call = ToolCall.of(_EXAMPLE_TOOL.name, {"name": "value"}, id=format.ids.sample(_EXAMPLE_TOOL.name, 0))
+    example = render(format, Reply.of(call), (_EXAMPLE_TOOL,))
     return f"These tools can be called:\n{listed}\nTo call one, write exactly in this way:\n{example}"
 
 

@@ -56,13 +56,13 @@ def _read_object(
         if key == _NESTED and (yield from tape.char()) == "{":
             found |= yield from _read_object(tape, slots, call, on_name, is_inner=True)
         else:
-            yield from _read_slot(tape, slot, call, on_name)
+            yield from _read_slot(tape, key, slot, call, on_name)
             if slot is not None:
                 found.add(slot)
         is_first = False
 
 
-def _read_slot(tape: Tape, slot: Slot | None, call: OpenCall, on_name: OnName) -> Walk[None]:
+def _read_slot(tape: Tape, key: str, slot: Slot | None, call: OpenCall, on_name: OnName) -> Walk[None]:
     match slot:
         case Slot.NAME:
             on_name((yield from _read_text(tape, "the tool's name")))
@@ -71,7 +71,10 @@ def _read_slot(tape: Tape, slot: Slot | None, call: OpenCall, on_name: OnName) -
         case Slot.ARGUMENTS:
             yield from read_arguments(tape, call)
         case _:
-            yield from read_value(tape, Reader(JSON), None)
+            reader = Reader(JSON)
+            yield from read_value(tape, reader, None)
+            if key not in _PASSED_OVER:
+                call.note("unknown_key", f"the call has a key {key!r} that means nothing here", reader.take())
 
 
 def read_arguments(tape: Tape, call: OpenCall) -> Walk[None]:

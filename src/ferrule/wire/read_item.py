@@ -65,10 +65,14 @@ class ItemReader:
                 size = len(tape.held())
                 if size > best:
                     best, problem = size, misfit.problem
-                is_cut = is_cut or (tape.ended and tape.at >= len(tape.text))
+                is_cut = is_cut or tape.is_cut
                 is_bare = is_bare and item.only_offered
+        is_prose = is_bare or not is_cut
+        # A marked opening that the end cut off is no prose, to its last character.
         tape.rewind(best)
-        return Outcome(False, is_prose=is_bare or not is_cut, problem=problem)
+        if not is_prose:
+            tape.at = len(tape.text)
+        return Outcome(False, is_prose=is_prose, problem=problem)
 
     def _item(self, item: Calls) -> Walk[str]:
         """All calls of an item; what was read beyond them. `MisfitError` only while there is no call yet."""
@@ -117,7 +121,7 @@ class ItemReader:
     def _broken(self, item: Calls, call: OpenCall, problem: str) -> Walk[None]:
         """Close a call that cannot be read on, and pass over the rest of it."""
         tape = self._tape
-        is_cut = tape.ended and tape.at >= len(tape.text)
+        is_cut = tape.is_cut
         unread = "" if call.started else tape.held()
         self._account("call", tape.position - len(unread))
         tape.release()

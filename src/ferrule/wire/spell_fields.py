@@ -19,7 +19,7 @@ def spell_fields(node: Fields, tool: str, arguments: str, offered: Offered) -> s
 
 def _field(node: Fields, tool: str, key: str, value: object, offered: Offered) -> str:
     kind = _kind_of(node, value)
-    raw = _raw(value, kind, key, offered.types(tool, key))
+    raw = _raw(value, kind, key, offered.types(tool, key), node.python_literals)
     written: list[str] = []
     for part in node.field.parts:
         match part:
@@ -46,11 +46,11 @@ def json_type(value: object) -> str:
     return _TYPES.get(value.__class__, "number")
 
 
-def _raw(value: object, kind: Kind | None, key: str, allowed: frozenset[str]) -> str:
+def _raw(value: object, kind: Kind | None, key: str, allowed: frozenset[str], python_literals: bool) -> str:
     if kind is not None:
         return str(value) if kind.is_raw else spell_value(value, JSON)
     json_text = dumps(value) if value.__class__ is str else spell_value(value, JSON)
-    raw = encode(json_text, allowed)
+    raw = encode(json_text, allowed, python_literals)
     if raw is None:
         wanted = " or ".join(sorted(allowed))
         raise UnspellableError(f"the value of {key!r} is a {json_type(value)}, and the tool takes {wanted}")

@@ -27,13 +27,14 @@ class MisfitError(Exception):
 
 
 class Tape:
-    __slots__ = ("_base", "_held", "_held_from", "at", "ended", "text")
+    __slots__ = ("_base", "_held", "_held_from", "_ran_out", "at", "ended", "text")
 
     def __init__(self) -> None:
         self.text = ""
         self.at = 0
         self.ended = False
         self._base = 0
+        self._ran_out = False
         self._held: list[str] | None = None
         self._held_from = 0
 
@@ -54,6 +55,12 @@ class Tape:
         """From here on, what is read can be taken back."""
         self._held = []
         self._held_from = self.at
+        self._ran_out = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text is over and something was still missing from it."""
+        return self.ended and (self._ran_out or self.at >= len(self.text))
 
     def held(self) -> str:
         """What was read since `hold`."""
@@ -84,6 +91,7 @@ class Tape:
                 elif left < len(spelling) and spelling.startswith(text[at:]):
                     is_open = True
             if not is_open or self.ended:
+                self._ran_out = self._ran_out or is_open
                 return best
             yield
 

@@ -28,11 +28,23 @@ KINDS = (
 )
 
 
-def dsml(name: str, about: str, section: str, result: Results, gap: str = "", also: tuple[str, ...] = ()) -> Format:
-    """`gap` stands between the token and each word; `also` are other words that models write for the section."""
+def dsml(
+    name: str, about: str, section: str, result: Results, gap: str = "", also: tuple[str, ...] = (), sep: str = ""
+) -> Format:
+    """`gap` stands between the token and each word; `also` are other words that models write for the section.
+
+    With `sep` a newline stands between parameters and after them, also when there are none.
+    """
     mark, end = f"<｜DSML｜{gap}", f"</｜DSML｜{gap}"
     parameter = seq(
-        f'{mark}parameter name="', KEY, opener('" string="'), KIND, '">', VALUE, f"{end}parameter>", space("\n")
+        f'{mark}parameter name="',
+        KEY,
+        opener('" string="'),
+        KIND,
+        '">',
+        VALUE,
+        f"{end}parameter>",
+        space("" if sep else "\n"),
     )
     spellings = tuple(f"{mark}{word}>" for word in (section, *also))
     return Format(
@@ -43,7 +55,15 @@ def dsml(name: str, about: str, section: str, result: Results, gap: str = "", al
             think("<think>", "</think>"),
             free(),
             calls(
-                seq(f'{mark}invoke name="', NAME, '">', space("\n"), fields(parameter, kinds=KINDS), f"{end}invoke>"),
+                seq(
+                    f'{mark}invoke name="',
+                    NAME,
+                    '">',
+                    space("\n"),
+                    fields(parameter, sep, kinds=KINDS),
+                    space(sep),
+                    f"{end}invoke>",
+                ),
                 open=lit(f"\n\n{spellings[0]}\n", *(lead + s for s in spellings for lead in ("\n\n", "\n", ""))),
                 sep="\n",
                 close=lit(f"\n{end}{section}>", *(f"{end}{word}>" for word in (section, *also))),
@@ -67,8 +87,9 @@ V4 = dsml(
     "tool_calls",
     results("<tool_result>", BODY, "</tool_result>", sep="\n\n", role="user"),
     also=("toolcalls", "tool"),
+    sep="\n",
 )
-V41 = dsml("dsml_v41", "DeepSeek V4.1", "calls", V4.result, gap=" ")
+V41 = dsml("dsml_v41", "DeepSeek V4.1", "calls", V4.result, gap=" ", sep="\n")
 FORMATS = (V32, V4, V41)
 
 EXAMPLES = (

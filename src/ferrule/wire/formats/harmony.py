@@ -47,7 +47,7 @@ FORMAT = Format(
         is_ordered=False,
     ),
     result=results(
-        "<|start|>functions.", NAME, " to=assistant<|channel|>commentary<|message|>", BODY, "<|end|>", sep=""
+        "<|start|>functions.", NAME, "<|channel|>commentary to=assistant<|message|>", BODY, "<|end|>", sep=""
     ),
     tokens=("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"),
     stops=("<|return|>", "<|call|>"),

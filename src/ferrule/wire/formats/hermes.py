@@ -66,6 +66,7 @@ JOINED = replace(
     name="hermes_joined",
     about="Reka-Edge: the blocks follow each other without a newline",
     reply=turn(THINK_TAGS, free(), tagged("tool_call", sep="")),
+    result=results("<tool_response>\n", BODY, "\n</tool_response>", sep="", role="human"),
 )
 EXAONE = replace(
     HERMES,

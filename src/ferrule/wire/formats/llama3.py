@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ferrule.core.reply import Reply
 from ferrule.wire.format import PARIS, ROME, Example, Format, results
-from ferrule.wire.node import ARGS, NAME, Body, Entry, Slot, calls, closer, envelope, free, lit, seq, turn
+from ferrule.wire.node import ARGS, BODY, NAME, Body, Entry, Slot, calls, closer, envelope, free, lit, seq, turn
 
 PARAMETERS_CALL = envelope(
     Entry("name", NAME, also=("function",)), Entry("parameters", Slot.ARGUMENTS, also=("arguments", "args"))
@@ -40,6 +40,7 @@ FUNCTION = replace(
     about="Llama 3.1 zero-shot, Functionary v3.1: <function=NAME>{...}</function>",
     marks=("<function=", "</function>", "<|start_header_id|>"),
     reply=turn(free(), FUNCTION_TAG),
+    result=results(BODY, role="ipython"),
     beats=("llama3",),
 )
 FORMATS = (LLAMA3, TAGGED, FUNCTION)

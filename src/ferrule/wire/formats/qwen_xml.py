@@ -26,8 +26,11 @@ from ferrule.wire.node import (
 )
 
 
-def xml(tag: str, own: str, *, sep: str = "\n", glue: str = "\n\n", python_literals: bool = False) -> Calls:
-    """Calls between `tag`s; `own` is the white space inside a parameter that belongs to the markup."""
+def xml(tag: str, own: str, *, sep: str = "\n", glue: str = "\n\n") -> Calls:
+    """Calls between `tag`s; `own` is the white space inside a parameter that belongs to the markup.
+
+    The templates print Python's True and None, and some of them whole Python literals, so models write them too.
+    """
     value_open = lit(f">{own}", ">") if own else lit(">")
     value_close = lit(f"{own}</parameter>", "</parameter>") if own else lit("</parameter>")
     parameter = seq("<parameter=", KEY, value_open, VALUE, value_close, space("\n"))
@@ -39,7 +42,7 @@ def xml(tag: str, own: str, *, sep: str = "\n", glue: str = "\n\n", python_liter
             NAME,
             ">",
             space("\n"),
-            fields(parameter, python_literals=python_literals),
+            fields(parameter, python_literals=True),
             "</function>",
             space("\n"),
             closer(f"</{tag}>"),
@@ -88,7 +91,7 @@ SEED = replace(
     name="seed_xml",
     about="Seed-OSS: values inline; its template prints Python for containers, which is read too",
     marks=("<seed:tool_call>", "<function=", "<parameter="),
-    reply=turn(think("<seed:think>", "</seed:think>"), free(), xml("seed:tool_call", "", python_literals=True)),
+    reply=turn(think("<seed:think>", "</seed:think>"), free(), xml("seed:tool_call", "")),
     result=results(BODY, role="tool"),
     tokens=("<seed:tool_call>", "</seed:tool_call>", "<seed:think>", "</seed:think>"),
     stops=("<seed:eos>",),

@@ -1,0 +1,109 @@
+"""What a person sees on a terminal. The only file that knows rich, which is imported when something is shown.
+
+Everything shown may come from a model, so nothing is read as rich's own markup, and control characters, which could
+move the cursor or change what was shown before, are spelled out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ferrule.cli.format_facts import FormatFacts, legible
+from ferrule.core.call import ToolCall
+from ferrule.core.event import Diagnostic
+from ferrule.core.message import Reasoning, Text
+from ferrule.core.reply import Reply, ReplyPart
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text as Styled
+
+# C0 without tab and newline, DEL, C1, the marks that reorder text, and surrogates, which cannot be printed.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_TITLE, _CALL, _BAD, _ODD, _FAINT = "bold", "bold cyan", "bold red", "yellow", "dim"
+
+
+def show_formats(formats: list[FormatFacts]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style=_TITLE)
+    table.add_column("format\nfamily", no_wrap=True)
+    table.add_column("for\nmarks", ratio=1)
+    table.add_column("arguments\nids", max_width=13)
+    table.add_column("thinks\n", no_wrap=True)
+    for facts in formats:
+        table.add_row(
+            _joined("\n", (facts.name, _CALL), (facts.family or "", _FAINT)),
+            _joined("\n", (facts.about, ""), (legible(facts.marks), _FAINT)),
+            _joined("\n", (facts.arguments, ""), (facts.ids.replace("_", " "), _FAINT)),
+            "yes" if facts.reasoning else "no",
+        )
+    _console().print(table)
+
+
+def show_sections(title: str, sections: list[tuple[str, str]]) -> None:
+    console = _console()
+    console.print(_styled(title, _CALL))
+    for heading, body in sections:
+        console.print()
+        console.print(_styled(heading, _TITLE))
+        # Wrapped by the terminal and not by us, so that a copy of it is exact.
+        console.print(_styled(body), soft_wrap=True)
+
+
+def show_reply(reply: Reply) -> None:
+    """The parts in their order, then what was odd; a label before each, so that it reads without colours too."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for part in reply.parts:
+        _add_part(grid, part)
+    for diagnostic in reply.diagnostics:
+        grid.add_row(_styled("odd", _ODD), _odd(diagnostic))
+    grid.add_row(_styled("finish", _FAINT), _styled(reply.finish_reason.value, _FAINT))
+    _console().print(grid)
+
+
+def _add_part(grid: Table, part: ReplyPart) -> None:
+    match part:
+        case Text(text):
+            grid.add_row(_styled("text", _FAINT), _styled(text))
+        case Reasoning(text):
+            grid.add_row(_styled("reasoning", _FAINT), _styled(text, _FAINT))
+        case ToolCall():
+            told = "" if part.complete else "cut off: never run it"
+            grid.add_row(_styled("call", _CALL), _joined("  ", (part.name, _CALL), (part.id, _FAINT), (told, _BAD)))
+            grid.add_row("", _styled(part.function.arguments))
+
+
+def _odd(diagnostic: Diagnostic) -> Styled:
+    about = f"{diagnostic.code}: {diagnostic.message}"
+    return _styled(f"{about}\n{diagnostic.text}" if diagnostic.text else about, _ODD)
+
+
+def _joined(sep: str, *texts: tuple[str, str]) -> Styled:
+    """Texts and their styles in one; an empty text is left out."""
+    from rich.text import Text as Styled
+
+    return Styled(sep).join(_styled(text, style) for text, style in texts if text)
+
+
+def _styled(text: str, style: str = "") -> Styled:
+    from rich.text import Text as Styled
+
+    return Styled(_seen(text), style)
+
+
+def _seen(text: str) -> str:
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # rich itself looks at NO_COLOR, TERM and whether the output is a terminal.
+    return Console(highlight=False, markup=False, emoji=False)

@@ -1,0 +1,106 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cli.command_line import run
+from ferrule.cli.main import COMMANDS
+from house.source_tree import SRC
+
+HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>'
+
+
+def ferrule(*argv: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "ferrule", *argv],
+        input=stdin,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+    )
+
+
+def test_the_module_runs_as_a_program_and_its_output_goes_back_through_it() -> None:
+    parsed = ferrule("parse", "--format", "hermes", stdin=HERMES.encode())
+    assert (parsed.returncode, parsed.stderr) == (0, b"")
+    rendered = ferrule("render", "--format", "hermes", stdin=parsed.stdout)
+    assert (rendered.returncode, rendered.stdout, rendered.stderr) == (0, HERMES.encode(), b"")
+
+
+@pytest.mark.parametrize("argv", [("formats",), ("formats", "xlam"), ("--help",)], ids=" ".join)
+def test_a_reader_that_goes_away_is_no_traceback(argv: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", "ferrule", *argv],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            check=False,
+            # Buffered, as it is for users: unbuffered, the failing write is argparse's own, which ignores it.
+            env={**os.environ, "PYTHONPATH": str(SRC), "PYTHONUNBUFFERED": ""},
+        )
+    finally:
+        os.close(writing)
+    assert (child.returncode, child.stderr) == (141, b"")
+
+
+def test_piped_commands_do_not_load_rich() -> None:
+    script = (
+        "import sys; from ferrule.cli.main import main; main(['formats', '--json']); sys.exit('rich' in sys.modules)"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+    )
+    assert child.returncode == 0
+
+
+def test_the_help_lists_every_command_in_one_line_each() -> None:
+    ran = run("--help")
+    assert ran.code == 0
+    lines = [" ".join(line.split()) for line in ran.out.splitlines()]
+    assert all(f"{command.name} {command.about}" in lines for command in COMMANDS)
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_every_command_has_a_help_with_an_example(name: str) -> None:
+    ran = run(name, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"ferrule {name}" in ran.out.partition("examples:")[2]
+
+
+def test_the_version_is_told() -> None:
+    ran = run("--version")
+    assert ran.code == 0
+    assert ran.out.startswith("ferrule ")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (),
+        ("no-such-command",),
+        ("parse",),
+        ("parse", "--format", "hermes,"),
+        ("parse", "--format", "hermes", "--chunk", "0"),
+        ("parse", "--format", "hermes", "--chunk", "-3"),
+        ("parse", "--format", "hermes", "--tools", "no/such/file.json"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_how_it_is_used(argv: tuple[str, ...]) -> None:
+    ran = run(*argv)
+    assert (ran.code, ran.raw) == (2, b"")
+    assert "usage: ferrule" in ran.err
+
+
+@pytest.mark.parametrize("argv", [("parse", "--format", "hermez"), ("render", "-f", "hermes,x"), ("formats", "x")])
+def test_an_unknown_format_exits_with_1_and_a_hint(argv: tuple[str, ...]) -> None:
+    ran = run(*argv)
+    assert (ran.code, ran.raw) == (1, b"")
+    error, hint = ran.err.splitlines()
+    assert error.startswith("error: no format is called")
+    assert hint.startswith("hint: Known: ")

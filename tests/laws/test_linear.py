@@ -1,0 +1,87 @@
+"""Law 7: doubling the text at most doubles the work. Work is counted in steps, and in text that is kept for later."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from ferrule.core.call import ToolCall
+from ferrule.core.reply import Reply
+from ferrule.wire.format import Format
+from ferrule.wire.parse import Parser
+from ferrule.wire.plan import opening
+from ferrule.wire.registry import formats
+from ferrule.wire.render import render
+from laws.cuts import two_call_text
+from laws.replies import TOOLS
+
+FORMATS = formats()
+CHUNK = 4
+SIZE = 1500
+# A name or a key may grow to 256 characters before it is given up; markers are shorter than that.
+MOST_KEPT = 400
+
+
+def call_with(form: Format, value: str) -> str:
+    call = ToolCall.of("get_weather", {"city": value}, id=form.ids.sample("get_weather", 0))
+    return render(form, Reply.of(call), TOOLS)
+
+
+def hard_texts(form: Format, size: int) -> dict[str, str]:
+    """Texts that a parser which looks back, or reads twice, would choke on."""
+    opener = opening(form.calls)[0]
+    whole = two_call_text(form)
+    begun = call_with(form, "@").partition("@")[0]
+    return {
+        "a long value": call_with(form, "x = 'y' \\ \n" * (size // 10)),
+        "a long value that never ends": begun + "ab cd " * (size // 6),
+        "half openers": opener[:-1] * (size // max(len(opener) - 1, 1)) if len(opener) > 1 else "<" * size,
+        "openers": opener * (size // len(opener)),
+        "openers and names": f"{opener}get_weather" * (size // (len(opener) + 11)),
+        "brackets": begun + "[" * size,
+        "braces": '{"a":' * (size // 5),
+        "digits": begun + "7" * size,
+        "white space": begun + " " * size,
+        "white space after a call": whole + "\n" * size,
+        "backslashes": begun + "\\" * size,
+        "quotes": begun + '"' * size,
+        "an object without a name": '{"arguments": {"a": "' + "b" * size,
+        "call after call": "\n".join([whole] * (size // 300)),
+    }
+
+
+def work(form: Format, text: str) -> tuple[int, int]:
+    """Steps taken inside the parser, and the most text it kept for later between two pieces."""
+    parser = Parser(form, TOOLS)
+    steps = 0
+    kept = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return count
+
+    sys.settrace(count)
+    try:
+        for start in range(0, len(text), CHUNK):
+            parser.feed(text[start : start + CHUNK])
+            kept = max(kept, len(parser._tape.text) - parser._tape.at)  # pyright: ignore[reportPrivateUsage]
+        parser.close()
+    finally:
+        sys.settrace(None)
+    return steps, kept
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_twice_the_text_is_at_most_twice_the_work(name: str) -> None:
+    form = FORMATS[name]
+    short, long = hard_texts(form, SIZE), hard_texts(form, 2 * SIZE)
+    for kind, text in short.items():
+        steps, _ = work(form, text)
+        more, kept = work(form, long[kind])
+        allowed = 1.15 * steps * len(long[kind]) / max(len(text), 1) + 2000
+        assert more <= allowed, f"{kind}: {steps} steps for {len(text)} characters, {more} for {len(long[kind])}"
+        assert kept <= MOST_KEPT, f"{kind}: {kept} characters were kept"

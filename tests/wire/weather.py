@@ -1,0 +1,13 @@
+"""The tools that the wire tests speak of."""
+
+from ferrule import JsonSchema, ToolDefinition
+
+WEATHER = (
+    ToolDefinition.build("get_weather")
+    .description("The weather in a city")
+    .parameter("city", JsonSchema.string(), required=True)
+    .parameter("days", JsonSchema.integer())
+    .done()
+)
+PING = ToolDefinition.build("ping").done()
+TOOLS = (WEATHER, PING)
