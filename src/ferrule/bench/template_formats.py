@@ -282,7 +282,5 @@ TEMPLATES: Final[Mapping[str, Template]] = {
         "apriel", opens="<|assistant|>\n", ends="\n<|end|>\n</s>", needs_a_next_turn=True
     ),
     "unsloth-mistral-Devstral-Small-2507.jinja": Template("mistral_v13", "mistral@v13", "mistral", "", "</s>"),
-    "upstage-Solar-Open-100B.jinja": Template(
-        None, ends="<|begin|>assistant", keeps_text=False, reason="no format of ours: Solar Open"
-    ),
+    "upstage-Solar-Open-100B.jinja": Template("solar", ends="<|begin|>assistant", keeps_text=False),
 }

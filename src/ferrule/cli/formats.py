@@ -11,17 +11,22 @@ from ferrule.cli import json_page, streams, terminal
 from ferrule.cli.command import Command, chosen_format
 from ferrule.cli.format_facts import FormatFacts, all_facts, legible
 from ferrule.cli.format_page import FormatPage, page_of
+from ferrule.cli.formats_markdown import formats_page
 
 _HEADINGS = ("NAME", "FAMILY", "ARGUMENTS", "REASONING", "IDS", "FOR", "MARKS")
 
 
 def _add_options(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", type=chosen_format, metavar="NAME", help="show this format in full")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print JSON")
+    shape.add_argument("--markdown", action="store_true", help="print the whole table as a Markdown page")
 
 
 def _run(arguments: Namespace) -> None:
-    if arguments.name is not None:
+    if arguments.markdown:
+        streams.write(formats_page())
+    elif arguments.name is not None:
         _show_one(page_of(arguments.name), as_json=arguments.json)
     else:
         _show_all(all_facts(), as_json=arguments.json)
