@@ -122,6 +122,8 @@ def _asked(name: str, console: Console) -> dict[str, Any]:
             nonlocal begun
             progress.update(task, description=step, advance=1 if begun else 0)
             begun = True
+            if not console.is_terminal:
+                console.print(f"{name}: {step}", markup=False, highlight=False)
 
         answer = QUESTIONS[name].ask(stack, advance)
         progress.update(task, completed=QUESTIONS[name].steps, description="")

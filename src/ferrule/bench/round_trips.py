@@ -124,8 +124,8 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
         Table(
             "Written down and read again",
             f"One call and two calls of {len(TEMPLATES)} chat templates, each read by every parser there is for what "
-            "it writes. *Ungradeable*: the template raises, drops calls or has no tools. *No parser*: nobody to ask. In "
-            "the last column our renderer wrote, for every format of ours.",
+            "it writes. *Ungradeable*: the template raises, drops calls or has no tools. *No parser*: nobody to ask. "
+            "In the last column our renderer wrote, for every format of ours.",
             ("verdict", *(f"template to {NAMES[reader]}" for reader in READERS), "Ferrule to Ferrule"),
             [[kind, *(str(tally[kind]) for tally in tallies)] for kind in kinds],
         ),
