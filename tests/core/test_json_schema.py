@@ -62,7 +62,7 @@ def test_two_validators_take_the_value_that_the_schema_was_made_for(sample: Samp
 
 
 @given(nested, st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3), st.just([]), st.just({})))
-def test_two_validators_agree_on_any_other_value(sample: Sample, value: object) -> None:
+def test_two_validators_agree_on_any_other_value(sample: Sample, value: Any) -> None:
     schema, _ = sample
     assert Draft202012Validator(schema).is_valid(value) is not bool(checker_for(admit(schema)).faults(value))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -89,7 +90,7 @@ def test_a_reply_so_far_is_not_changed_by_what_comes_later(events: list[Event]) 
 @given(streams())
 def test_no_two_neighbours_are_both_text_or_both_reasoning(events: list[Event]) -> None:
     kinds = [type(part) for part in fold(events).parts]
-    assert all(a is not b or a is ToolCall for a, b in zip(kinds, kinds[1:], strict=False))
+    assert all(a is not b or a is ToolCall for a, b in pairwise(kinds))
 
 
 @given(streams())

@@ -55,7 +55,7 @@ def test_a_name_that_no_provider_takes_is_refused(name: str) -> None:
 
 
 def test_the_builder_makes_the_definition_that_was_described() -> None:
-    assert WEATHER == ToolDefinition(
+    described = ToolDefinition(
         name="get_weather",
         description="The weather in a city",
         parameters={
@@ -67,6 +67,7 @@ def test_the_builder_makes_the_definition_that_was_described() -> None:
         bound_version="2.1",
         side_effects=True,
     )
+    assert described == WEATHER
 
 
 def test_required_names_may_come_before_their_parameters_and_twice() -> None:

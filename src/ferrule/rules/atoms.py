@@ -1,0 +1,22 @@
+"""The pieces that lowered values are made of: numbers, words and bare keys."""
+
+from __future__ import annotations
+
+from ferrule.rules.rule import Chars, Repeat, Text, maybe, one_of, seq
+
+BOOLEAN = ("true", "false")
+NULL = "null"
+
+_DIGIT = Chars((("0", "9"),))
+_FRACTION = maybe(seq(".", Repeat(_DIGIT, 1, 17)))
+_EXPONENT = maybe(seq(Chars((("e", "e"), ("E", "E"))), maybe(Chars((("+", "+"), ("-", "-")))), Repeat(_DIGIT, 1, 3)))
+_SIGN = maybe(Text("-"))
+
+# Seventeen digits carry every double; a longer run is a model that has lost its way.
+NATURAL = one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 17)))
+INTEGER = seq(_SIGN, NATURAL)
+POSITIVE_NUMBER = seq(NATURAL, _FRACTION, _EXPONENT)
+NUMBER = seq(_SIGN, POSITIVE_NUMBER)
+BARE_KEY = seq(
+    Chars((("a", "z"), ("A", "Z"), ("_", "_"))), Repeat(Chars((("a", "z"), ("A", "Z"), ("0", "9"), ("_", "_"))), 0, 40)
+)

@@ -1,0 +1,230 @@
+"""Lark for llguidance: the reference target. JSON arguments go to its own schema compiler, with separators fixed.
+
+Markers for which the vocabulary has a token are written as that token; free text never contains a special token, so a
+marker cannot be spelled out with ordinary ones behind the parser's back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ferrule.core.json_text import dumps
+from ferrule.rules.delimit import delimited, prefixed
+from ferrule.rules.lower import Lowering
+from ferrule.rules.rule import (
+    Chars,
+    OneOf,
+    Prose,
+    Ref,
+    Repeat,
+    Rule,
+    RuleNode,
+    Seq,
+    Str,
+    Text,
+    Until,
+    Value,
+    one_of,
+    seq,
+)
+from ferrule.schema.notation import JSON, Escapes, Quote
+
+# The spelling that our renderer writes, so that constrained and rendered text are the same language.
+_JSON_OPTIONS = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
+_ESCAPES = {
+    Escapes.JSON: r"\\(?:[\"\\\/bfnrt]|u[0-9a-fA-F]{4})",
+    Escapes.PYTHON: r"\\(?:[\"'\\abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4})",
+}
+
+
+def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None) -> str:
+    """The grammar of a rule. `specials` are the texts that the tokenizer has a special token for, with its id."""
+    return _Emitter(rule, specials or {}).text()
+
+
+def schema_for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema with the options that make its JSON ours."""
+    return {"x-guidance": _JSON_OPTIONS, **schema}
+
+
+class _Emitter:
+    def __init__(self, rule: Rule, specials: Mapping[str, int]) -> None:
+        self._specials = {text: specials[text] for text in rule.tokens if text in specials}
+        self._lowering = Lowering()
+        self._lines: list[str] = []
+        self._names: dict[str, str] = {}
+        self._rule = rule
+
+    def text(self) -> str:
+        start = self._node(self._prepared(self._rule.start))
+        for name in list(self._lowering.definitions):
+            self._define(name)
+        return "\n".join([f"start: {start}", *self._lines, ""])
+
+    def _define(self, name: str) -> None:
+        known = set(self._lowering.definitions)
+        body = self._node(delimited(self._lowering.definitions[name]))
+        self._lines.append(f"{name}: {body}")
+        for later in self._lowering.definitions.keys() - known:
+            self._define(later)
+
+    def _prepared(self, node: RuleNode) -> RuleNode:
+        return delimited(self._without_foreign(node))
+
+    def _without_foreign(self, node: RuleNode) -> RuleNode:
+        """Everything lowered but JSON that the engine's own schema compiler takes."""
+        match node:
+            case Value(schema, root, notation, excludes) if notation is JSON and not excludes and schema is root:
+                return node
+            case Seq(parts):
+                return seq(*map(self._without_foreign, parts))
+            case OneOf(options):
+                return one_of(*map(self._without_foreign, options))
+            case Repeat(inner, at_least, at_most, sep):
+                return Repeat(self._without_foreign(inner), at_least, at_most, sep)
+            case _:
+                return self._lowering.lower(node)
+
+    def _node(self, node: RuleNode) -> str:
+        match node:
+            case Text(text):
+                return self._literal(text)
+            case Seq(parts):
+                return " ".join(map(self._node, parts)) or '""'
+            case OneOf(options):
+                return "(" + " | ".join(map(self._node, options)) + ")"
+            case Repeat():
+                return self._repeat(node)
+            case Value(schema):
+                return self._named("j", f"%json {dumps(schema_for_llguidance(schema))}")
+            case Until():
+                return self._until(node)
+            case Prose(excludes, not_first, at_most):
+                return self._terminal(_prose(excludes, not_first, at_most))
+            case Str():
+                return self._terminal(_string(node))
+            case Chars():
+                return self._terminal(f"/{_class(node)}/")
+            case Ref(name):
+                return name
+            case _:
+                raise AssertionError(f"{node} was not lowered")
+
+    def _literal(self, text: str) -> str:
+        pieces = re.split("(" + "|".join(map(re.escape, self._specials)) + ")", text) if self._specials else [text]
+        written = [
+            f"<[{self._specials[piece]}]>" if piece in self._specials else dumps(piece) for piece in pieces if piece
+        ]
+        return " ".join(written) or '""'
+
+    def _repeat(self, node: Repeat) -> str:
+        # A terminal that may be empty confuses the lexer, so the repetition itself stays outside unless it is needed.
+        inner = self._regular(node if node.at_least else node.node)
+        if inner is not None and not node.sep:
+            name = self._terminal(f"/{inner}/")
+            return name if node.at_least else f"{name}{_times(0, node.at_most)}"
+        body = self._node(node.node)
+        if not node.sep:
+            return f"({body}){_times(node.at_least, node.at_most)}"
+        again = self._named("r", self._node(prefixed(node.sep, node.node)))
+        more = None if node.at_most is None else node.at_most - 1
+        many = f"{body} {again}{_times(max(0, node.at_least - 1), more)}"
+        return f"({many})" if node.at_least else f"({many})?"
+
+    def _regular(self, node: RuleNode) -> str | None:
+        """A regex for a node of characters alone, else None: terminals are what makes the matcher fast."""
+        match node:
+            case Text(text):
+                return None if any(special in text for special in self._specials) else _escaped(text)
+            case Chars():
+                return _class(node)
+            case Repeat(inner, at_least, at_most, sep):
+                body = self._regular(inner)
+                return None if body is None or sep else f"(?:{body}){_times(at_least, at_most)}"
+            case Seq(parts):
+                bodies = [self._regular(part) for part in parts]
+                return None if None in bodies else "".join(map(str, bodies))
+            case OneOf(options):
+                bodies = [self._regular(option) for option in options]
+                return None if None in bodies else "(?:" + "|".join(map(str, bodies)) + ")"
+            case _:
+                return None
+
+    def _until(self, node: Until) -> str:
+        free = self._terminal(_prose(node.excludes, node.not_first, node.at_most))
+        end, special = self._before_special(node.end)
+        if special is not None:
+            # A special token ends free text by itself: the text cannot contain one.
+            return (
+                f"{free} {self._literal(node.end)}" if not end else f"{self._lazy(free, end)} {self._literal(special)}"
+            )
+        return self._lazy(free, node.end)
+
+    def _before_special(self, end: str) -> tuple[str, str | None]:
+        places = [(end.find(text), text) for text in self._specials if text in end]
+        if not places:
+            return end, None
+        at, _ = min(places)
+        return end[:at], end[at:]
+
+    def _lazy(self, free: str, end: str) -> str:
+        return self._named("u", f"{free} {dumps(end)}", options="[lazy]")
+
+    def _terminal(self, body: str) -> str:
+        return self._named("T", body)
+
+    def _named(self, prefix: str, body: str, options: str = "") -> str:
+        key = options + body
+        if key not in self._names:
+            self._names[key] = f"{prefix}{len(self._names)}"
+            self._lines.append(f"{self._names[key]}{options}: {body}")
+        return self._names[key]
+
+
+def _times(at_least: int, at_most: int | None) -> str:
+    match at_least, at_most:
+        case 0, 1:
+            return "?"
+        case 0, None:
+            return "*"
+        case 1, None:
+            return "+"
+        case _, None:
+            return f"{{{at_least},}}"
+        case _:
+            return f"{{{at_least},{at_most}}}"
+
+
+def _prose(excludes: tuple[str, ...], not_first: str, at_most: int | None) -> str:
+    first = f"[^{''.join(map(_escaped, not_first))}]" if not_first else ""
+    count = "*" if at_most is None else f"{{0,{at_most}}}"
+    body = f"/(?:{first}(?s:.){count})?/" if first else f"/(?s:.){count}/"
+    if not excludes:
+        return body
+    return f"{body} & ~/(?s:.*)(?:{'|'.join(map(_escaped, excludes))})(?s:.*)/"
+
+
+def _string(node: Str) -> str:
+    quote: Quote = node.quote
+    stop = _escaped(quote.close[0])
+    char = rf"(?:[^{stop}\\\x00-\x1f]|{_ESCAPES[quote.escapes]})"
+    body = f"/{_escaped(quote.open)}{char}{_times(node.at_least, node.at_most)}{_escaped(quote.close)}/"
+    if not node.excludes:
+        return body
+    return f"{body} & ~/(?s:.*)(?:{'|'.join(map(_escaped, node.excludes))})(?s:.*)/"
+
+
+def _class(node: Chars) -> str:
+    ranges = "".join(_escaped(a) if a == b else f"{_escaped(a)}-{_escaped(b)}" for a, b in node.ranges)
+    return f"[{'^' if node.negated else ''}{ranges}]"
+
+
+def _escaped(text: str) -> str:
+    """Text inside a regex between slashes."""
+    return "".join(_ESCAPED.get(char) or (f"\\{char}" if char in _SPECIAL else char) for char in text)
+
+
+_SPECIAL = set("\\^$.|?*+()[]{}/-&~\"'#")
+_ESCAPED = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "'": "'", "#": r"\#"}
