@@ -199,6 +199,22 @@ def test_raw_control_characters_in_a_string_come_out_escaped(inside: str, places
     assert out == json.dumps(inside)
 
 
+@pytest.mark.parametrize(
+    "text, json_text",
+    [
+        ("[1,]", "[1]"),
+        ("(1,)", "[1]"),
+        ("{'a': 1,}", '{"a": 1}'),
+        ("[[1,], 2, ]", "[[1], 2]"),
+        ("{'a': {'b': (),}, 'c': None,}", '{"a": {"b": []}, "c": null}'),
+    ],
+)
+def test_a_trailing_comma_that_python_allows_leaves_no_trace(text: str, json_text: str) -> None:
+    reader, out = read_pieces(list(text), PYTHON)
+    assert reader.is_done
+    assert out == json_text
+
+
 @pytest.mark.parametrize("number", ["0", "-0", "1.0", "1e3", "1E+03", "-1.50", "1234567890" * 4, "1e999"])
 def test_a_number_comes_out_as_it_was_written(number: str) -> None:
     assert respell(f'{{"n":{number}}}') == f'{{"n": {number}}}'

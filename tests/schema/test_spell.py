@@ -80,6 +80,20 @@ def test_the_reader_reads_what_python_prints(value: object, places: list[int]) -
     assert read(repr(value), PYTHON, places) == json.dumps(value, ensure_ascii=False)
 
 
+escapes = st.sampled_from(
+    ["\\n", "\\t", "\\a", "\\v", "\\\\", "\\'", '\\"', "\\x41", "\\xe9", "\\u00e9", "\\U0001f600", "\\\n"]
+)
+octals = st.integers(0, 0o377).map(lambda number: f"\\{number:o}")
+
+
+@given(st.lists(st.one_of(escapes, octals, st.sampled_from(list("a07é "))), max_size=6), st.sampled_from("'\""))
+def test_escapes_mean_what_they_mean_in_python_however_they_are_cut(pieces: list[str], quote: str) -> None:
+    text = quote + "".join(pieces) + quote
+    wanted = json.dumps(ast.literal_eval(text), ensure_ascii=False)
+    for at in range(len(text) + 1):
+        assert read(text, PYTHON, [at]) == wanted
+
+
 @given(values_with_bare_keys)
 def test_a_value_without_the_quote_mark_can_be_token_quoted(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)

@@ -159,10 +159,18 @@ def test_a_preset_writes_its_first_member(first: str) -> None:
 
 def test_where_two_members_read_one_text_differently_the_earlier_decides() -> None:
     text = "<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>\n</function>\n</tool_call>"
-    newline_is_markup = preset("a", ["qwen_xml", "mimo_xml"])
-    newline_is_data = preset("b", ["mimo_xml", "qwen_xml"])
-    assert parse(newline_is_markup, text, TOOLS).calls[0].arguments == {"city": "Rome"}
-    assert parse(newline_is_data, text, TOOLS).calls[0].arguments == {"city": "\nRome\n"}
+    for others in ([], ["hermes"]):
+        newline_is_markup = preset("a", [*others, "qwen_xml", "mimo_xml"])
+        newline_is_data = preset("b", [*others, "mimo_xml", "qwen_xml"])
+        assert parse(newline_is_markup, text, TOOLS).calls[0].arguments == {"city": "Rome"}
+        assert parse(newline_is_data, text, TOOLS).calls[0].arguments == {"city": "\nRome\n"}
+
+
+def test_a_bare_object_inside_reasoning_is_reasoning() -> None:
+    form = preset("two", ["hermes", "bare_json"])
+    reply = parse(form, '<think>maybe {"name": "ping", "arguments": {}}</think>No.', TOOLS)
+    assert not reply.calls
+    assert reply.reasoning == 'maybe {"name": "ping", "arguments": {}}'
 
 
 def test_a_preset_with_a_plain_member_still_calls_only_what_is_offered_and_not_what_is_quoted() -> None:

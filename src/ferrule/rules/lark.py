@@ -92,7 +92,8 @@ class _Emitter:
             case Text(text):
                 return self._literal(text)
             case Seq(parts):
-                return " ".join(map(self._node, parts)) or '""'
+                regular = self._regular(node) if _has_chars(node) else None
+                return self._terminal(f"/{regular}/") if regular else " ".join(map(self._node, parts)) or '""'
             case OneOf(options):
                 return "(" + " | ".join(map(self._node, options)) + ")"
             case Repeat():
@@ -181,6 +182,20 @@ class _Emitter:
             self._names[key] = f"{prefix}{len(self._names)}"
             self._lines.append(f"{self._names[key]}{options}: {body}")
         return self._names[key]
+
+
+def _has_chars(node: RuleNode) -> bool:
+    match node:
+        case Chars():
+            return True
+        case Seq(parts):
+            return any(map(_has_chars, parts))
+        case OneOf(options):
+            return any(map(_has_chars, options))
+        case Repeat(inner):
+            return _has_chars(inner)
+        case _:
+            return False
 
 
 def _times(at_least: int, at_most: int | None) -> str:

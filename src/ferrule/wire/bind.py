@@ -229,10 +229,7 @@ def _field(node: Fields, tool: ToolDefinition, name: str) -> RuleNode:
         if not types:
             continue
         typed = schema if types == allowed else {"allOf": [schema, {"type": sorted(types)}]}
-        if kind.is_raw:
-            value = _raw(node, typed, tool)
-        else:
-            value = Value(typed, tool.parameters, JSON, _closers(node))
+        value = _raw(node, typed, tool) if kind.is_raw else Value(typed, tool.parameters, JSON, _closers(node))
         options.append(_element(node, name, kind.word, value))
     return one_of(*options)
 
