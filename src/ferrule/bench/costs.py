@@ -141,7 +141,7 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
     rows = [[name, *(_cell(cells[name, engine, size]) for engine in ENGINES for size in SIZES),
              *_ratios(cells, name)] for name in FORMATS]  # fmt: skip
     sizes = [f"{NAMES[engine]} {_size(size)}" for engine in ENGINES for size in SIZES]
-    notes = [f"{row['format']}, {NAMES[row['engine']]}, {_size(row['size'])}: {row['problem']}"
+    notes = [f"{row['format']}, {NAMES[row['engine']]}, {_size(row['size'])}: what was read is not what was written."
              for row in result["rows"] if row["problem"].startswith("wrong")]  # fmt: skip
     return [
         Table(

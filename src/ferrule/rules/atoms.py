@@ -8,12 +8,12 @@ BOOLEAN = ("true", "false")
 NULL = "null"
 
 _DIGIT = Chars((("0", "9"),))
-_FRACTION = maybe(seq(".", Repeat(_DIGIT, 1, 17)))
+_FRACTION = maybe(seq(".", Repeat(_DIGIT, 1, 40)))
 _EXPONENT = maybe(seq(Chars((("e", "e"), ("E", "E"))), maybe(Chars((("+", "+"), ("-", "-")))), Repeat(_DIGIT, 1, 3)))
 _SIGN = maybe(Text("-"))
 
-# Seventeen digits carry every double; a longer run is a model that has lost its way.
-NATURAL = one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 17)))
+# Forty digits carry every double and every 128-bit integer; a longer run is a model that has lost its way.
+NATURAL = one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 40)))
 INTEGER = seq(_SIGN, NATURAL)
 POSITIVE_NUMBER = seq(NATURAL, _FRACTION, _EXPONENT)
 NUMBER = seq(_SIGN, POSITIVE_NUMBER)

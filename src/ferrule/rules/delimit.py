@@ -110,20 +110,6 @@ def _common(texts: list[str]) -> str:
     return low[:size]
 
 
-def prefixed(text: str, node: RuleNode) -> RuleNode:
-    """A node behind a text that becomes one with the node's own leading text, in every option of it.
-
-    A lexer that takes the longest literal must never meet one that is the beginning of another.
-    """
-    match node:
-        case OneOf(options):
-            return one_of(*(prefixed(text, option) for option in options))
-        case Seq(parts) if parts:
-            return seq(prefixed(text, parts[0]), *parts[1:])
-        case _:
-            return seq(text, node)
-
-
 def without_lead(node: RuleNode, size: int) -> RuleNode:
     """A node without the first `size` characters of its leading text."""
     match node:

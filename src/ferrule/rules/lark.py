@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ferrule.core.json_text import dumps
-from ferrule.rules.delimit import delimited, prefixed
+from ferrule.rules.delimit import delimited
 from ferrule.rules.lower import Lowering
 from ferrule.rules.rule import (
     Chars,
@@ -27,6 +27,7 @@ from ferrule.rules.rule import (
     Until,
     Value,
     one_of,
+    prefixed,
     seq,
 )
 from ferrule.schema.notation import JSON, Escapes, Quote
@@ -154,14 +155,13 @@ class _Emitter:
                 return None
 
     def _until(self, node: Until) -> str:
-        free = self._terminal(_prose(node.excludes, node.not_first, node.at_most))
-        end, special = self._before_special(node.end)
-        if special is not None:
-            # A special token ends free text by itself: the text cannot contain one.
-            return (
-                f"{free} {self._literal(node.end)}" if not end else f"{self._lazy(free, end)} {self._literal(special)}"
-            )
-        return self._lazy(free, node.end)
+        free = _prose(node.excludes, node.not_first, node.at_most)
+        before, special = self._before_special(node.end)
+        if special is None:
+            return self._named("u", f"{self._terminal(free)} {dumps(node.end)}", options="[lazy]")
+        # A special token ends free text by itself, because text cannot contain one: the rest must only stand before it.
+        ended = f"{free} & /(?s:.*){_escaped(before)}/" if before else free
+        return f"{self._terminal(ended)} {self._literal(special)}"
 
     def _before_special(self, end: str) -> tuple[str, str | None]:
         places = [(end.find(text), text) for text in self._specials if text in end]
@@ -169,9 +169,6 @@ class _Emitter:
             return end, None
         at, _ = min(places)
         return end[:at], end[at:]
-
-    def _lazy(self, free: str, end: str) -> str:
-        return self._named("u", f"{free} {dumps(end)}", options="[lazy]")
 
     def _terminal(self, body: str) -> str:
         return self._named("T", body)

@@ -148,6 +148,8 @@ def seq(*parts: RuleNode | str) -> RuleNode:
             flat[-1] = Text(flat[-1].text + part.text)
         elif part != EMPTY:
             flat.append(part)
+    if not flat:
+        return EMPTY
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
 
 
@@ -161,6 +163,20 @@ def as_it_is(node: RuleNode) -> RuleNode:
 
 def maybe(node: RuleNode) -> RuleNode:
     return Repeat(node, 0, 1)
+
+
+def prefixed(text: str, node: RuleNode) -> RuleNode:
+    """A node behind a text that becomes one with the node's own leading text, in every option of it.
+
+    A lexer that takes the longest literal must never meet one that is the beginning of another.
+    """
+    match node:
+        case OneOf(options):
+            return one_of(*(prefixed(text, option) for option in options))
+        case Seq(parts) if parts:
+            return seq(prefixed(text, parts[0]), *parts[1:])
+        case _:
+            return seq(text, node)
 
 
 def in_order(
@@ -180,7 +196,7 @@ def in_order(
         return last or EMPTY
     tails: list[RuleNode] = [last or EMPTY]
     for needed, element in reversed(elements[1:]):
-        part = seq(sep, element)
+        part = prefixed(sep, element)
         tails.append(share(seq(part if needed else maybe(part), tails[-1])))
     tails.reverse()
     options: list[RuleNode] = []

@@ -50,7 +50,7 @@ from ferrule.wire.node import (
     Space,
     Think,
 )
-from ferrule.wire.plan import is_marker, opening, plan_of
+from ferrule.wire.plan import Meaning, is_marker, opening, plan_of
 
 _ALNUM = Chars((("a", "z"), ("A", "Z"), ("0", "9")))
 _DIGITS = Repeat(Chars((("0", "9"),)), 1, 6)
@@ -90,8 +90,7 @@ class _Binder:
         self._format = format
         self._tools = tools
         self._parallel = parallel
-        literals = plan_of(format).text.stops.literals
-        self._markers = tuple(sorted({text.strip() for text in literals if is_marker(text)}))
+        self._markers = _markers(format)
 
     def rule(self, mode: ChoiceMode, reasoning: ReasoningMode, schema: Mapping[str, Any] | None) -> Rule:
         calls = self._format.calls
@@ -101,7 +100,7 @@ class _Binder:
             return Rule(seq(thought, self._answer(schema)), tokens=tokens)
         called = self._calls(calls)
         if mode is ChoiceMode.REQUIRED:
-            return Rule(seq(thought, self._headed(called, is_first=True)), tokens=tokens)
+            return Rule(seq(thought, called), tokens=tokens)
         spoken = self._answer(schema)
         talked = called if calls.only_offered else self._around(calls, called)
         start = seq(thought, OneOf((spoken, talked)))
@@ -137,10 +136,12 @@ class _Binder:
         items = self._format.reply.items
         place = next(number for number, item in enumerate(items) if item is calls)
         before = self._text_of(items[:place])
+        after = self._text_of(items[place + 1 :]) if self._format.reply.is_ordered else None
+        whole = called if after is None else seq(called, after)
         if before is None:
-            return self._headed(called, is_first=True)
+            return whole
         glue = calls.glue.canonical if calls.glue else ""
-        return OneOf((seq(before, glue, self._between(), called), called))
+        return OneOf((seq(before, glue, self._between(), whole), whole))
 
     def _text_of(self, items: tuple[Item, ...]) -> RuleNode | None:
         free = next((item for item in items if isinstance(item, Free)), None)
@@ -149,9 +150,6 @@ class _Binder:
     def _between(self) -> str:
         between = self._format.reply.between
         return between.canonical if between else ""
-
-    def _headed(self, called: RuleNode, *, is_first: bool) -> RuleNode:
-        return called if is_first else seq(self._between(), called)
 
     def _calls(self, calls: Calls) -> RuleNode:
         one = one_of(*(self._call(calls.call, tool) for tool in self._tools))
@@ -196,6 +194,20 @@ class _Binder:
                 case _:
                     parts.append(seq('"', _IDS[self._format.ids.name], '"'))
         return seq(*parts, "}")
+
+
+def _markers(format: Format) -> tuple[str, ...]:
+    """What free text may not contain: every text that the parser would take for structure.
+
+    A fence only quotes, and an opening that needs an offered name is prose without one, so these may stand in text.
+    """
+    found: set[str] = set()
+    for text, actions in plan_of(format).text.actions.items():
+        first = actions[0]
+        quotes = first.meaning is Meaning.FENCE or (isinstance(first.item, Calls) and first.item.only_offered)
+        if is_marker(text) and not quotes:
+            found.add(text.strip())
+    return tuple(sorted(found))
 
 
 def _wrapped(free: Free, body: RuleNode) -> RuleNode:

@@ -82,7 +82,7 @@ class ItemReader:
             if size < 0 and not item.open.may_be_missing:
                 raise MisfitError(f"expected {item.open.canonical!r}")
             tape.at += max(size, 0)
-        yield from self._passed_over(item)
+            yield from self._passed_over(item)
         yield from self._call(item, is_first=True)
         while True:
             before = tape.position

@@ -1,0 +1,93 @@
+"""Law 3: the rule admits every rendered reply that the choice allows, by llguidance's own matcher."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import llguidance
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ferrule import Reasoning, Reply, Text, ToolCall, ToolChoice, UnrenderableError, formats, render
+from ferrule.core.json_text import dumps
+from ferrule.rules.lark import emit_lark
+from ferrule.wire.arrange import arranged
+from ferrule.wire.bind import bind
+from ferrule.wire.format import Format
+from laws.replies import TOOLS, own_markers, replies
+from laws.test_rule_protects import CHOICES
+
+FORMATS = formats()
+ORDER = {tool.name: list(tool.properties) for tool in TOOLS}
+
+
+def in_schema_order(call: ToolCall) -> ToolCall:
+    """No target lets arguments come in any order, so a model is held to the schema's."""
+    arguments = call.arguments
+    ordered = {name: arguments[name] for name in ORDER[call.name] if name in arguments}
+    return replace(call, function=replace(call.function, arguments=dumps(ordered)))
+
+
+def fits(call: ToolCall) -> bool:
+    return call.name != "get_weather" or "city" in call.arguments
+
+
+def allowed_reply(form: Format, choice: str, reply: Reply) -> Reply | None:
+    """The reply cut down to what the choice lets a model write, or None when nothing is left."""
+    names = {tool.name for tool in CHOICES[choice].offered(TOOLS)}
+    calls = [in_schema_order(call) for call in reply.calls if call.name in names and fits(call)]
+    thoughts = [part for part in reply.parts if isinstance(part, Reasoning)][:1]
+    texts = [part for part in reply.parts if isinstance(part, Text)][:1]
+    if choice in ("required", "one"):
+        texts = []
+        if not calls:
+            return None
+    if calls and form.calls.only_offered:
+        texts = []
+    calls = [replace(call, id=form.ids.sample(call.name, number)) for number, call in enumerate(calls)]
+    return arranged(form, Reply((*thoughts, *texts, *calls)))
+
+
+def holds_a_marker(form: Format, reply: Reply) -> bool:
+    """Free text may be rendered with a broken piece of markup in it, but a model is not let write one."""
+    free = [part.text for part in reply.parts if not isinstance(part, ToolCall)]
+    begins = form.calls.only_offered and reply.text[:1] in ("[", "{", "`")
+    return begins or any(marker in text for marker in own_markers(form) for text in free)
+
+
+@cache
+def plain_matcher(name: str, choice: str) -> llguidance.LLMatcher:
+    grammar = emit_lark(bind(FORMATS[name], TOOLS, CHOICES[choice]))
+    return llguidance.LLMatcher(llguidance.LLTokenizer("byte"), llguidance.LLMatcher.grammar_from_lark(grammar))
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=8)
+@given(data=st.data())
+def test_the_rule_admits_what_is_rendered(name: str, choice: str, data: st.DataObject) -> None:
+    form = FORMATS[name]
+    reply = allowed_reply(form, choice, data.draw(replies(form)))
+    if reply is None:
+        return
+    if not reply.parts or holds_a_marker(form, reply):
+        return
+    try:
+        text = render(form, reply, TOOLS)
+    except UnrenderableError:
+        return
+    if "\x7f" in text:
+        return  # llguidance keeps this one character out of JSON strings.
+    matcher = plain_matcher(name, choice).deep_copy()
+    data_bytes = text.encode()
+    taken = matcher.try_consume_tokens(list(data_bytes))
+    rest = data_bytes[taken:].decode("utf-8", "replace")
+    assert taken == len(data_bytes), f"refused at {rest[:60]!r} of {text!r}"
+    assert matcher.is_accepting(), f"not accepted as finished: {text!r}"
+
+
+def test_a_choice_that_names_no_offered_tool_raises_before_anything_is_generated() -> None:
+    with pytest.raises(Exception, match="not offered"):
+        ToolChoice.one("nothing").offered(TOOLS)

@@ -1,0 +1,67 @@
+"""Law 4: a walk under the real mask, however senseless, parses to calls that an independent validator accepts."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import jsonschema
+import llguidance
+import pytest
+
+from ferrule import Reply, ToolChoice, formats, parse
+from ferrule.rules.lark import emit_lark
+from ferrule.wire.bind import bind
+from ferrule.wire.format import Format
+from laws.replies import TOOLS
+from rules.vocabularies import Vocabulary, tokenizer
+from rules.walks import walk
+
+FORMATS = formats()
+CHOICES = {
+    "auto": ToolChoice.auto(),
+    "required": ToolChoice.required(),
+    "one": ToolChoice.one("get_weather"),
+    "allowed": ToolChoice.allowed(["get_weather", "ping"]),
+}
+SCHEMAS = {tool.name: jsonschema.Draft202012Validator(tool.parameters) for tool in TOOLS}
+
+
+@cache
+def matcher_of(name: str, choice: str, vocabulary: str) -> tuple[Vocabulary, llguidance.LLMatcher]:
+    words, made = tokenizer(vocabulary, FORMATS[name])
+    grammar = emit_lark(bind(FORMATS[name], TOOLS, CHOICES[choice]), words.specials)
+    return words, llguidance.LLMatcher(made, llguidance.LLMatcher.grammar_from_lark(grammar), log_level=0)
+
+
+def violation(form: Format, choice: str, reply: Reply) -> str:
+    """What is wrong with a finished walk, if anything."""
+    if reply.incomplete:
+        # No grammar of the targets can say that keys which the schema does not name differ from each other.
+        return "" if any("is there twice" in note.message for note in reply.diagnostics) else "a call is not complete"
+    if choice != "auto" and choice != "allowed" and not reply.calls:
+        return "no call"
+    for call in reply.calls:
+        if call.name not in {tool.name for tool in CHOICES[choice].offered(TOOLS)}:
+            return f"{call.name} was not allowed"
+        faults = [error.message for error in SCHEMAS[call.name].iter_errors(call.arguments)]
+        if faults:
+            return faults[0]
+    return ""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_senseless_walk_makes_only_valid_calls(name: str) -> None:
+    luck = random.Random(name)
+    form = FORMATS[name]
+    finished = 0
+    for choice in CHOICES:
+        words, matcher = matcher_of(name, choice, "bytes")
+        for _ in range(4):
+            walked = walk(words, matcher, luck)
+            assert not walked.problem, walked
+            if walked.is_finished:
+                finished += 1
+                reply = parse(form, walked.text, TOOLS)
+                assert not violation(form, choice, reply), f"{violation(form, choice, reply)}: {walked.text!r}"
+    assert finished, "no walk came to an end"
