@@ -71,3 +71,9 @@ def test_an_id_that_carries_nothing_is_drawn_anew_each_time(policy: IdPolicy) ->
 )
 def test_the_form_is_checked(policy: IdPolicy, id: str, fits: bool) -> None:
     assert policy.fits(id, "get_weather") is fits
+
+
+def test_a_function_counter_is_the_name_and_a_number_and_nothing_else() -> None:
+    assert FUNCTION_COUNTER.fits("functions.a:3", "a")
+    assert not FUNCTION_COUNTER.fits("functions.a:b:3", "a")
+    assert not FUNCTION_COUNTER.fits("functions.a:²", "a")

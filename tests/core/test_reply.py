@@ -147,3 +147,7 @@ def test_usage_and_diagnostics_are_kept() -> None:
 
 def test_a_string_in_a_reply_is_text() -> None:
     assert Reply.of("hi", Reasoning("hm")).parts == (Text("hi"), Reasoning("hm"))
+
+
+def test_an_empty_delta_adds_no_part() -> None:
+    assert fold([TextDelta("")]) == fold([])

@@ -83,7 +83,8 @@ def test_the_reader_reads_what_python_prints(value: object, places: list[int]) -
 escapes = st.sampled_from(
     ["\\n", "\\t", "\\a", "\\v", "\\\\", "\\'", '\\"', "\\x41", "\\xe9", "\\u00e9", "\\U0001f600", "\\\n"]
 )
-octals = st.integers(0, 0o377).map(lambda number: f"\\{number:o}")
+# One that begins with a digit above 3 and goes on is more than a byte, which Python has given up.
+octals = st.from_regex(r"\\[0-3][0-7]{0,2}", fullmatch=True)
 
 
 @given(st.lists(st.one_of(escapes, octals, st.sampled_from(list("a07é "))), max_size=6), st.sampled_from("'\""))

@@ -160,3 +160,30 @@ def test_with_nothing_offered_a_bare_object_is_plain_text() -> None:
 
 def test_prose_streams_at_once() -> None:
     assert Parser(HERMES, TOOLS).feed("Hello wor") == [TextDelta("Hello wor")]
+
+
+def test_a_call_without_a_name_is_no_call() -> None:
+    reply = parse(HERMES, '<tool_call>{"name": "", "arguments": {}}</tool_call>', TOOLS)
+    assert not reply.calls
+
+
+def test_a_counter_in_other_digits_is_no_id() -> None:
+    head = "<|tool_calls_section_begin|><|tool_call_begin|>functions.ping:²<|tool_call_argument_begin|>{}"
+    assert not parse(get_format("kimi_k2"), f"{head}<|tool_call_end|><|tool_calls_section_end|>", TOOLS).calls
+
+
+def test_a_recipient_before_the_channel_is_read_at_the_start_of_a_turn() -> None:
+    text = ' to=functions.get_weather<|channel|>commentary json<|message|>{"city": "Rome"}<|call|>'
+    assert [call.arguments for call in parse(get_format("harmony"), text, TOOLS).calls] == [{"city": "Rome"}]
+
+
+def test_a_quote_that_the_template_forgot_to_escape_stays_in_the_string() -> None:
+    text = "<|tool_call_start|>[get_weather(city='Pa\"r'is', days=2)]<|tool_call_end|>"
+    assert [call.arguments for call in parse(get_format("lfm2"), text, TOOLS).calls] == [
+        {"city": "Pa\"r'is", "days": 2}
+    ]
+
+
+def test_a_key_that_means_nothing_is_told() -> None:
+    reply = parse(HERMES, '<tool_call>{"name": "ping", "arguments": {}, "mood": [1]}</tool_call>', TOOLS)
+    assert [(note.code, note.text) for note in reply.diagnostics] == [("unknown_key", "[1]")]

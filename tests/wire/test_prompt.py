@@ -9,10 +9,12 @@ import pytest
 from ferrule import (
     ChatMessage,
     Format,
+    Reasoning,
     Role,
     Text,
     ToolCall,
     ToolDefinition,
+    ToolResult,
     format_with_tools,
     formats,
     get_format,
@@ -149,3 +151,15 @@ def test_a_format_for_every_model_is_native_to_none(name: str) -> None:
 
 def test_a_description_in_another_script_is_told_as_it_is() -> None:
     assert "翻訳 é" in declaration(get_format("hermes"), [ToolDefinition("translate", "翻訳 é")])
+
+
+def test_text_beside_results_is_kept() -> None:
+    message = ChatMessage(Role.USER, (ToolResult("c", "f", "r"), Text("and this")))
+    (plain,) = format_with_tools(get_format("hermes"), [message], ())
+    assert plain.content.endswith("and this")
+
+
+def test_reasoning_without_calls_becomes_text_too() -> None:
+    message = ChatMessage(Role.ASSISTANT, (Reasoning("hm"), Text("x")))
+    (plain,) = format_with_tools(get_format("hermes"), [message], ())
+    assert plain.parts == (Text("<think>\nhm\n</think>\n\nx"),)

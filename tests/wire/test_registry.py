@@ -186,3 +186,8 @@ def test_a_preset_reads_the_reasoning_and_the_stops_of_every_member() -> None:
     assert parse(form, "<think>\nhm\n</think>\n\nhi<|im_end|>").reasoning == "hm"
     assert parse(form, "[THINK]hm[/THINK]hi</s>").reasoning == "hm"
     assert parse(form, "[THINK]hm[/THINK]hi</s>").text == parse(form, "hi<|im_end|>").text == "hi"
+
+
+def test_a_preset_of_nothing_is_refused_with_a_hint() -> None:
+    with pytest.raises(UnknownFormatError, match="names no format"):
+        preset("x", [])

@@ -68,7 +68,7 @@ def _qwen(opens: str = "", **more: Any) -> Template:
 
 
 def _granite4() -> Template:
-    return Template("hermes", "granite4", "hermes", *_GRANITE)
+    return Template("granite4", "granite4", "hermes", *_GRANITE)
 
 
 def _llama3() -> Template:

@@ -40,6 +40,10 @@ def _is_drawn(id: str, alphabet: str, length: int) -> bool:
     return len(id) == length and all(character in alphabet for character in id)
 
 
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 def _function_counter(name: str, count: int) -> str:
     return f"functions.{name}:{count}"
 
@@ -65,12 +69,12 @@ TEN_LOWER = IdPolicy(
 COUNTER = IdPolicy(
     "counter",
     make=lambda name, count: str(count),
-    fits=lambda id, name: id.isascii() and id.isdigit(),
+    fits=lambda id, name: _is_count(id),
     sample=lambda name, count: str(count),
 )
 FUNCTION_COUNTER = IdPolicy(
     "function_counter",
     make=_function_counter,
-    fits=lambda id, name: id.startswith(f"functions.{name}:") and id.rpartition(":")[2].isdigit(),
+    fits=lambda id, name: id.startswith(f"functions.{name}:") and _is_count(id.removeprefix(f"functions.{name}:")),
     sample=_function_counter,
 )

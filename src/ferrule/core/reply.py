@@ -113,6 +113,8 @@ class Folding:
         )
 
     def _append(self, kind: type[Text] | type[Reasoning], text: str) -> None:
+        if not text:
+            return
         if self._parts:
             last = self._parts[-1]
             if not isinstance(last, _OpenCall) and last[0] is kind:

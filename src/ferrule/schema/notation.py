@@ -21,11 +21,16 @@ class Escapes(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """One way to write a string. `run` matches characters that stand for themselves."""
+    """One way to write a string. `run` matches characters that stand for themselves.
+
+    With `ends_before`, the closing mark counts only where one of these characters follows: for families whose own
+    template forgets to escape it.
+    """
 
     open: str
     close: str
     escapes: Escapes
+    ends_before: str = ""
     run: re.Pattern[str] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +84,7 @@ class Notation:
 
 
 JSON = Notation("json", (JSON_QUOTE,))
+JSON_BARE_KEYS = Notation("json_bare_keys", (JSON_QUOTE,), has_bare_keys=True)
 JSON_COMPACT = Notation("json_compact", (JSON_QUOTE,), comma=",", colon=":")
 PYTHON = Notation(
     "python",
@@ -99,7 +105,12 @@ PYTHON_DOUBLE_QUOTED = Notation(
 
 
 PYTHON_COMPACT = replace(PYTHON, name="python_compact", comma=",")
-PYTHON_JSON_OBJECTS = replace(PYTHON, name="python_json_objects", objects=JSON)
+PYTHON_JSON_OBJECTS = replace(
+    PYTHON,
+    name="python_json_objects",
+    quotes=tuple(replace(quote, ends_before=",)]}:") for quote in PYTHON.quotes),
+    objects=JSON,
+)
 
 
 def token_quoted(quote: str, *, quotes_inner_keys: bool = False) -> Notation:

@@ -176,7 +176,11 @@ class Reader:
         if at >= len(text):
             return at
         if text.startswith(quote.close, at):
-            return self._end_string(at + len(quote.close))
+            end = at + len(quote.close)
+            if not quote.ends_before or text[end : end + 1] in quote.ends_before:
+                if quote.ends_before and end >= len(text) and not at_end:
+                    return at
+                return self._end_string(end)
         char = text[at]
         if char == "\\" and quote.escapes is not Escapes.NONE:
             return self._read_escape(text, at, at_end)

@@ -95,10 +95,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A JSON object around the name and the arguments. Read with its keys in any order, unknown keys as diagnostics."""
+    """A JSON object around the name and the arguments. Read with its keys in any order, unknown keys as diagnostics.
+
+    `reads_bare_keys`: keys without quotes are read too, here and in the arguments.
+    """
 
     entries: tuple[Entry, ...]
-    sorts_keys: bool = False
+    reads_bare_keys: bool = False
 
     @property
     def has_id(self) -> bool:

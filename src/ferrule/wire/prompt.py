@@ -32,7 +32,9 @@ def format_with_tools(
     for has_results, group in groupby(messages, key=lambda message: bool(message.results)):
         run = tuple(group)
         if has_results:
-            plain.append(ChatMessage.user(render_results(format, [result for m in run for result in m.results])))
+            told = render_results(format, [result for message in run for result in message.results])
+            said = "".join(message.content for message in run)
+            plain.append(ChatMessage.user(f"{told}\n{said}" if said else told))
             continue
         for message in run:
             plain.append(_as_text(format, message, offered, calls_before))
@@ -61,7 +63,7 @@ def declaration(format: Format, tools: Iterable[ToolDefinition]) -> str:
 
 
 def _as_text(format: Format, message: ChatMessage, tools: tuple[ToolDefinition, ...], calls_before: int) -> ChatMessage:
-    if not message.tool_calls:
+    if not message.tool_calls and not message.reasoning:
         return message
     parts = tuple(part for part in message.parts if not isinstance(part, ToolResult))
     text = render(format, arranged(format, Reply(parts)), tools, calls_before=calls_before)

@@ -79,6 +79,8 @@ class CallReader:
             raise MisfitError("the name is followed by something else")
 
     def _name(self, name: str, call: OpenCall, item: Calls) -> None:
+        if not name.strip():
+            raise MisfitError("the tool's name is empty")
         if item.only_offered and name not in self.offered:
             raise MisfitError(f"{name!r} is not an offered tool")
         call.named(name)
@@ -101,7 +103,7 @@ class CallReader:
     def _header(self, node: HeaderId, call: OpenCall, item: Calls, rest: tuple[Node, ...]) -> Walk[None]:
         header = yield from self._id(rest)
         name, sep, count = header.strip().rpartition(node.sep)
-        if not sep or not count.isdigit():
+        if not sep or not (count.isascii() and count.isdigit()):
             raise MisfitError("the header holds no tool's name")
         call.id = header.strip()
         self._name(name.removeprefix(node.prefix), call, item)

@@ -86,7 +86,12 @@ def examples() -> tuple[Example, ...]:
 
 def preset(name: str, members: Iterable[str]) -> Format:
     """One format that writes the first member and reads them all; where two begin alike, the earlier is tried first."""
-    first, *others = [get_format(member) for member in members]
+    read = [get_format(member) for member in members]
+    if not read:
+        raise UnknownFormatError(
+            f"the preset {name!r} names no format", hint="Name at least one, the one to write first."
+        )
+    first, *others = read
     calls = [item for form in others for item in form.reply.items if isinstance(item, Calls)]
     calls.extend(item for form in others for item in form.reply.also)
     thinks = [item for form in others for item in form.reply.items if isinstance(item, Think)]

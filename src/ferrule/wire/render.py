@@ -19,6 +19,7 @@ from ferrule.schema.reader import respell
 from ferrule.schema.spell import UnspellableError, bare_key, members, spell_key, spell_value
 from ferrule.wire.arrange import Block, blocks
 from ferrule.wire.format import Format
+from ferrule.wire.neutral import neutral
 from ferrule.wire.node import (
     Args,
     Body,
@@ -51,7 +52,7 @@ def render(
 
 
 def render_results(format: Format, results: Sequence[ToolResult]) -> str:
-    """The text that brings results back to the model."""
+    """The text that brings results back to the model. Markup inside a result is broken, so that it stays a result."""
     shape = format.result
     renderer = _Renderer(format, Offered(None), 0)
     return shape.open + shape.sep.join(renderer.result(shape.each, result) for result in results) + shape.close
@@ -94,7 +95,10 @@ class _Renderer:
         if not call.complete:
             raise UnrenderableError("it was cut off", where=where, hint="Leave incomplete calls out of the history.")
         try:
-            text = self._node(item.call, call, respell(call.function.arguments))
+            arguments = respell(call.function.arguments)
+            if not arguments.startswith("{"):
+                raise UnspellableError("the arguments are not an object")
+            text = self._node(item.call, call, arguments)
         except UnspellableError as refusal:
             raise UnrenderableError(str(refusal), where=where) from refusal
         except ValueError as refusal:
@@ -154,7 +158,7 @@ class _Renderer:
             case Slot.ID | HeaderId():
                 return result.tool_call_id
             case Body(as_json):
-                return dumps(result.content) if as_json else result.text
+                return dumps(result.content) if as_json else neutral(result.text, self._format)
             case _:
                 raise UnrenderableError("this node has no place in a result", where=str(node))
 

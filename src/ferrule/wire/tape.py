@@ -15,6 +15,7 @@ Walk: TypeAlias = Generator[None, None, T]
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NAME = re.compile(r"[^\s\"'()\[\]{}<>,;=|`]*")
+_KEY = re.compile(r"[A-Za-z0-9_]*")
 MAX_NAME = 256
 
 
@@ -122,24 +123,31 @@ class Tape:
         match = _NAME.match(char)
         return bool(match and match.end())
 
+    def key(self) -> Walk[str]:
+        """A key without quotes."""
+        return (yield from self._run(_KEY, "a key"))
+
     def name(self) -> Walk[str]:
         """A tool's name: everything up to the first character that no name has."""
+        return (yield from self._run(_NAME, "a tool's name"))
+
+    def _run(self, pattern: re.Pattern[str], what: str) -> Walk[str]:
         pieces: list[str] = []
         size = 0
         while True:
-            match = _NAME.match(self.text, self.at)
+            match = pattern.match(self.text, self.at)
             end = match.end() if match else self.at
             if end > self.at:
                 pieces.append(self.text[self.at : end])
                 size += end - self.at
                 self.at = end
             if size > MAX_NAME:
-                raise MisfitError("the name is too long")
+                raise MisfitError(f"{what} is too long")
             if self.at < len(self.text):
                 break
             if self.ended:
                 break
             yield
         if not size:
-            raise MisfitError("expected a tool's name")
+            raise MisfitError(f"expected {what}")
         return "".join(pieces)

@@ -13,6 +13,7 @@ from ferrule.wire.node import (
     THINK_TAGS,
     Calls,
     Entry,
+    Envelope,
     Slot,
     calls,
     closer,
@@ -31,10 +32,10 @@ JSON_CALL = envelope(
 )
 
 
-def tagged(tag: str, *, sep: str = "\n", glue: str = "\n", inside: str = "\n") -> Calls:
+def tagged(tag: str, *, call: Envelope = JSON_CALL, sep: str = "\n", glue: str = "\n", inside: str = "\n") -> Calls:
     """One JSON call to a pair of tags."""
     return calls(
-        seq(f"<{tag}>", space(inside), JSON_CALL, space(inside), closer(f"</{tag}>")), sep=sep, glue=lit(glue, "\n")
+        seq(f"<{tag}>", space(inside), call, space(inside), closer(f"</{tag}>")), sep=sep, glue=lit(glue, "\n")
     )
 
 
@@ -44,7 +45,7 @@ ARRAY = calls(
 )
 HERMES = Format(
     name="hermes",
-    about="Hermes 2-4, Qwen 2.5 and 3, QwQ, Granite 4.0 and 4.1, MiMo-VL, Bielik",
+    about="Hermes 2-4, Qwen 2.5 and 3, QwQ, MiMo-VL, Bielik",
     marks=("<tool_call>", '"arguments"'),
     reply=turn(THINK_TAGS, free(), tagged("tool_call"), also=(ARRAY,)),
     result=results("<tool_response>\n", BODY, "\n</tool_response>", role="user"),
@@ -74,6 +75,15 @@ EXAONE = replace(
     about="EXAONE 4: no newlines inside the tags",
     reply=turn(THINK_TAGS, free(), tagged("tool_call", inside="")),
 )
+GRANITE4 = replace(
+    HERMES,
+    name="granite4",
+    about="Granite 4.0 and 4.1: as their templates write it; keys without quotes are read as well",
+    marks=("<tool_call>", '"arguments"', "<|start_of_role|>"),
+    reply=turn(THINK_TAGS, free(), tagged("tool_call", call=replace(JSON_CALL, reads_bare_keys=True)), also=(ARRAY,)),
+    stops=("<|end_of_text|>",),
+    beats=("hermes",),
+)
 LONGCAT = replace(
     HERMES,
     name="longcat",
@@ -86,7 +96,7 @@ LONGCAT = replace(
     ),
     tokens=("<longcat_tool_call>", "</longcat_tool_call>"),
 )
-FORMATS = (HERMES, STRICT, JOINED, EXAONE, LONGCAT)
+FORMATS = (HERMES, STRICT, JOINED, EXAONE, GRANITE4, LONGCAT)
 
 EXAMPLES = (
     Example(
@@ -119,6 +129,12 @@ EXAMPLES = (
     Example(
         "hermes",
         '<tool_call>[{"name": "get_weather", "arguments": {"city": "Rome"}}]</tool_call>',
+        Reply.of(ROME),
+        False,
+    ),
+    Example(
+        "granite4",
+        '<tool_call>\n{name: "get_weather", arguments: {city: "Rome"}}\n</tool_call>',
         Reply.of(ROME),
         False,
     ),
