@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.rules.rule import Chars, Repeat, Text, maybe, one_of, seq
+from ferrule.rules.rule import Chars, Repeat, Text, maybe, once, one_of, seq
 
 BOOLEAN = ("true", "false")
 NULL = "null"
@@ -13,10 +13,10 @@ _EXPONENT = maybe(seq(Chars((("e", "e"), ("E", "E"))), maybe(Chars((("+", "+"), 
 _SIGN = maybe(Text("-"))
 
 # Forty digits carry every double and every 128-bit integer; a longer run is a model that has lost its way.
-NATURAL = one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 40)))
-INTEGER = seq(_SIGN, NATURAL)
-POSITIVE_NUMBER = seq(NATURAL, _FRACTION, _EXPONENT)
-NUMBER = seq(_SIGN, POSITIVE_NUMBER)
+NATURAL = once(one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 40))))
+INTEGER = once(seq(_SIGN, NATURAL))
+POSITIVE_NUMBER = once(seq(NATURAL, _FRACTION, _EXPONENT))
+NUMBER = once(seq(_SIGN, NATURAL, _FRACTION, _EXPONENT))
 BARE_KEY = seq(
     Chars((("a", "z"), ("A", "Z"), ("_", "_"))), Repeat(Chars((("a", "z"), ("A", "Z"), ("0", "9"), ("_", "_"))), 0, 40)
 )

@@ -15,15 +15,29 @@ def delimited(node: RuleNode) -> RuleNode:
     """The same language, in which `Prose` stands only where nothing follows."""
     match node:
         case Seq(parts):
-            return _sequence(list(parts))
+            return _sequence(list(parts)) if any(map(_has_free_text, parts)) else node
         case OneOf(options):
-            return one_of(*map(delimited, options))
+            return one_of(*map(delimited, options)) if any(map(_has_free_text, options)) else node
         case Repeat(inner, at_least, at_most, sep):
-            return Repeat(delimited(inner), at_least, at_most, sep)
+            return Repeat(delimited(inner), at_least, at_most, sep) if _has_free_text(inner) else node
         case Str(quote) if quote.escapes is Escapes.NONE:
             return _raw_string(node)
         case _:
             return node
+
+
+def _has_free_text(node: RuleNode) -> bool:
+    match node:
+        case Seq(parts):
+            return any(map(_has_free_text, parts))
+        case OneOf(options):
+            return any(map(_has_free_text, options))
+        case Repeat(inner):
+            return _has_free_text(inner)
+        case Str(quote):
+            return quote.escapes is Escapes.NONE
+        case _:
+            return isinstance(node, Prose)
 
 
 def _raw_string(node: Str) -> RuleNode:

@@ -56,20 +56,14 @@ class _Emitter:
         self._lowering = Lowering()
         self._lines: list[str] = []
         self._names: dict[str, str] = {}
+        self._regulars: dict[int, tuple[RuleNode, str | None]] = {}
         self._rule = rule
 
     def text(self) -> str:
         start = self._node(self._prepared(self._rule.start))
-        for name in list(self._lowering.definitions):
-            self._define(name)
+        for name, node in self._lowering.definitions.items():
+            self._lines.append(f"{name}: {self._node(delimited(node))}")
         return "\n".join([f"start: {start}", *self._lines, ""])
-
-    def _define(self, name: str) -> None:
-        known = set(self._lowering.definitions)
-        body = self._node(delimited(self._lowering.definitions[name]))
-        self._lines.append(f"{name}: {body}")
-        for later in self._lowering.definitions.keys() - known:
-            self._define(later)
 
     def _prepared(self, node: RuleNode) -> RuleNode:
         return delimited(self._without_foreign(node))
@@ -93,8 +87,7 @@ class _Emitter:
             case Text(text):
                 return self._literal(text)
             case Seq(parts):
-                regular = self._regular(node) if _has_chars(node) else None
-                return self._terminal(f"/{regular}/") if regular else " ".join(map(self._node, parts)) or '""'
+                return " ".join(map(self._node, parts)) or '""'
             case OneOf(options):
                 return "(" + " | ".join(map(self._node, options)) + ")"
             case Repeat():
@@ -123,7 +116,7 @@ class _Emitter:
 
     def _repeat(self, node: Repeat) -> str:
         # A terminal that may be empty confuses the lexer, so the repetition itself stays outside unless it is needed.
-        inner = self._regular(node if node.at_least else node.node)
+        inner = self._cached_regular(node if node.at_least else node.node)
         if inner is not None and not node.sep:
             name = self._terminal(f"/{inner}/")
             return name if node.at_least else f"{name}{_times(0, node.at_most)}"
@@ -134,6 +127,12 @@ class _Emitter:
         more = None if node.at_most is None else node.at_most - 1
         many = f"{body} {again}{_times(max(0, node.at_least - 1), more)}"
         return f"({many})" if node.at_least else f"({many})?"
+
+    def _cached_regular(self, node: RuleNode) -> str | None:
+        """The same numbers stand in every tool; the node is kept, so that its identity stays its own."""
+        if id(node) not in self._regulars:
+            self._regulars[id(node)] = (node, self._regular(node))
+        return self._regulars[id(node)][1]
 
     def _regular(self, node: RuleNode) -> str | None:
         """A regex for a node of characters alone, else None: terminals are what makes the matcher fast."""
@@ -179,20 +178,6 @@ class _Emitter:
             self._names[key] = f"{prefix}{len(self._names)}"
             self._lines.append(f"{self._names[key]}{options}: {body}")
         return self._names[key]
-
-
-def _has_chars(node: RuleNode) -> bool:
-    match node:
-        case Chars():
-            return True
-        case Seq(parts):
-            return any(map(_has_chars, parts))
-        case OneOf(options):
-            return any(map(_has_chars, options))
-        case Repeat(inner):
-            return _has_chars(inner)
-        case _:
-            return False
 
 
 def _times(at_least: int, at_most: int | None) -> str:

@@ -165,6 +165,11 @@ def maybe(node: RuleNode) -> RuleNode:
     return Repeat(node, 0, 1)
 
 
+def once(node: RuleNode) -> RuleNode:
+    """A node that stays one piece when it is put in a row: what a target may write as one word."""
+    return Repeat(node, 1, 1)
+
+
 def prefixed(text: str, node: RuleNode) -> RuleNode:
     """A node behind a text that becomes one with the node's own leading text, in every option of it.
 

@@ -1,0 +1,43 @@
+"""Vocabulary: what a mask must know of a tokenizer. How a tokenizer's file is read is an engine's business."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """Every token's bytes by id, the special ones by their text, and the one that ends a reply."""
+
+    tokens: Sequence[bytes]
+    specials: Mapping[str, int]
+    end: int
+    longest: int = field(init=False)
+    ids: Mapping[bytes, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        special = {*self.specials.values(), self.end}
+        plain = {token: number for number, token in enumerate(self.tokens) if number not in special and token}
+        object.__setattr__(self, "ids", plain)
+        object.__setattr__(self, "longest", max(map(len, plain), default=1))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def greedy(self, data: bytes) -> list[int]:
+        """Longest tokens first: not what every tokenizer does, but the same bytes. Unknown bytes are left out."""
+        found: list[int] = []
+        at = 0
+        while at < len(data):
+            sizes = range(min(self.longest, len(data) - at), 0, -1)
+            size = next((size for size in sizes if data[at : at + size] in self.ids), 0)
+            if size:
+                found.append(self.ids[data[at : at + size]])
+            at += size or 1
+        return found
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What the tokens spell, special ones by their text."""
+        names = {number: text.encode() for text, number in self.specials.items()}
+        return b"".join(names.get(n, self.tokens[n]) for n in ids if n != self.end).decode("utf-8", "replace")
