@@ -29,7 +29,7 @@ SCHEMAS = {tool.name: jsonschema.Draft202012Validator(tool.parameters) for tool 
 
 @cache
 def matcher_of(name: str, choice: str, vocabulary: str) -> tuple[Vocabulary, llguidance.LLMatcher]:
-    words, made = tokenizer(vocabulary, FORMATS[name])
+    words, made = tokenizer(vocabulary)
     grammar = emit_lark(bind(FORMATS[name], TOOLS, CHOICES[choice]), words.specials)
     return words, llguidance.LLMatcher(made, llguidance.LLMatcher.grammar_from_lark(grammar), log_level=0)
 

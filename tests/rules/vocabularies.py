@@ -1,4 +1,4 @@
-"""Vocabularies to walk with: single bytes, and the real ones of Llama 3, Mistral and SmolLM2 where they were fetched."""
+"""Vocabularies to walk with: single bytes, and the real ones of Llama 3 and Mistral where they were fetched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import llguidance
 
-from ferrule.wire.format import Format
+from ferrule import formats
 
 CACHE = Path(__file__).parents[2] / ".cache"
 SITE = CACHE / "venvs" / "oracles" / "lib"
@@ -63,7 +63,8 @@ def _tokens(name: str) -> tuple[bytes, ...]:
 
 
 @cache
-def tokenizer(name: str, form: Format) -> tuple[Vocabulary, llguidance.LLTokenizer]:
-    """A vocabulary in which the format's own tokens are special ones."""
-    vocabulary = Vocabulary(_tokens(name), form.tokens)
+def tokenizer(name: str) -> tuple[Vocabulary, llguidance.LLTokenizer]:
+    """A vocabulary in which every format's own tokens are special ones."""
+    specials = sorted({token for form in formats().values() for token in form.tokens})
+    vocabulary = Vocabulary(_tokens(name), specials)
     return vocabulary, llguidance.LLTokenizer(llguidance.TokenizerWrapper(vocabulary))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import cache
 
 import llguidance
 import numpy as np
@@ -28,27 +29,27 @@ def walk(vocabulary: Vocabulary, matcher: llguidance.LLMatcher, luck: random.Ran
     matcher = matcher.deep_copy()
     if matcher.is_error():
         return Walked("", False, matcher.get_error())
-    closers = np.array([n for n, token in enumerate(vocabulary.plain) if token.decode("latin1") in _CLOSERS])
+    closers = closers_of(vocabulary)
     mask = allocate_token_bitmask(1, len(vocabulary.tokens))
     ids: list[int] = []
-    while len(ids) < most:
-        if matcher.is_stopped():
-            break
+    while len(ids) < most and not matcher.is_stopped():
         fill_next_token_bitmask(matcher, mask)
-        allowed = _allowed(mask, len(vocabulary.tokens))
-        if matcher.is_accepting() and (luck.random() < 0.4 or not len(allowed)):
+        bits = np.unpackbits(mask[0].view(np.uint8), bitorder="little")[: len(vocabulary.tokens)]
+        bits[vocabulary.eos_token_id] = 0
+        count = int(bits.sum())
+        if matcher.is_accepting() and (luck.random() < 0.4 or not count):
             return Walked(vocabulary.text_of(ids), True)
-        allowed = allowed[allowed != vocabulary.eos_token_id]
-        if not len(allowed):
+        if not count:
             return Walked(vocabulary.text_of(ids), False, "nothing is allowed and nothing is finished")
-        pulled = np.intersect1d(closers, allowed) if len(allowed) > 40 and luck.random() < 0.4 else allowed
-        chosen = int(luck.choice(pulled if len(pulled) else allowed))
+        pulled = closers[bits[closers] == 1] if count > 40 and luck.random() < 0.4 else closers[:0]
+        chosen = int(luck.choice(pulled if len(pulled) else np.flatnonzero(bits)))
         if not matcher.consume_token(chosen):
             return Walked(vocabulary.text_of(ids), False, matcher.get_error())
         ids.append(chosen)
     return Walked(vocabulary.text_of(ids), matcher.is_accepting())
 
 
-def _allowed(mask: NDArray[np.int32], size: int) -> NDArray[np.int64]:
-    bits = np.unpackbits(mask[0].view(np.uint8), bitorder="little")[:size]
-    return np.flatnonzero(bits)
+@cache
+def closers_of(vocabulary: Vocabulary) -> NDArray[np.int64]:
+    """The tokens that are one closing character and nothing else."""
+    return np.array([n for n, token in enumerate(vocabulary.plain) if token.decode("latin1") in _CLOSERS])

@@ -37,7 +37,7 @@ class RuleCache:
     most_bytes: int = 32 * 1024 * 1024
     hits: int = 0
     misses: int = 0
-    _held: OrderedDict[RuleKey, str] = field(default_factory=lambda: OrderedDict[RuleKey, str]())
+    _held: OrderedDict[RuleKey, str] = field(default_factory=OrderedDict[RuleKey, str])
     _bytes: int = 0
 
     def get(self, key: RuleKey, make: Callable[[], str]) -> str:

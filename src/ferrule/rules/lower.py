@@ -70,7 +70,7 @@ class Lowering:
         options = walk.constants(schema)
         if options is None:
             # Any text will do: what is exact JSON of another allowed type is read as that, the rest as a string.
-            return Prose(excludes, at_most=_longest(schema))
+            return Prose(excludes, at_most=_longest(walk.flat(schema)))
         written = (encode(dumps(value), allowed) for value in options)
         return one_of(*(Text(raw) for raw in dict.fromkeys(written) if raw is not None))
 
@@ -116,16 +116,24 @@ class _Walk:
             if keyword in fields:
                 rest = {key: held for key, held in fields.items() if key != keyword}
                 return one_of(*(self.value(_both(rest, option)) for option in fields[keyword]))
-        if "allOf" in fields:
-            whole: Any = {key: held for key, held in fields.items() if key != "allOf"}
-            for part in fields["allOf"]:
-                whole = _both(whole, self._followed(part))
-            return self.value(whole)
-        return self._typed(fields)
+        return self.value(self.flat(fields)) if "allOf" in fields else self._typed(fields)
+
+    def flat(self, schema: Any) -> Any:
+        """A schema with its `allOf` merged into it and a bare reference followed."""
+        target = self._followed(schema)
+        if not isinstance(target, Mapping):
+            return target
+        fields = cast("Mapping[str, Any]", target)
+        if "allOf" not in fields:
+            return fields
+        whole: Any = {key: held for key, held in fields.items() if key != "allOf"}
+        for part in fields["allOf"]:
+            whole = _both(whole, self.flat(part))
+        return whole
 
     def constants(self, schema: Any) -> list[Any] | None:
         """The values that a schema lists, if it lists them."""
-        target = self._followed(schema)
+        target = self.flat(schema)
         if not isinstance(target, Mapping):
             return None
         fields = cast("Mapping[str, Any]", target)

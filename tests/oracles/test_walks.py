@@ -1,0 +1,30 @@
+"""Law 4 on real vocabularies: 128 thousand tokens that cut text wherever they like."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ferrule import formats, parse
+from laws.replies import TOOLS
+from laws.test_rule_protects import CHOICES, matcher_of, violation
+from rules.walks import walk
+
+pytestmark = pytest.mark.oracle
+FORMATS = formats()
+
+
+@pytest.mark.parametrize("vocabulary", ["llama3", "tekken"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_senseless_walk_makes_only_valid_calls(name: str, vocabulary: str) -> None:
+    luck = random.Random(f"{name} {vocabulary}")
+    for choice in CHOICES:
+        words, matcher = matcher_of(name, choice, vocabulary)
+        for _ in range(2):
+            walked = walk(words, matcher, luck, most=150)
+            assert not walked.problem, walked
+            if walked.is_finished:
+                reply = parse(FORMATS[name], walked.text, TOOLS)
+                wrong = violation(FORMATS[name], choice, reply)
+                assert not wrong, f"{wrong}: {walked.text!r}"
