@@ -17,6 +17,7 @@ OWNERS = {
     "langchain_core": "ferrule.integrations",
     "llama_index": "ferrule.integrations",
     "llguidance": "ferrule.rules",
+    "numpy": "ferrule.rules",
     "mcp": "ferrule.sources",
     "msgspec": "ferrule.dialects",
     "nats": "ferrule.sources",

@@ -7,7 +7,7 @@ import pytest
 
 from ferrule import FormatError, ToolChoice, ToolDefinition, get_format
 from ferrule.rules.logits import HuggingFaceProcessor, LogitProcessor, mask_batch
-from ferrule.rules.token_matcher import compile_matcher
+from ferrule.rules.matcher import compile_matcher
 from ferrule.rules.vocabulary import Vocabulary
 from ferrule.wire.bind import bind
 

@@ -10,11 +10,18 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from ferrule.cli import formats, parse, render, streams
+from ferrule.cli import accepts, explain, formats, parse, render, rule, streams
 from ferrule.cli.command import Command
 from ferrule.errors import FerruleError
 
-COMMANDS: tuple[Command, ...] = (formats.COMMAND, parse.COMMAND, render.COMMAND)
+COMMANDS: tuple[Command, ...] = (
+    formats.COMMAND,
+    parse.COMMAND,
+    render.COMMAND,
+    explain.COMMAND,
+    rule.COMMAND,
+    accepts.COMMAND,
+)
 FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
 
 

@@ -53,6 +53,20 @@ def show_sections(title: str, sections: list[tuple[str, str]]) -> None:
         console.print(_styled(body), soft_wrap=True)
 
 
+def show_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Rows under headings; a first cell that repeats the one above is left out."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style=_TITLE)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    above = ""
+    for first, *others in rows:
+        table.add_row(_styled("" if first == above else first, _CALL), *map(_styled, others))
+        above = first
+    _console().print(table)
+
+
 def show_reply(reply: Reply) -> None:
     """The parts in their order, then what was odd; a label before each, so that it reads without colours too."""
     from rich.table import Table
@@ -95,10 +109,11 @@ def _joined(sep: str, *texts: tuple[str, str]) -> Styled:
 def _styled(text: str, style: str = "") -> Styled:
     from rich.text import Text as Styled
 
-    return Styled(_seen(text), style)
+    return Styled(seen(text), style)
 
 
-def _seen(text: str) -> str:
+def seen(text: str) -> str:
+    """Text with what cannot be seen spelled out."""
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 

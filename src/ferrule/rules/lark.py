@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ferrule.core.json_text import dumps
+from ferrule.rules.close import closed
 from ferrule.rules.delimit import delimited
 from ferrule.rules.lower import Lowering
 from ferrule.rules.rule import (
@@ -30,6 +31,7 @@ from ferrule.rules.rule import (
     prefixed,
     seq,
 )
+from ferrule.rules.widen import widened
 from ferrule.schema.notation import JSON, Escapes, Quote
 
 # The spelling that our renderer writes, so that constrained and rendered text are the same language.
@@ -46,8 +48,8 @@ def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None) -> str:
 
 
 def schema_for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema with the options that make its JSON ours."""
-    return {"x-guidance": _JSON_OPTIONS, **schema}
+    """A schema that its compiler takes, with the options that make its JSON ours, whatever the schema's own say."""
+    return {**closed(widened(schema).schema), "x-guidance": _JSON_OPTIONS}
 
 
 class _Emitter:
@@ -157,7 +159,7 @@ class _Emitter:
         free = _prose(node.excludes, node.not_first, node.at_most)
         before, special = self._before_special(node.end)
         if special is None:
-            return self._named("u", f"{self._terminal(free)} {dumps(node.end)}", options="[lazy]")
+            return self._named("u", f"{self._terminal(free)} {_quoted(node.end)}", options="[lazy]")
         # A special token ends free text by itself, because text cannot contain one: the rest must only stand before it.
         ended = f"{free} & /(?s:.*){_escaped(before)}/" if before else free
         return f"{self._terminal(ended)} {self._literal(special)}"
@@ -218,10 +220,15 @@ def _class(node: Chars) -> str:
     return f"[{'^' if node.negated else ''}{ranges}]"
 
 
+def _quoted(text: str) -> str:
+    """A literal, without the one control character that JSON lets stand and this lexer does not."""
+    return dumps(text).replace("\x7f", "\\u007f")
+
+
 def _escaped(text: str) -> str:
     """Text inside a regex between slashes."""
     return "".join(_ESCAPED.get(char) or (f"\\{char}" if char in _SPECIAL else char) for char in text)
 
 
 _SPECIAL = set("\\^$.|?*+()[]{}/-&~\"'#")
-_ESCAPED = {"\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "'": "'", "#": r"\#"}
+_ESCAPED = {"\x7f": r"\x7f", "\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "'": "'", "#": r"\#"}

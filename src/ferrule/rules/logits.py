@@ -7,16 +7,15 @@ Works with numpy arrays in place, with a batch of requests at once, and as a Hug
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from ferrule.rules.lark import emit_lark
+from ferrule.rules.matcher import TokenMatcher, compile_matcher
 from ferrule.rules.rule import Rule
-from ferrule.rules.token_matcher import TokenMatcher, compile_matcher
 from ferrule.rules.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+# A numpy array. Said by name only, so that one file alone imports numpy.
+Array: TypeAlias = Any
 NEVER = float("-inf")
 
 
@@ -47,11 +46,11 @@ class RequestState:
         """Nothing but the end can follow."""
         return self._matcher.must_end
 
-    def allowed(self) -> NDArray[Any]:
+    def allowed(self) -> Array:
         """Which tokens may come next, as booleans by id."""
         return self._matcher.allowed()
 
-    def mask(self, logits: NDArray[Any]) -> None:
+    def mask(self, logits: Array) -> None:
         """Rule out, in place, every token that cannot come next. Logits beyond the vocabulary are padding."""
         allowed = self.allowed()
         size = min(len(allowed), logits.shape[-1])
@@ -74,7 +73,7 @@ class RequestState:
         return RequestState(self._vocabulary, self._matcher.copy())
 
 
-def mask_batch(states: Sequence[RequestState], logits: NDArray[Any]) -> None:
+def mask_batch(states: Sequence[RequestState], logits: Array) -> None:
     """Mask the rows of a batch, each by the state of its request."""
     for row, state in enumerate(states):
         state.mask(logits[row])
@@ -104,7 +103,7 @@ class HuggingFaceProcessor:
         return scores
 
 
-NextLogits = Callable[[list[int]], "NDArray[Any]"]
+NextLogits = Callable[[list[int]], Array]
 
 
 def generate(

@@ -13,6 +13,7 @@ from ferrule.core.json_text import dumps
 from ferrule.rules.atoms import BARE_KEY, BOOLEAN, INTEGER, NATURAL, NULL, NUMBER, POSITIVE_NUMBER
 from ferrule.rules.merge import merged, types_of
 from ferrule.rules.rule import (
+    EMPTY,
     Members,
     OneOf,
     Prose,
@@ -25,6 +26,7 @@ from ferrule.rules.rule import (
     Text,
     Value,
     in_order,
+    maybe,
     one_of,
     seq,
 )
@@ -178,13 +180,9 @@ class _Walk:
             case "array":
                 return self._array(schema)
             case "string":
-                return Str(
-                    self.notation.quotes[0],
-                    int(schema.get("minLength", 0)),
-                    _longest(schema),
-                    schema.get("pattern"),
-                    self.excludes,
-                )
+                least, most = int(schema.get("minLength", 0)), _longest(schema)
+                longest = None if most is None else max(least, most)
+                return Str(self.notation.quotes[0], least, longest, schema.get("pattern"), self.excludes)
             case "integer":
                 return NATURAL if is_positive else INTEGER
             case "number":
@@ -220,12 +218,12 @@ class _Walk:
             held = properties.get(name, extra if isinstance(extra, Mapping) else {})
             elements.append((name in required, seq(spelled(name) + assign, self.value(held))))
         comma = self.notation.comma
-        if (not names and extra is not False) or extra is True or isinstance(extra, Mapping):
-            other = self._other_member(extra, assign)
-            if not elements:
-                return Repeat(other, 0, None, comma)
-            return in_order(elements, comma, self._lowering.share, Repeat(seq(comma, other), 0, None))
-        return in_order(elements, comma, self._lowering.share)
+        is_open = (not names and extra is not False) or extra is True or isinstance(extra, Mapping)
+        if not is_open and not schema.get("patternProperties"):
+            return in_order(elements, comma, self._lowering.share)
+        other = self._other_member(extra, assign)
+        after = Repeat(seq(comma, other), 0, None)
+        return in_order(elements, comma, self._lowering.share, after, Repeat(other, 0, None, comma))
 
     def _other_member(self, extra: Any, assign: str) -> RuleNode:
         key = Str(JSON.quotes[0], excludes=self.excludes)
@@ -236,16 +234,22 @@ class _Walk:
 
     def _array(self, schema: Mapping[str, Any]) -> RuleNode:
         comma = self.notation.comma
-        prefix = [self.value(item) for item in schema.get("prefixItems") or ()]
         items: Any = schema.get("items", True)
-        least, most = int(schema.get("minItems", 0)), schema.get("maxItems")
-        if prefix:
-            elements = [(number < least or number == 0, node) for number, node in enumerate(prefix)]
-            rest = None if items is False else Repeat(seq(comma, self.value(items)), max(0, least - len(prefix)), None)
-            return seq("[", in_order(elements, comma, self._lowering.share, rest), "]")
-        if items is False or most == 0:
-            return Text("[]")
-        return seq("[", Repeat(self.value(items), least, most, comma), "]")
+        least = int(schema.get("minItems", 0))
+        most = None if schema.get("maxItems") is None else max(least, int(schema["maxItems"]))
+        prefix = [self.value(item) for item in schema.get("prefixItems") or ()][:most]
+        if not prefix:
+            empty = items is False or most == 0
+            return Text("[]") if empty else seq("[", Repeat(self.value(items), least, most, comma), "]")
+        left = None if most is None else most - len(prefix)
+        rest: RuleNode = EMPTY
+        if items is not False and left != 0:
+            rest = Repeat(seq(comma, self.value(items)), max(0, least - len(prefix)), left)
+        for place in range(len(prefix) - 1, -1, -1):
+            # An element stands only where all before it do.
+            rest = seq(comma if place else "", prefix[place], rest)
+            rest = rest if place < least else maybe(rest)
+        return seq("[", rest, "]")
 
     def _spelled(self, value: Any) -> str:
         try:
@@ -269,4 +273,5 @@ def _both(left: Mapping[str, Any], right: Any) -> Any:
 
 
 def _longest(schema: Any) -> int | None:
-    return cast("Mapping[str, Any]", schema).get("maxLength") if isinstance(schema, Mapping) else None
+    most = cast("Mapping[str, Any]", schema).get("maxLength") if isinstance(schema, Mapping) else None
+    return None if most is None else int(most)

@@ -189,16 +189,17 @@ def in_order(
     sep: str,
     share: Callable[[RuleNode], RuleNode],
     last: RuleNode | None = None,
+    alone: RuleNode | None = None,
 ) -> RuleNode:
     """Elements in a row with `sep` between, those that are not needed left out at will; `last` brings its own `sep`.
 
     What comes first is written without the separator, so there is one option for each element that may come first;
-    `share` gives a name to what they have in common.
+    `share` gives a name to what they have in common, and `alone` is what stands there when no element does.
     """
     if not sep:
         return seq(*(element if needed else maybe(element) for needed, element in elements), last or EMPTY)
     if not elements:
-        return last or EMPTY
+        return alone or last or EMPTY
     tails: list[RuleNode] = [last or EMPTY]
     for needed, element in reversed(elements[1:]):
         part = prefixed(sep, element)
@@ -209,7 +210,7 @@ def in_order(
         options.append(seq(element, tail))
         if needed:
             return one_of(*options)
-    return one_of(*options, EMPTY) if options else EMPTY
+    return one_of(*options, alone or EMPTY)
 
 
 def _flattened(parts: tuple[RuleNode | str, ...]) -> Iterator[RuleNode]:

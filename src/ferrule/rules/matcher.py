@@ -1,16 +1,84 @@
-"""TokenMatcher: llguidance's matcher over a vocabulary, behind the few questions that a mask needs answered."""
+"""Matcher: asks llguidance, which no other file knows, whether a grammar compiles and how much of a text it admits.
+
+Text is matched byte by byte, with no tokenizer of any model, so that what is admitted is a matter of the grammar alone.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.json_text import dumps
 from ferrule.errors import FormatError
 from ferrule.rules.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
     from numpy.typing import NDArray
+
+_CACHED = 1_024
+
+
+@lru_cache(maxsize=_CACHED)
+def grammar_error(lark: str) -> str:
+    """Why a grammar does not compile, in one line; empty where it does."""
+    made = _matcher(lark)
+    return made.get_error().partition("\n")[0] if made.is_error() else ""
+
+
+def schema_error(schema: object) -> str:
+    """Why llguidance's own compiler refuses a JSON Schema, in one line; empty where it takes it."""
+    reason = grammar_error(f"start: %json {dumps(schema)}")
+    return reason.partition("failed to compile JSON schema: ")[2] or reason
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a text is admitted: `characters` of it, and whether it may end there."""
+
+    characters: int
+    is_whole: bool
+    """Every character was admitted and the text may end after the last."""
+
+
+class ByteMatcher:
+    """A compiled grammar, to be asked about any number of whole texts."""
+
+    __slots__ = ("_start",)
+
+    def __init__(self, lark: str) -> None:
+        self._start = _matcher(lark)
+        if self._start.is_error():
+            raise FormatError(
+                f"the grammar does not compile: {self._start.get_error().partition(chr(10))[0]:.300}",
+                code="bad_grammar",
+                hint="`ferrule explain` shows what the tools' schemas ask for; simplify the part that is named here.",
+            )
+
+    def accepts(self, text: str) -> bool:
+        return self.reach(text).is_whole
+
+    def reach(self, text: str) -> Reach:
+        """The longest admitted beginning of a text."""
+        given = text.encode("utf-8", "surrogateescape")
+        matcher = self._start.deep_copy()
+        taken = matcher.try_consume_tokens(list(given))
+        is_whole = taken == len(given) and matcher.is_accepting()
+        return Reach(len(given[:taken].decode("utf-8", "ignore")), is_whole)
+
+
+def _matcher(lark: str) -> LLMatcher:
+    from llguidance import LLMatcher
+
+    return LLMatcher(_tokenizer(), LLMatcher.grammar_from_lark(lark), log_level=0)
+
+
+@lru_cache(maxsize=1)
+def _tokenizer() -> LLTokenizer:
+    from llguidance import LLTokenizer
+
+    return LLTokenizer("byte")
 
 
 class TokenMatcher:
