@@ -12,6 +12,7 @@ from functools import lru_cache
 from ferrule.rules.delimit import delimited
 from ferrule.rules.ebnf_states import Arrow, plain_stops, states_of, string_modes, text_modes
 from ferrule.rules.lower import Lowering
+from ferrule.rules.repetition import times
 from ferrule.rules.rule import Chars, OneOf, Prose, Ref, Repeat, RuleNode, Seq, Str, Text, Until
 from ferrule.schema.notation import Escapes
 
@@ -67,18 +68,18 @@ class _Writer:
     def _repeat(self, node: Repeat) -> str:
         inner = self._named(self._node(node.node))
         if not node.sep:
-            return inner + _times(node.at_least, node.at_most)
+            return inner + times(node.at_least, node.at_most)
         if node.at_most == 0:
             return '""'
         more = None if node.at_most is None else node.at_most - 1
-        again = f"({_quoted(node.sep)} {inner}){_times(max(0, node.at_least - 1), more)}"
+        again = f"({_quoted(node.sep)} {inner}){times(max(0, node.at_least - 1), more)}"
         return f"({inner} {again})" if node.at_least else f"({inner} {again})?"
 
     def _string(self, node: Str) -> str:
         opener, close, escapes = node.quote.open, node.quote.close, node.quote.escapes
         if not node.excludes:
             char = self._named(f"{_chars_in(plain_stops(close), True)} | {_ESCAPED[escapes]}")
-            return f"{_quoted(opener)} {char}{_times(node.at_least, node.at_most)} {_quoted(close)}"
+            return f"{_quoted(opener)} {char}{times(node.at_least, node.at_most)} {_quoted(close)}"
         # The automaton cannot count as well: a length beside forbidden words is left to the validator.
         states = states_of(string_modes(close, escapes), node.excludes, before=opener)
         return f"{_quoted(opener)} {self._states(states)}"
@@ -114,20 +115,6 @@ def _to(arrow: Arrow, names: list[str]) -> str:
 def _first_complete(text: str, words: tuple[str, ...]) -> int:
     """Where in a text the first of some words is complete."""
     return min((text.find(word) + len(word) for word in words if word in text), default=len(text))
-
-
-def _times(at_least: int, at_most: int | None) -> str:
-    match at_least, at_most:
-        case 0, 1:
-            return "?"
-        case 0, None:
-            return "*"
-        case 1, None:
-            return "+"
-        case _, None:
-            return f"{{{at_least},}}"
-        case _:
-            return f"{{{at_least},{at_most}}}"
 
 
 def _quoted(text: str) -> str:

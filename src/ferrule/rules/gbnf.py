@@ -19,14 +19,13 @@ from ferrule.rules.automaton import (
     until_automaton,
 )
 from ferrule.rules.delimit import delimited
-from ferrule.rules.gbnf_spelling import NOTHING, char_class, char_set, literal, times
+from ferrule.rules.gbnf_spelling import NOTHING, char_class, char_set, literal
 from ferrule.rules.lower import Lowering
+from ferrule.rules.repetition import times
 from ferrule.rules.rule import (
     Chars,
-    Members,
     OneOf,
     Prose,
-    Raw,
     Ref,
     Repeat,
     Rule,
@@ -35,9 +34,7 @@ from ferrule.rules.rule import (
     Str,
     Text,
     Until,
-    Value,
     one_of,
-    seq,
 )
 
 # llama.cpp refuses a grammar in which a repetition times what it repeats comes to 2000.
@@ -75,7 +72,6 @@ def emit_gbnf(rule: Rule) -> Gbnf:
 class _Emitter:
     def __init__(self) -> None:
         self._lowering = Lowering()
-        self._lowered: dict[int, tuple[RuleNode, RuleNode]] = {}
         self._emitted: dict[int, tuple[RuleNode, str]] = {}
         self._lines: list[str] = []
         self._names: dict[Hashable, str] = {}
@@ -83,7 +79,7 @@ class _Emitter:
         self._defined: set[str] = set()
 
     def prepared(self, node: RuleNode) -> RuleNode:
-        return delimited(self._lower(node))
+        return delimited(self._lowering.lower(node))
 
     def grammar(self, start: RuleNode) -> str:
         root = self._node(start)
@@ -92,22 +88,6 @@ class _Emitter:
             body = _without_unit_cycles(name, self._lowering.definitions)
             self._lines.append(f"{name} ::= {self._alternatives(delimited(body))}")
         return "\n".join([f"root ::= {root}", *self._lines, ""])
-
-    def _lower(self, node: RuleNode) -> RuleNode:
-        """Lowered, the same leaf only once: the calls stand in several places of a rule."""
-        match node:
-            case Seq(parts):
-                return seq(*map(self._lower, parts))
-            case OneOf(options):
-                return one_of(*map(self._lower, options))
-            case Repeat(inner, at_least, at_most, sep):
-                return Repeat(self._lower(inner), at_least, at_most, sep)
-            case Value() | Raw() | Members():
-                if id(node) not in self._lowered:
-                    self._lowered[id(node)] = (node, self._lowering.lower(node))
-                return self._lowered[id(node)][1]
-            case _:
-                return node
 
     def _node(self, node: RuleNode) -> str:
         """A node as part of a sequence."""

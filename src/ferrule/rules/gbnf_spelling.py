@@ -5,13 +5,6 @@ from __future__ import annotations
 NOTHING = r"[^\x00-\U0010FFFF]"
 """A character that does not exist."""
 
-_KNOWN_TIMES: dict[tuple[int, int | None], str] = {(0, 1): "?", (0, None): "*", (1, None): "+", (1, 1): ""}
-
-
-def times(at_least: int, at_most: int | None) -> str:
-    known = _KNOWN_TIMES.get((at_least, at_most))
-    return f"{{{at_least},{'' if at_most is None else at_most}}}" if known is None else known
-
 
 def literal(text: str) -> str:
     """Exactly this text."""

@@ -14,6 +14,7 @@ from ferrule.core.json_text import dumps
 from ferrule.rules.close import closed
 from ferrule.rules.delimit import delimited
 from ferrule.rules.lower import Lowering
+from ferrule.rules.repetition import times
 from ferrule.rules.rule import (
     Chars,
     OneOf,
@@ -27,9 +28,8 @@ from ferrule.rules.rule import (
     Text,
     Until,
     Value,
-    one_of,
     prefixed,
-    seq,
+    rebuilt,
 )
 from ferrule.rules.widen import widened
 from ferrule.schema.notation import JSON, Escapes, Quote
@@ -75,12 +75,8 @@ class _Emitter:
         match node:
             case Value(schema, root, notation, excludes) if notation is JSON and not excludes and schema is root:
                 return node
-            case Seq(parts):
-                return seq(*map(self._without_foreign, parts))
-            case OneOf(options):
-                return one_of(*map(self._without_foreign, options))
-            case Repeat(inner, at_least, at_most, sep):
-                return Repeat(self._without_foreign(inner), at_least, at_most, sep)
+            case Seq() | OneOf() | Repeat():
+                return rebuilt(node, self._without_foreign)
             case _:
                 return self._lowering.lower(node)
 
@@ -121,13 +117,13 @@ class _Emitter:
         inner = self._cached_regular(node if node.at_least else node.node)
         if inner is not None and not node.sep:
             name = self._terminal(f"/{inner}/")
-            return name if node.at_least else f"{name}{_times(0, node.at_most)}"
+            return name if node.at_least else f"{name}{times(0, node.at_most)}"
         body = self._node(node.node)
         if not node.sep:
-            return f"({body}){_times(node.at_least, node.at_most)}"
+            return f"({body}){times(node.at_least, node.at_most)}"
         again = self._named("r", self._node(prefixed(node.sep, node.node)))
         more = None if node.at_most is None else node.at_most - 1
-        many = f"{body} {again}{_times(max(0, node.at_least - 1), more)}"
+        many = f"{body} {again}{times(max(0, node.at_least - 1), more)}"
         return f"({many})" if node.at_least else f"({many})?"
 
     def _cached_regular(self, node: RuleNode) -> str | None:
@@ -145,7 +141,7 @@ class _Emitter:
                 return _class(node)
             case Repeat(inner, at_least, at_most, sep):
                 body = self._regular(inner)
-                return None if body is None or sep else f"(?:{body}){_times(at_least, at_most)}"
+                return None if body is None or sep else f"(?:{body}){times(at_least, at_most)}"
             case Seq(parts):
                 bodies = [self._regular(part) for part in parts]
                 return None if None in bodies else "".join(map(str, bodies))
@@ -182,20 +178,6 @@ class _Emitter:
         return self._names[key]
 
 
-def _times(at_least: int, at_most: int | None) -> str:
-    match at_least, at_most:
-        case 0, 1:
-            return "?"
-        case 0, None:
-            return "*"
-        case 1, None:
-            return "+"
-        case _, None:
-            return f"{{{at_least},}}"
-        case _:
-            return f"{{{at_least},{at_most}}}"
-
-
 def _prose(excludes: tuple[str, ...], not_first: str, at_most: int | None) -> str:
     first = f"[^{''.join(map(_escaped, not_first))}]" if not_first else ""
     count = "*" if at_most is None else f"{{0,{at_most}}}"
@@ -209,7 +191,7 @@ def _string(node: Str) -> str:
     quote: Quote = node.quote
     stop = _escaped(quote.close[0])
     char = rf"(?:[^{stop}\\\x00-\x1f]|{_ESCAPES[quote.escapes]})"
-    body = f"/{_escaped(quote.open)}{char}{_times(node.at_least, node.at_most)}{_escaped(quote.close)}/"
+    body = f"/{_escaped(quote.open)}{char}{times(node.at_least, node.at_most)}{_escaped(quote.close)}/"
     if not node.excludes:
         return body
     return f"{body} & ~/(?s:.*)(?:{'|'.join(map(_escaped, node.excludes))})(?s:.*)/"

@@ -15,19 +15,18 @@ from ferrule.rules.merge import merged, types_of
 from ferrule.rules.rule import (
     EMPTY,
     Members,
-    OneOf,
     Prose,
     Raw,
     Ref,
     Repeat,
     RuleNode,
-    Seq,
     Str,
     Text,
     Value,
     in_order,
     maybe,
     one_of,
+    rebuilt,
     seq,
 )
 from ferrule.schema.decode import encode, types_allowed
@@ -45,24 +44,25 @@ class Lowering:
         self.definitions: dict[str, RuleNode] = {}
         self._names: dict[tuple[int, str, tuple[str, ...]], str] = {}
         self._kept: list[object] = []
+        self._lowered: dict[int, tuple[RuleNode, RuleNode]] = {}
 
     def lower(self, node: RuleNode) -> RuleNode:
         """The same node without Value, Raw and Members in it."""
+        if not isinstance(node, Value | Raw | Members):
+            return rebuilt(node, self.lower)
+        # Calls stand in several places of a rule; the node is kept, so that its identity stays its own.
+        if id(node) not in self._lowered:
+            self._lowered[id(node)] = (node, self._leaf(node))
+        return self._lowered[id(node)][1]
+
+    def _leaf(self, node: Value | Raw | Members) -> RuleNode:
         match node:
-            case Seq(parts):
-                return seq(*map(self.lower, parts))
-            case OneOf(options):
-                return one_of(*map(self.lower, options))
-            case Repeat(inner, at_least, at_most, sep):
-                return Repeat(self.lower(inner), at_least, at_most, sep)
             case Value(schema, root, notation, excludes):
                 return _Walk(self, root, notation, excludes).value(schema)
             case Raw(schema, root, excludes):
                 return self._raw(schema, root, excludes)
             case Members():
                 return _Walk(self, node.schema, node.notation, ()).members(node)
-            case _:
-                return node
 
     def _raw(self, schema: Any, root: Mapping[str, Any], excludes: tuple[str, ...]) -> RuleNode:
         allowed = types_allowed(schema, root)

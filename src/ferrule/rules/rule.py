@@ -213,6 +213,19 @@ def in_order(
     return one_of(*options, alone or EMPTY)
 
 
+def rebuilt(node: RuleNode, change: Callable[[RuleNode], RuleNode]) -> RuleNode:
+    """A node with its parts changed; a leaf as it is."""
+    match node:
+        case Seq(parts):
+            return seq(*map(change, parts))
+        case OneOf(options):
+            return one_of(*map(change, options))
+        case Repeat(inner, at_least, at_most, sep):
+            return Repeat(change(inner), at_least, at_most, sep)
+        case _:
+            return node
+
+
 def _flattened(parts: tuple[RuleNode | str, ...]) -> Iterator[RuleNode]:
     for part in parts:
         if isinstance(part, str):
