@@ -102,7 +102,8 @@ class _Binder:
         if mode is ChoiceMode.REQUIRED:
             return Rule(seq(thought, called), tokens=tokens)
         spoken = self._answer(schema)
-        talked = called if calls.only_offered else self._around(calls, called)
+        # Free text beside the calls would let any text begin, also one that the schema forbids.
+        talked = called if calls.only_offered or schema is not None else self._around(calls, called)
         start = seq(thought, OneOf((spoken, talked)))
         triggers = () if calls.only_offered else opening(calls)[:1]
         return Rule(start, triggers if schema is None else (), called if triggers else None, tokens)
