@@ -1,4 +1,4 @@
-"""Vocabularies to walk with: single bytes, and the real ones of Llama 3 and Mistral where they were fetched."""
+"""Vocabularies to walk with: single bytes, and the real ones of Llama 3, Mistral and SmolLM2, where fetched."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import llguidance
 
 from ferrule import formats
+from ferrule.engines.gguf import read_metadata, vocabulary_of
 
 CACHE = Path(__file__).parents[2] / ".cache"
 SITE = CACHE / "venvs" / "oracles" / "lib"
@@ -58,6 +59,9 @@ def _tokens(name: str) -> tuple[bytes, ...]:
             (model,) = SITE.glob("*/site-packages/mistral_common/data/tekken_240911.json")
             ranked = json.loads(model.read_text(encoding="utf-8"))["vocab"]
             return tuple(base64.b64decode(entry["token_bytes"]) for entry in ranked[:130_072])
+        case "smollm2":
+            (model,) = (CACHE / "models").glob("SmolLM2*.gguf")
+            return tuple(vocabulary_of(read_metadata(model)).tokens)
         case _:
             raise ValueError(name)
 
