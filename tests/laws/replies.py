@@ -23,6 +23,7 @@ TOOLS = (
     ToolDefinition.build("get_weather")
     .parameter("city", JsonSchema.string(), required=True)
     .parameter("days", JsonSchema.integer())
+    .parameter("unit", JsonSchema.enum(["celsius", "<b>", 'a"b']))
     .done(),
     ToolDefinition.build("search.files-2")
     .parameter("query", JsonSchema.string())
@@ -111,7 +112,7 @@ def _nested(depth: int) -> Any:
 deep = st.integers(1, 60).map(_nested)
 
 _ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "get_weather": {"city": texts, "days": st.integers()},
+    "get_weather": {"city": texts, "days": st.integers(), "unit": st.sampled_from(["celsius", "<b>", 'a"b'])},
     "search.files-2": {
         "query": texts,
         "limit": numbers,

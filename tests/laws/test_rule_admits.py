@@ -46,6 +46,8 @@ def allowed_reply(form: Format, choice: str, reply: Reply) -> Reply | None:
             return None
     if calls and form.calls.only_offered:
         texts = []
+    if not texts and not calls:
+        return None  # Reasoning alone is no answer.
     calls = [replace(call, id=form.ids.sample(call.name, number)) for number, call in enumerate(calls)]
     return arranged(form, Reply((*thoughts, *texts, *calls)))
 

@@ -33,7 +33,8 @@ _ABOUT: Final = (
     "A walk chooses among the tokens that llguidance allows under our grammar, at random and with a pull towards "
     "closing characters, for at most 400 tokens. What it wrote, once it may end, is read by our parser, and every call "
     "is checked by a validator that is not ours (`jsonschema`) against the schema of the tool that it names. There is "
-    "no model: this is the worst writer that the mask lets through."
+    "no model: this writes nonsense wherever the mask leaves it free. The tools are those of the laws, whose schemas "
+    "have types, lists, alternatives and optional arguments, but no `enum`, `pattern` or bounds."
 )
 
 

@@ -153,3 +153,13 @@ def test_a_tool_that_cannot_be_enforced_in_full_says_so_and_costs_the_others_not
     assert losses_of(easy, "JSON") == ()
     for form in FORMATS:
         admitted(form, [tool_of("hard", hard.parameters, form), easy], "easy", {"a": 1})
+
+
+def test_an_enum_value_of_another_type_than_the_schemas_own_cannot_be_written() -> None:
+    enum = {"type": "integer", "enum": ["dontcare", 1, 2.0, "2"]}
+    tool = ToolDefinition("pick", "", {"type": "object", "properties": {"x": enum}, "required": ["x"]})
+    matcher = ByteMatcher(emit_lark(bind(get_format("qwen_xml"), [tool], ToolChoice.required())))
+    call = "<tool_call>\n<function=pick>\n<parameter=x>\n{}\n</parameter>\n</function>\n</tool_call>"
+    assert matcher.accepts(call.format("1"))
+    assert not matcher.accepts(call.format("dontcare"))
+    assert not matcher.accepts(call.format('"2"'))

@@ -29,7 +29,7 @@ from ferrule.rules.rule import (
     rebuilt,
     seq,
 )
-from ferrule.schema.decode import encode, types_allowed
+from ferrule.schema.decode import encode, type_name, types_allowed
 from ferrule.schema.notation import JSON, Notation
 from ferrule.schema.refs import local_target
 from ferrule.schema.spell import UnspellableError, bare_key, loads_verbatim, spell_key, spell_value
@@ -139,9 +139,10 @@ class _Walk:
         if not isinstance(target, Mapping):
             return None
         fields = cast("Mapping[str, Any]", target)
-        if "const" in fields:
-            return [fields["const"]]
-        return list(fields["enum"]) if fields.get("enum") else None
+        listed: list[Any] = [fields["const"]] if "const" in fields else list(fields.get("enum") or ())
+        # A value of another type than the schema's own could be written and never be valid.
+        types = {*types_of(fields), *(("integer",) if "number" in types_of(fields) else ())}
+        return [value for value in listed if type_name(value) in types] or None
 
     def _followed(self, schema: Any) -> Any:
         seen = 0
