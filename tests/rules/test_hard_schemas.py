@@ -6,6 +6,7 @@ import pytest
 
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ToolChoice
+from ferrule.core.json_text import dumps
 from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import SchemaError
@@ -163,3 +164,12 @@ def test_an_enum_value_of_another_type_than_the_schemas_own_cannot_be_written() 
     assert matcher.accepts(call.format("1"))
     assert not matcher.accepts(call.format("dontcare"))
     assert not matcher.accepts(call.format('"2"'))
+
+
+@pytest.mark.parametrize("number", [-(2**63), -(2**63) - 1, -(10**30), 2**63, 10**30])
+@pytest.mark.parametrize("keyword", ["enum", "const"])
+def test_a_number_that_would_end_the_compilers_process_never_reaches_it(keyword: str, number: int) -> None:
+    held = [{"a": [number]}] if keyword == "enum" else number
+    wide = widened({"type": "object", "properties": {"x": {keyword: held}}})
+    assert str(number) not in dumps(wide.schema)
+    assert [loss.keyword for loss in wide.losses] == [keyword]

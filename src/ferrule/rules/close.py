@@ -19,7 +19,8 @@ _SINGLE = ("items", "additionalProperties")
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The same schema, in which an object with listed properties takes no others unless the schema speaks of them."""
     made = {keyword: _inside(keyword, held) for keyword, held in schema.items()}
-    if made.get("properties") and not any(keyword in made for keyword in _MORE):
+    listed = made.get("properties")
+    if listed and set(made.get("required", ())) <= set(listed) and not any(keyword in made for keyword in _MORE):
         made["additionalProperties"] = False
     return made
 

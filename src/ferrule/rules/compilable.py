@@ -10,6 +10,7 @@ from copy import deepcopy
 from typing import Any, cast
 
 from ferrule.rules.matcher import schema_error
+from ferrule.rules.plain import is_plain
 from ferrule.rules.sieve import Loss
 from ferrule.schema.keywords import children
 from ferrule.schema.pointer import pointer_to
@@ -39,7 +40,7 @@ _GROUPS = (
 
 def compiled_away(document: Node, place_of: Callable[[str], str]) -> tuple[Node, tuple[Loss, ...]]:
     """A document that compiles and is no narrower, and what it cost."""
-    if not schema_error(document):
+    if is_plain(document) or not schema_error(document):
         return document, ()
     cutter = _Cutter(deepcopy(document), place_of)
     return cutter.cut(), tuple(cutter.losses)

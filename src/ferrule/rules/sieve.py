@@ -6,7 +6,7 @@ the compiler reads it. Every reference in it is `#/$defs/...`, so that any part 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import lcm
@@ -178,15 +178,27 @@ def _format(keyword: str, value: Any) -> str:
 
 
 def _values(keyword: str, value: Any) -> str:
-    return "llguidance spells out a number that is written with an exponent" if _has_exponent(value) else ""
+    """The first reason not to list these values. A number of 64 bits or more must never reach the compiler: it ends the
+    whole process at the smallest such number."""
+    return next((why for number in _numbers(value) if (why := _oddity(number))), "")
 
 
-def _has_exponent(value: object) -> bool:
-    if isinstance(value, float):
-        return "e" in repr(value)
-    if isinstance(value, dict):
-        return any(map(_has_exponent, cast("dict[str, object]", value).values()))
-    return isinstance(value, list) and any(map(_has_exponent, cast("list[object]", value)))
+def _oddity(number: float) -> str:
+    if isinstance(number, float):
+        return "llguidance spells out a number that is written with an exponent" if "e" in repr(number) else ""
+    return "llguidance does not survive numbers of 64 bits and more" if abs(number) >= _MOST_WHOLE else ""
+
+
+def _numbers(value: object) -> Iterator[float]:
+    """Every number inside a value."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+    elif isinstance(value, dict):
+        for held in cast("dict[str, object]", value).values():
+            yield from _numbers(held)
+    elif isinstance(value, list):
+        for held in cast("list[object]", value):
+            yield from _numbers(held)
 
 
 def _types(values: list[object]) -> list[str]:
@@ -219,6 +231,7 @@ _GONE: Mapping[str, Callable[[Node], bool]] = {
 }
 _TAKEN = frozenset({"type", "required"})
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_MOST_WHOLE = 2**62
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 # Taken in some forms. The function gives the reason for leaving it out, or nothing.
 _WEIGHED: Mapping[str, Callable[[str, Any], str]] = {
