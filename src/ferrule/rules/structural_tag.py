@@ -26,6 +26,7 @@ from ferrule.rules.rule import (
     Text,
     maybe,
     one_of,
+    rebuilt,
     seq,
 )
 
@@ -43,18 +44,10 @@ def emit_structural_tag(rule: Rule) -> Tag:
 
 def _with_free_text(node: RuleNode) -> RuleNode:
     """Raw strings as the free text that they are; other leaves untouched."""
-    match node:
-        case Seq(parts):
-            return seq(*map(_with_free_text, parts))
-        case OneOf(options):
-            return one_of(*map(_with_free_text, options))
-        case Repeat(inner, at_least, at_most, sep):
-            return Repeat(_with_free_text(inner), at_least, at_most, sep)
-        case Raw():
-            lowered = Lowering().lower(node)
-            return lowered if isinstance(lowered, Prose) else node
-        case _:
-            return node
+    if not isinstance(node, Raw):
+        return rebuilt(node, _with_free_text)
+    lowered = Lowering().lower(node)
+    return lowered if isinstance(lowered, Prose) else node
 
 
 def _with_calls_once(node: RuleNode) -> RuleNode:
