@@ -173,3 +173,10 @@ def test_a_number_that_would_end_the_compilers_process_never_reaches_it(keyword:
     wide = widened({"type": "object", "properties": {"x": {keyword: held}}})
     assert str(number) not in dumps(wide.schema)
     assert [loss.keyword for loss in wide.losses] == [keyword]
+
+
+def test_a_control_character_that_json_lets_stand_is_a_literal_like_any_other() -> None:
+    tool = ToolDefinition("pick", "", {"type": "object", "properties": {"x": {"const": "a\x7f"}}, "required": ["x"]})
+    matcher = ByteMatcher(emit_lark(bind(get_format("qwen_xml"), [tool], ToolChoice.required())))
+    call = "<tool_call>\n<function=pick>\n<parameter=x>\na\x7f\n</parameter>\n</function>\n</tool_call>"
+    assert matcher.accepts(call)

@@ -58,6 +58,7 @@ class _Emitter:
         self._lowering = Lowering()
         self._lines: list[str] = []
         self._names: dict[str, str] = {}
+        self._schemas: dict[int, str] = {}
         self._regulars: dict[int, tuple[RuleNode, str | None]] = {}
         self._rule = rule
 
@@ -91,7 +92,7 @@ class _Emitter:
             case Repeat():
                 return self._repeat(node)
             case Value(schema):
-                return self._named("j", f"%json {dumps(schema_for_llguidance(schema))}")
+                return self._json(schema)
             case Until():
                 return self._until(node)
             case Prose(excludes, not_first, at_most):
@@ -105,10 +106,16 @@ class _Emitter:
             case _:
                 raise AssertionError(f"{node} was not lowered")
 
+    def _json(self, schema: Any) -> str:
+        """The same schema stands in several places of a rule, which keeps it, so that its identity stays its own."""
+        if id(schema) not in self._schemas:
+            self._schemas[id(schema)] = self._named("j", f"%json {dumps(schema_for_llguidance(schema))}")
+        return self._schemas[id(schema)]
+
     def _literal(self, text: str) -> str:
         pieces = re.split("(" + "|".join(map(re.escape, self._specials)) + ")", text) if self._specials else [text]
         written = [
-            f"<[{self._specials[piece]}]>" if piece in self._specials else dumps(piece) for piece in pieces if piece
+            f"<[{self._specials[piece]}]>" if piece in self._specials else _quoted(piece) for piece in pieces if piece
         ]
         return " ".join(written) or '""'
 

@@ -129,7 +129,9 @@ class _Binder:
         texts = [item for item in self._format.reply.items if isinstance(item, Free)]
         if schema is not None:
             return _wrapped(texts[-1], Value(schema, schema))
-        bare = "".join({text[0] for text in opening(self._format.calls)}) if self._format.calls.only_offered else ""
+        # Sorted, so that a rule is the same text in every process.
+        first = sorted({text[0] for text in opening(self._format.calls)})
+        bare = "".join(first) if self._format.calls.only_offered else ""
         return _wrapped(texts[-1], Prose(self._markers, bare))
 
     def _around(self, calls: Calls, called: RuleNode) -> RuleNode:

@@ -6,7 +6,6 @@ they mean. Nothing here is written per family.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -130,21 +129,6 @@ def closers(node: Node) -> tuple[str, ...]:
 
 def is_marker(text: str) -> bool:
     return len(text.strip()) >= _MARKER_SIZE
-
-
-def literals(node: Node) -> Iterator[Lit]:
-    """Every literal of a node tree."""
-    match node:
-        case Lit():
-            yield node
-        case Seq(parts):
-            for part in parts:
-                yield from literals(part)
-        case Fields(field, sep):
-            yield from literals(field)
-            yield sep
-        case _:
-            return
 
 
 def has_id(node: Node) -> bool:
