@@ -7,10 +7,11 @@ integer to a float, one spelling of a string to another), and approvals and rece
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ferrule.core.json_text import dumps, loads
+from ferrule.core.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,16 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call. `complete` is False when the model was cut off or wrote something unreadable; it is never run then."""
+    """One call. `complete` is False when the model was cut off or wrote something unreadable; it is never run then.
+
+    `receipt` says how an engine guaranteed it; two calls are equal whatever their receipts say.
+    """
 
     id: str
     function: FunctionCall
     type: str = "function"
     complete: bool = True
+    receipt: Receipt | None = field(default=None, compare=False)
 
     @staticmethod
     def of(name: str, arguments: Mapping[str, Any] | str = "{}", id: str = "") -> ToolCall:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+from ferrule.core.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class CallEnd:
 
     index: int
     complete: bool = True
+    receipt: Receipt | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

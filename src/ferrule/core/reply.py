@@ -19,6 +19,7 @@ from ferrule.core.event import (
     Usage,
 )
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
+from ferrule.core.receipt import Receipt
 
 ReplyPart = Text | Reasoning | ToolCall
 
@@ -96,8 +97,9 @@ class Folding:
                 call = _OpenCall(id, name, [])
                 self._calls[index] = call
                 self._parts.append(call)
-            case CallEnd(index, complete):
+            case CallEnd(index, complete, receipt):
                 self._calls[index].complete = complete
+                self._calls[index].receipt = receipt
             case Diagnostic():
                 self._diagnostics.append(event)
             case Finish():
@@ -129,6 +131,8 @@ class _OpenCall:
     name: str
     json: list[str]
     complete: bool = False
+    receipt: Receipt | None = None
 
     def closed(self) -> ToolCall:
-        return ToolCall(self.id, FunctionCall(self.name, "".join(self.json)), complete=self.complete)
+        function = FunctionCall(self.name, "".join(self.json))
+        return ToolCall(self.id, function, complete=self.complete, receipt=self.receipt)
