@@ -48,7 +48,7 @@ class Receipt:
         return tuple(sorted({*self.enforced, *self.checked})), self.unchecked
 
     def as_dict(self) -> dict[str, Any]:
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return asdict(self)
 
     def __str__(self) -> str:
         said = [f"{self.how} by {self.engine} ({self.path})"]
