@@ -51,7 +51,7 @@ def forget_tools() -> int:
         id(value): value
         for module in modules
         for name, value in vars(module).items()
-        if hasattr(value, "cache_clear") and name not in _KEPT
+        if hasattr(value, "cache_clear") and not isinstance(value, type) and name not in _KEPT
     }
     for cached in held.values():
         cached.cache_clear()

@@ -1,19 +1,20 @@
 """Automata for text that must not contain certain strings, as tables that a target without such a notion can write out.
 
 Every state lists its moves by sets of characters, so a target needs no more than character classes and rules that end
-in another rule. Must not know any target.
+in another rule. What a string or free text may hold is said here alone; a target only spells the states. Must not know
+any target.
 """
 
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from ferrule.rules.rule import Prose, Str, Until
+from ferrule.rules.rule import Chars, Prose, Str, Until
 from ferrule.schema.notation import Escapes, Quote
 
 _State = TypeVar("_State", bound=Hashable)
@@ -28,10 +29,9 @@ _LEFT = _Left.LEFT
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One character of `chars`, or any other character if negated; a target of None ends the text."""
+    """One character leads to a state by its number; a target of None ends the text."""
 
-    chars: frozenset[str]
-    is_negated: bool
+    chars: Chars
     target: int | None
 
 
@@ -62,7 +62,7 @@ class _Watch:
 
     @staticmethod
     def over(strings: tuple[str, ...], end: str = "") -> _Watch:
-        kept = tuple(text for text in strings if text and not _comes_too_late(text, strings, end))
+        kept = shortest(strings, end)
         return _Watch(kept, frozenset(text[:size] for text in kept for size in range(len(text) + 1)) | {""})
 
     def step(self, seen: str, char: str | None) -> tuple[str, int]:
@@ -75,11 +75,20 @@ class _Watch:
         return seen, max((len(text) for text in self.strings if seen.endswith(text)), default=0)
 
 
+def shortest(strings: Iterable[str], end: str = "") -> tuple[str, ...]:
+    """The strings that hold no other: text without these is without all of them.
+
+    With `end`, which text goes up to, also those that hold another only as the end does: they may begin before it.
+    """
+    known = tuple(dict.fromkeys(filter(None, strings)))
+    return tuple(text for text in known if not _comes_too_late(text, known, end))
+
+
 def _comes_too_late(text: str, strings: tuple[str, ...], end: str) -> bool:
     """Whether everything is decided before this string is complete: by the end, or by a string inside of it."""
     if end and end in text[:-1]:
         return True
-    return any(other and other != text and other in text and other not in end for other in strings)
+    return any(other != text and other in text and other not in end for other in strings)
 
 
 @lru_cache(maxsize=512)
@@ -255,5 +264,17 @@ def _moves(
     made: list[Move] = []
     for target, taken in by_target.items():
         chars = frozenset(symbol for symbol in taken if symbol is not None)
-        made.append(Move(alphabet - chars, True, target) if None in taken else Move(chars, False, target))
+        is_rest = None in taken
+        made.append(Move(Chars(_ranges(alphabet - chars if is_rest else chars), negated=is_rest), target))
     return tuple(made)
+
+
+def _ranges(chars: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """Characters in order, neighbours as one range."""
+    ranges: list[tuple[str, str]] = []
+    for char in sorted(chars):
+        if ranges and ord(char) == ord(ranges[-1][1]) + 1:
+            ranges[-1] = (ranges[-1][0], char)
+        else:
+            ranges.append((char, char))
+    return tuple(ranges)

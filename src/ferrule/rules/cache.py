@@ -1,11 +1,10 @@
-"""RuleCache: emitted grammars by what they were made from, bounded by bytes, the least lately used dropped first."""
+"""Caches of what was emitted, by what it was made from: bounded by bytes, the least lately used dropped first."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
 
 from ferrule.core.choice import ToolChoice
 from ferrule.core.json_text import fingerprint
@@ -30,17 +29,22 @@ def rule_key(
     return RuleKey(format, named, f"{choice.mode}:{','.join(choice.names or ())}", target, rest)
 
 
-@dataclass(slots=True)
-class RuleCache:
-    """`most_bytes` bounds the grammars' text. One that is larger than all of it is made and not kept."""
+_Key = TypeVar("_Key", bound=Hashable)
+_Held = TypeVar("_Held")
 
-    most_bytes: int = 32 * 1024 * 1024
-    hits: int = 0
-    misses: int = 0
-    _held: OrderedDict[RuleKey, str] = field(default_factory=OrderedDict[RuleKey, str])
-    _bytes: int = 0
 
-    def get(self, key: RuleKey, make: Callable[[], str]) -> str:
+class ByteCache(Generic[_Key, _Held]):
+    """`most_bytes` bounds what is held, each thing weighed by `size_of`. What is larger than that is not kept."""
+
+    def __init__(self, size_of: Callable[[_Held], int], most_bytes: int = 32 * 1024 * 1024) -> None:
+        self.most_bytes = most_bytes
+        self.size = 0
+        self.hits = 0
+        self.misses = 0
+        self._size_of = size_of
+        self._held: OrderedDict[_Key, _Held] = OrderedDict()
+
+    def get(self, key: _Key, make: Callable[[], _Held]) -> _Held:
         held = self._held.get(key)
         if held is not None:
             self._held.move_to_end(key)
@@ -48,16 +52,23 @@ class RuleCache:
             return held
         self.misses += 1
         made = make()
-        size = len(made.encode())
+        size = self._size_of(made)
         if size <= self.most_bytes:
             self._held[key] = made
-            self._bytes += size
-            while self._bytes > self.most_bytes:
+            self.size += size
+            while self.size > self.most_bytes:
                 _, dropped = self._held.popitem(last=False)
-                self._bytes -= len(dropped.encode())
+                self.size -= self._size_of(dropped)
         return made
 
-    @property
-    def size(self) -> int:
-        """How many bytes are held."""
-        return self._bytes
+    def cache_clear(self) -> None:
+        """Forgets everything, under the name that Python's own caches have for it."""
+        self._held.clear()
+        self.size = 0
+
+
+class RuleCache(ByteCache[RuleKey, str]):
+    """Whole grammars by what they were made from."""
+
+    def __init__(self, most_bytes: int = 32 * 1024 * 1024) -> None:
+        super().__init__(lambda text: len(text.encode()), most_bytes)

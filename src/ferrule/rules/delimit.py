@@ -7,7 +7,7 @@ that something follows becomes an `Until`: text up to and including the first ma
 from __future__ import annotations
 
 from ferrule.errors import FormatError
-from ferrule.rules.rule import EMPTY, OneOf, Prose, Repeat, RuleNode, Seq, Str, Text, Until, one_of, seq
+from ferrule.rules.rule import EMPTY, OneOf, Prose, Repeat, RuleNode, Seq, Shared, Str, Text, Until, one_of, seq
 from ferrule.schema.notation import Escapes
 
 
@@ -50,7 +50,7 @@ def _sequence(parts: list[RuleNode]) -> RuleNode:
     while parts:
         part = parts.pop(0)
         rest = seq(*parts)
-        if rest != EMPTY and _ends_in_prose(part):
+        if rest != EMPTY and ends_in_prose(part):
             if isinstance(part, Prose):
                 until, rest = _until(part, rest)
                 return seq(*done, until, delimited(rest))
@@ -69,16 +69,16 @@ def _until(prose: Prose, rest: RuleNode) -> tuple[RuleNode, RuleNode]:
     return Until(end, prose.excludes, prose.not_first, prose.at_most), without_lead(rest, len(end))
 
 
-def _ends_in_prose(node: RuleNode) -> bool:
+def ends_in_prose(node: RuleNode) -> bool:
     match node:
         case Prose():
             return True
         case Seq(parts):
-            return bool(parts) and _ends_in_prose(parts[-1])
+            return bool(parts) and ends_in_prose(parts[-1])
         case OneOf(options):
-            return any(map(_ends_in_prose, options))
+            return any(map(ends_in_prose, options))
         case Repeat(inner):
-            return _ends_in_prose(inner)
+            return ends_in_prose(inner)
         case _:
             return False
 
@@ -106,6 +106,8 @@ def leading_text(node: RuleNode) -> str:
         case OneOf(options):
             return _common([leading_text(option) for option in options])
         case Repeat(inner, at_least) if at_least > 0:
+            return leading_text(inner)
+        case Shared(inner):
             return leading_text(inner)
         case _:
             return ""
@@ -142,5 +144,7 @@ def without_lead(node: RuleNode, size: int) -> RuleNode:
             more = None if at_most is None else at_most - 1
             again = EMPTY if more == 0 else Repeat(seq(sep, inner), max(0, at_least - 1), more)
             return seq(without_lead(inner, size), again)
+        case Shared(inner) if size:
+            return without_lead(inner, size)
         case _:
             return node

@@ -1,25 +1,31 @@
 """EBNF in xgrammar's spelling: a node as the text of a grammar of its own, whose start is `root`.
 
 Text that must not contain something is written as an automaton, one rule for each state, so that nothing beyond plain
-EBNF is needed. Must not know the structural tag that the grammar stands in.
+EBNF is needed. Wider than the rule, and so left to the validator: `pattern`, and lengths of free text and of strings
+with excluded texts. Narrower than JSON: an escaped surrogate comes in pairs. Must not know the structural tag that the
+grammar stands in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Hashable
+from dataclasses import replace
 
+from ferrule.rules.automaton import (
+    Automaton,
+    Move,
+    character_automaton,
+    prose_automaton,
+    string_automaton,
+    until_automaton,
+)
 from ferrule.rules.delimit import delimited
-from ferrule.rules.ebnf_states import Arrow, plain_stops, states_of, string_modes, text_modes
 from ferrule.rules.lower import Lowering
 from ferrule.rules.repetition import times
 from ferrule.rules.rule import Chars, OneOf, Prose, Ref, Repeat, RuleNode, Seq, Str, Text, Until
-from ferrule.schema.notation import Escapes
 
-_ESCAPED = {
-    Escapes.JSON: r'"\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})',
-    Escapes.PYTHON: r"""("\\" (["'\\abfnrtv] | "x" [0-9a-fA-F]{2} | "u" [0-9a-fA-F]{4}))""",
-}
+_ANYTHING = r"[\u0000-\U0010ffff]"
+_NOTHING = r"[^\u0000-\U0010ffff]"
 
 
 def ebnf_of(node: RuleNode) -> str:
@@ -30,9 +36,8 @@ def ebnf_of(node: RuleNode) -> str:
 class _Writer:
     def __init__(self) -> None:
         self._lowering = Lowering()
-        self._names: dict[str, str] = {}
+        self._names: dict[Hashable, str] = {}
         self._rules: dict[str, str] = {}
-        self._written: dict[tuple[int, bool], tuple[Sequence[object], str]] = {}
 
     def grammar(self, node: RuleNode) -> str:
         root = self._node(delimited(self._lowering.lower(node)))
@@ -54,12 +59,10 @@ class _Writer:
                 return _class(ranges, negated)
             case Str():
                 return self._string(node)
-            case Prose(excludes, not_first):
-                return self._states(states_of(text_modes(not_first), excludes), may_stop=True)
-            case Until(end, excludes, not_first):
-                size = _first_complete(end, excludes)
-                text = self._states(states_of(text_modes(not_first), excludes, end[:size]))
-                return f"{text} {_quoted(end[size:])}" if end[size:] else text
+            case Prose():
+                return self._states(text := replace(node, at_most=None), prose_automaton(text))
+            case Until():
+                return self._states(text := replace(node, at_most=None), until_automaton(text))
             case Ref(name):
                 return name
             case _:
@@ -76,25 +79,25 @@ class _Writer:
         return f"({inner} {again})" if node.at_least else f"({inner} {again})?"
 
     def _string(self, node: Str) -> str:
-        opener, close, escapes = node.quote.open, node.quote.close, node.quote.escapes
+        quote = node.quote
         if not node.excludes:
-            char = self._named(f"{_chars_in(plain_stops(close), True)} | {_ESCAPED[escapes]}")
-            return f"{_quoted(opener)} {char}{times(node.at_least, node.at_most)} {_quoted(close)}"
-        # The automaton cannot count as well: a length beside forbidden words is left to the validator.
-        states = states_of(string_modes(close, escapes), node.excludes, before=opener)
-        return f"{_quoted(opener)} {self._states(states)}"
+            char = self._states(quote, character_automaton(quote))
+            return f"{_quoted(quote.open)} {char}{times(node.at_least, node.at_most)} {_quoted(quote.close)}"
+        # To count as well would take as many states again for every character.
+        text = Str(quote, excludes=node.excludes)
+        return f"{_quoted(quote.open)} {self._states(text, string_automaton(text))}"
 
-    def _states(self, states: Sequence[tuple[Arrow, ...]], *, may_stop: bool = False) -> str:
+    def _states(self, key: Hashable, automaton: Automaton) -> str:
         """The name of the first state's rule. Every state has a rule."""
-        # The states are kept beside their name, so that their identity stays their own.
-        key = (id(states), may_stop)
-        if key not in self._written:
-            names = [self._new_name() for _ in states]
-            for name, arrows in zip(names, states, strict=True):
-                options = [_chars_in(arrow.chars, arrow.negated) + _to(arrow, names) for arrow in arrows]
-                self._rules[name] = " | ".join(['""', *options] if may_stop else options)
-            self._written[key] = (states, names[0])
-        return self._written[key][1]
+        if key not in self._names:
+            names = [self._new_name() for _ in automaton.moves]
+            for number, (name, moves) in enumerate(zip(names, automaton.moves, strict=True)):
+                options = [_move(move, names) for move in moves]
+                self._rules[name] = (
+                    " | ".join(['""', *options] if number in automaton.may_stop else options) or _NOTHING
+                )
+            self._names[key] = names[0]
+        return self._names[key]
 
     def _named(self, body: str) -> str:
         if body not in self._names:
@@ -108,34 +111,18 @@ class _Writer:
         return name
 
 
-def _to(arrow: Arrow, names: list[str]) -> str:
-    return "" if arrow.to is None else f" {names[arrow.to]}"
-
-
-def _first_complete(text: str, words: tuple[str, ...]) -> int:
-    """Where in a text the first of some words is complete."""
-    return min((text.find(word) + len(word) for word in words if word in text), default=len(text))
+def _move(move: Move, names: list[str]) -> str:
+    taken = _class(move.chars.ranges, move.chars.negated)
+    return taken if move.target is None else f"{taken} {names[move.target]}"
 
 
 def _quoted(text: str) -> str:
     return '"' + "".join(_escaped(char, '"\\') for char in text) + '"'
 
 
-@lru_cache(maxsize=1024)
-def _chars_in(chars: str, negated: bool) -> str:
-    """A class of single characters, neighbours as ranges."""
-    ranges: list[tuple[str, str]] = []
-    for char in sorted(set(chars)):
-        if ranges and ord(char) == ord(ranges[-1][1]) + 1:
-            ranges[-1] = (ranges[-1][0], char)
-        else:
-            ranges.append((char, char))
-    return _class(tuple(ranges), negated)
-
-
 def _class(ranges: tuple[tuple[str, str], ...], negated: bool) -> str:
     if negated and not ranges:
-        return r"[\u0000-\U0010ffff]"
+        return _ANYTHING
     written = "".join(_in_class(a) if a == b else f"{_in_class(a)}-{_in_class(b)}" for a, b in ranges)
     return f"[{'^' if negated else ''}{written}]"
 

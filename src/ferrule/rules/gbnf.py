@@ -19,7 +19,7 @@ from ferrule.rules.automaton import (
     until_automaton,
 )
 from ferrule.rules.delimit import delimited
-from ferrule.rules.gbnf_spelling import NOTHING, char_class, char_set, literal
+from ferrule.rules.gbnf_spelling import NOTHING, char_class, literal
 from ferrule.rules.lower import Lowering
 from ferrule.rules.repetition import times
 from ferrule.rules.rule import (
@@ -170,7 +170,7 @@ class _Emitter:
             name = self._names[key] = f"{prefix}-0"
             for number, moves in enumerate(automaton.moves):
                 options = [
-                    char_set(move.chars, move.is_negated) + ("" if move.target is None else f" {prefix}-{move.target}")
+                    self._node(move.chars) + ("" if move.target is None else f" {prefix}-{move.target}")
                     for move in moves
                 ]
                 options.extend(['""'] if number in automaton.may_stop else [])

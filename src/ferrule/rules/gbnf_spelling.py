@@ -12,16 +12,6 @@ def literal(text: str) -> str:
     return f'"{escaped if escaped.isprintable() else "".join(map(_shown, escaped))}"'
 
 
-def char_set(chars: frozenset[str], is_negated: bool) -> str:
-    ranges: list[tuple[str, str]] = []
-    for char in sorted(chars):
-        if ranges and ord(char) == ord(ranges[-1][1]) + 1:
-            ranges[-1] = (ranges[-1][0], char)
-        else:
-            ranges.append((char, char))
-    return char_class(tuple(ranges), is_negated)
-
-
 def char_class(ranges: tuple[tuple[str, str], ...], is_negated: bool) -> str:
     if not ranges:
         return "." if is_negated else NOTHING

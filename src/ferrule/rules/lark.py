@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from ferrule.core.json_text import dumps
+from ferrule.rules.cache import ByteCache
 from ferrule.rules.close import closed
 from ferrule.rules.delimit import delimited
 from ferrule.rules.lower import Lowering
@@ -24,10 +27,12 @@ from ferrule.rules.rule import (
     Rule,
     RuleNode,
     Seq,
+    Shared,
     Str,
     Text,
     Until,
     Value,
+    fingerprint_of,
     prefixed,
     rebuilt,
 )
@@ -44,7 +49,10 @@ _ESCAPES = {
 
 def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None) -> str:
     """The grammar of a rule. `specials` are the texts that the tokenizer has a special token for, with its id."""
-    return _Emitter(rule, specials or {}).text()
+    used = {text: specials[text] for text in rule.tokens if text in specials} if specials else {}
+    emitter = _Emitter(used)
+    start = emitter.body(rule.start)
+    return "\n".join([f"start: {start}", *emitter.lines.values(), ""])
 
 
 def schema_for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,21 +60,56 @@ def schema_for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**closed(widened(schema).schema), "x-guidance": _JSON_OPTIONS}
 
 
+@dataclass(frozen=True, slots=True)
+class _Fragment:
+    """A shared part: the name it goes by, and every line that it needs."""
+
+    name: str
+    lines: Mapping[str, str]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.lines.values()))
+
+
+_FRAGMENTS: ByteCache[tuple[str, tuple[tuple[str, int], ...]], _Fragment] = ByteCache(lambda held: held.size)
+"""One for each tool that was lately offered, so that a tool set in which one tool changed costs one tool."""
+
+
 class _Emitter:
-    def __init__(self, rule: Rule, specials: Mapping[str, int]) -> None:
-        self._specials = {text: specials[text] for text in rule.tokens if text in specials}
-        self._lowering = Lowering()
-        self._lines: list[str] = []
-        self._names: dict[str, str] = {}
+    """Writes nodes; `lines` fills up with definitions by name.
+
+    Names are made from what they stand for, so that fragments made apart say the same thing under the same name.
+    """
+
+    def __init__(self, specials: Mapping[str, int], prefix: str = "") -> None:
+        self._specials = specials
+        self._split = re.compile("(" + "|".join(map(re.escape, specials)) + ")") if specials else None
+        self._lowering = Lowering(prefix)
+        self.lines: dict[str, str] = {}
         self._schemas: dict[int, str] = {}
         self._regulars: dict[int, tuple[RuleNode, str | None]] = {}
-        self._rule = rule
+        self._fingerprints: dict[int, tuple[RuleNode, str]] = {}
 
-    def text(self) -> str:
-        start = self._node(self._prepared(self._rule.start))
-        for name, node in self._lowering.definitions.items():
-            self._lines.append(f"{name}: {self._node(delimited(node))}")
-        return "\n".join([f"start: {start}", *self._lines, ""])
+    def body(self, node: RuleNode) -> str:
+        written = self._node(self._prepared(node))
+        for name, defined in self._lowering.definitions.items():
+            self.lines[name] = f"{name}: {self._node(delimited(defined))}"
+        return written
+
+    def _shared(self, node: RuleNode) -> str:
+        if id(node) not in self._fingerprints:
+            self._fingerprints[id(node)] = (node, fingerprint_of(node))
+        named = self._fingerprints[id(node)][1]
+        fragment = _FRAGMENTS.get((named, tuple(self._specials.items())), lambda: self._fragment(named, node))
+        self.lines.update(fragment.lines)
+        return fragment.name
+
+    def _fragment(self, named: str, node: RuleNode) -> _Fragment:
+        inner = _Emitter(self._specials, f"c{named}_")
+        name = f"c{named}"
+        inner.lines[name] = f"{name}: {inner.body(node)}"
+        return _Fragment(name, inner.lines)
 
     def _prepared(self, node: RuleNode) -> RuleNode:
         return delimited(self._without_foreign(node))
@@ -78,6 +121,8 @@ class _Emitter:
                 return node
             case Seq() | OneOf() | Repeat():
                 return rebuilt(node, self._without_foreign)
+            case Shared():
+                return node
             case _:
                 return self._lowering.lower(node)
 
@@ -103,6 +148,8 @@ class _Emitter:
                 return self._terminal(f"/{_class(node)}/")
             case Ref(name):
                 return name
+            case Shared(inner):
+                return self._shared(inner)
             case _:
                 raise AssertionError(f"{node} was not lowered")
 
@@ -113,7 +160,7 @@ class _Emitter:
         return self._schemas[id(schema)]
 
     def _literal(self, text: str) -> str:
-        pieces = re.split("(" + "|".join(map(re.escape, self._specials)) + ")", text) if self._specials else [text]
+        pieces = self._split.split(text) if self._split else [text]
         written = [
             f"<[{self._specials[piece]}]>" if piece in self._specials else _quoted(piece) for piece in pieces if piece
         ]
@@ -150,13 +197,22 @@ class _Emitter:
                 body = self._regular(inner)
                 return None if body is None or sep else f"(?:{body}){times(at_least, at_most)}"
             case Seq(parts):
-                bodies = [self._regular(part) for part in parts]
-                return None if None in bodies else "".join(map(str, bodies))
+                bodies = self._regulars_of(parts)
+                return None if bodies is None else "".join(bodies)
             case OneOf(options):
-                bodies = [self._regular(option) for option in options]
-                return None if None in bodies else "(?:" + "|".join(map(str, bodies)) + ")"
+                bodies = self._regulars_of(options)
+                return None if bodies is None else "(?:" + "|".join(bodies) + ")"
             case _:
                 return None
+
+    def _regulars_of(self, nodes: tuple[RuleNode, ...]) -> list[str] | None:
+        found: list[str] = []
+        for node in nodes:
+            body = self._regular(node)
+            if body is None:
+                return None
+            found.append(body)
+        return found
 
     def _until(self, node: Until) -> str:
         free = _prose(node.excludes, node.not_first, node.at_most)
@@ -178,11 +234,12 @@ class _Emitter:
         return self._named("T", body)
 
     def _named(self, prefix: str, body: str, options: str = "") -> str:
-        key = options + body
-        if key not in self._names:
-            self._names[key] = f"{prefix}{len(self._names)}"
-            self._lines.append(f"{self._names[key]}{options}: {body}")
-        return self._names[key]
+        written = f"{options}: {body}"
+        name = prefix + blake2b(written.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest().upper()
+        # Terminals are told from rules by their capitals.
+        name = name if prefix.isupper() else name.lower()
+        self.lines.setdefault(name, name + written)
+        return name
 
 
 def _prose(excludes: tuple[str, ...], not_first: str, at_most: int | None) -> str:
@@ -216,8 +273,9 @@ def _quoted(text: str) -> str:
 
 def _escaped(text: str) -> str:
     """Text inside a regex between slashes."""
-    return "".join(_ESCAPED.get(char) or (f"\\{char}" if char in _SPECIAL else char) for char in text)
+    return text.translate(_ESCAPED)
 
 
-_SPECIAL = set("\\^$.|?*+()[]{}/-&~\"'#")
-_ESCAPED = {"\x7f": r"\x7f", "\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "'": "'", "#": r"\#"}
+_ESCAPED = str.maketrans(
+    {char: f"\\{char}" for char in '\\^$.|?*+()[]{}/-&~"#'} | {"\x7f": r"\x7f", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
+)

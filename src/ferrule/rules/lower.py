@@ -20,6 +20,7 @@ from ferrule.rules.rule import (
     Ref,
     Repeat,
     RuleNode,
+    Shared,
     Str,
     Text,
     Value,
@@ -38,25 +39,28 @@ _ANYTHING: dict[str, Any] = {}
 
 
 class Lowering:
-    """Lowers the leaves of one rule; `definitions` fills up with what refers to itself."""
+    """Lowers the leaves of one rule; `definitions` fills up with what refers to itself, each name after `prefix`."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
         self.definitions: dict[str, RuleNode] = {}
         self._names: dict[tuple[int, str, tuple[str, ...]], str] = {}
         self._kept: list[object] = []
         self._lowered: dict[int, tuple[RuleNode, RuleNode]] = {}
 
     def lower(self, node: RuleNode) -> RuleNode:
-        """The same node without Value, Raw and Members in it."""
-        if not isinstance(node, Value | Raw | Members):
+        """The same node without Value, Raw, Members and Shared in it."""
+        if not isinstance(node, Value | Raw | Members | Shared):
             return rebuilt(node, self.lower)
         # Calls stand in several places of a rule; the node is kept, so that its identity stays its own.
         if id(node) not in self._lowered:
             self._lowered[id(node)] = (node, self._leaf(node))
         return self._lowered[id(node)][1]
 
-    def _leaf(self, node: Value | Raw | Members) -> RuleNode:
+    def _leaf(self, node: Value | Raw | Members | Shared) -> RuleNode:
         match node:
+            case Shared(inner):
+                return self.share(self.lower(inner))
             case Value(schema, root, notation, excludes):
                 return _Walk(self, root, notation, excludes).value(schema)
             case Raw(schema, root, excludes):
@@ -81,7 +85,7 @@ class Lowering:
         key = (id(schema), walk.notation.name, walk.excludes)
         name = self._names.get(key)
         if name is None:
-            name = f"d{len(self._names)}"
+            name = f"{self._prefix}d{len(self._names)}"
             self._names[key] = name
             self._kept.append(schema)
             self.definitions[name] = Text("")
@@ -90,7 +94,7 @@ class Lowering:
 
     def share(self, node: RuleNode) -> Ref:
         """A name for a node that is used more than once."""
-        name = f"s{len(self.definitions)}"
+        name = f"{self._prefix}s{len(self.definitions)}"
         self.definitions[name] = node
         return Ref(name)
 

@@ -41,6 +41,16 @@ def is_plain(schema: Any) -> bool:
     )
 
 
+def bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A plain schema without what says nothing about values."""
+    made = {keyword: held for keyword, held in schema.items() if keyword not in _SILENT}
+    if "properties" in made:
+        made["properties"] = {name: bare(held) for name, held in made["properties"].items()}
+    if "items" in made:
+        made["items"] = bare(made["items"])
+    return made
+
+
 def _are_all(kind: str, values: Any) -> bool:
     return bool(values) and all(type_name(value) == kind and _is_small(value) for value in values)
 

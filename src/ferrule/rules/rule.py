@@ -118,7 +118,17 @@ class Ref:
     name: str
 
 
-RuleNode: TypeAlias = Text | Chars | Repeat | Seq | OneOf | Prose | Str | Value | Raw | Members | Until | Ref
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """A part that stands by itself, so that a target may write it once, under a name, and keep it for other rules.
+
+    It neither ends in free text nor begins with a text that what stands before it could take for its own end.
+    """
+
+    node: RuleNode
+
+
+RuleNode: TypeAlias = Text | Chars | Repeat | Seq | OneOf | Prose | Str | Value | Raw | Members | Until | Ref | Shared
 
 EMPTY = Text("")
 
@@ -137,7 +147,12 @@ class Rule:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(_described(self.start))
+        return fingerprint_of(self.start)
+
+
+def fingerprint_of(node: RuleNode) -> str:
+    """A short name that two nodes share only if they admit the same for the same reason."""
+    return fingerprint(_described(node))
 
 
 def seq(*parts: RuleNode | str) -> RuleNode:
@@ -226,6 +241,11 @@ def rebuilt(node: RuleNode, change: Callable[[RuleNode], RuleNode]) -> RuleNode:
             return node
 
 
+def expanded(node: RuleNode) -> RuleNode:
+    """The same language for a target that has no names: every shared part where it stands."""
+    return expanded(node.node) if isinstance(node, Shared) else rebuilt(node, expanded)
+
+
 def _flattened(parts: tuple[RuleNode | str, ...]) -> Iterator[RuleNode]:
     for part in parts:
         if isinstance(part, str):
@@ -263,3 +283,5 @@ def _described(node: RuleNode) -> object:
             return ["until", end, excludes, not_first, at_most]
         case Ref(name):
             return ["ref", name]
+        case Shared(inner):
+            return _described(inner)

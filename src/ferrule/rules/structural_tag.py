@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from ferrule.rules.automaton import shortest
 from ferrule.rules.delimit import delimited, leading_text
 from ferrule.rules.ebnf import ebnf_of
-from ferrule.rules.ebnf_states import shortest
 from ferrule.rules.lower import Lowering
 from ferrule.rules.rule import (
     Chars,
@@ -24,6 +24,7 @@ from ferrule.rules.rule import (
     RuleNode,
     Seq,
     Text,
+    expanded,
     maybe,
     one_of,
     rebuilt,
@@ -35,7 +36,7 @@ Tag: TypeAlias = dict[str, Any]
 
 def emit_structural_tag(rule: Rule) -> Tag:
     """The value of `structural_tag` for a rule, ready for JSON."""
-    start = _with_free_text(rule.start)
+    start = _with_free_text(expanded(rule.start))
     # The engine reads every way of cutting a text at once, so free text needs no end of its own, unless a marker could
     # begin in the text and end in what follows: the parser would see that one first.
     once = _with_calls_once(start)

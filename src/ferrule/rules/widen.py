@@ -16,6 +16,7 @@ from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.rules.compilable import compiled_away
+from ferrule.rules.plain import bare, is_plain
 from ferrule.rules.sieve import Loss, Sieve
 from ferrule.schema.keywords import children
 from ferrule.schema.limits import LIMITS, Limit, Say
@@ -45,7 +46,10 @@ def widened(schema: Mapping[str, Any], target: str = "llguidance") -> Widened:
 
 @lru_cache(maxsize=_CACHED)
 def _widened(text: str) -> Widened:
-    sieve = Sieve(cast("dict[str, Any]", loads(text)))
+    document = cast("dict[str, Any]", loads(text))
+    if is_plain(document):
+        return Widened(bare(document))
+    sieve = Sieve(document)
     kept = sieve.document()
     final, more = compiled_away(kept, sieve.place_of)
     return Widened(final, tuple(dict.fromkeys((*sieve.losses, *more))))

@@ -23,6 +23,7 @@ from ferrule.rules.rule import (
     Repeat,
     Rule,
     RuleNode,
+    Shared,
     Value,
     as_it_is,
     in_order,
@@ -30,6 +31,7 @@ from ferrule.rules.rule import (
     one_of,
     seq,
 )
+from ferrule.rules.rule import Seq as RuleSeq
 from ferrule.rules.rule import Text as Exactly
 from ferrule.schema.decode import types_allowed
 from ferrule.schema.notation import JSON, OBJECT
@@ -155,7 +157,7 @@ class _Binder:
         return between.canonical if between else ""
 
     def _calls(self, calls: Calls) -> RuleNode:
-        one = one_of(*(self._call(calls.call, tool) for tool in self._tools))
+        one = one_of(*(_with_shared_end(self._call(calls.call, tool)) for tool in self._tools))
         most = calls.max_calls if self._parallel else 1
         many = one if most == 1 else Repeat(one, 1, most, self._between() or calls.sep.canonical)
         opened = calls.open.canonical if calls.open else ""
@@ -197,6 +199,15 @@ class _Binder:
                 case _:
                     parts.append(seq('"', _IDS[self._format.ids.name], '"'))
         return seq(*parts, "}")
+
+
+def _with_shared_end(call: RuleNode) -> RuleNode:
+    """A call whose leading text, which has the tool's name, stands before one part that is the tool's own affair."""
+    match call:
+        case RuleSeq((Exactly() as lead, *rest)) if isinstance(rest[-1], Exactly | Value | Members):
+            return RuleSeq((lead, Shared(seq(*rest))))
+        case _:
+            return call
 
 
 def _markers(format: Format) -> tuple[str, ...]:

@@ -1,0 +1,46 @@
+"""A grammar is put together from one part per tool, and a part that was made before is not made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from ferrule import ToolChoice, ToolDefinition
+from ferrule.core.call import ToolCall
+from ferrule.core.reply import Reply
+from ferrule.rules import lark
+from ferrule.rules.lark import emit_lark
+from ferrule.rules.matcher import ByteMatcher
+from ferrule.rules.rule import Rule, expanded
+from ferrule.wire.bind import bind
+from ferrule.wire.registry import get_format
+from ferrule.wire.render import render
+
+NAMES = ("hermes", "qwen_xml", "mistral_v13", "pythonic", "llama3", "generic_xml")
+
+
+def tools(count: int, changed: int | None = None) -> tuple[ToolDefinition, ...]:
+    made = (ToolDefinition.build(f"tool_{n}").parameter(f"size_{n}", {"type": "integer"}) for n in range(count))
+    return tuple(
+        (each.parameter("more", {"type": "string"}) if n == changed else each).done() for n, each in enumerate(made)
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_changed_tool_costs_one_tool(name: str) -> None:
+    made = lark._FRAGMENTS  # pyright: ignore[reportPrivateUsage]
+    emit_lark(bind(get_format(name), tools(20)))
+    before = made.misses
+    emit_lark(bind(get_format(name), tools(20, changed=7)))
+    assert made.misses == before + 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("choice", [ToolChoice.auto(), ToolChoice.required()], ids=lambda choice: choice.mode.value)
+def test_a_grammar_of_parts_admits_what_the_whole_admits(name: str, choice: ToolChoice) -> None:
+    format, offered = get_format(name), tools(3, changed=1)
+    rule = bind(format, offered, choice)
+    calls = [ToolCall.of("tool_1", {"size_1": 4, "more": "x"}), ToolCall.of("tool_2", {"size_2": 1})]
+    text = render(format, Reply.of(*calls), offered)
+    for written in (emit_lark(rule), emit_lark(Rule(expanded(rule.start), tokens=rule.tokens))):
+        assert ByteMatcher(written).accepts(text)
+        assert not ByteMatcher(written).accepts(text.replace("tool_1", "tool_9"))
