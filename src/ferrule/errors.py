@@ -3,9 +3,14 @@
     FerruleError
     ├── DefinitionError       a tool, a choice or a request contradicts itself
     ├── SchemaError           a JSON Schema was not admitted
+    ├── EngineError           an engine failed, or said something that no engine of its kind says
+    │   ├── EngineUnavailableError   it cannot be reached or is overloaded
+    │   ├── EngineTimeoutError       it took too long
+    │   └── UnsupportedError         it cannot do what the request asks, said before anything is generated
     └── FormatError
         ├── UnknownFormatError    no format has that name
         ├── FormatConflictError   two formats claim one name or one template
+        ├── TemplateError         a chat template is broken, refuses, or asks for more than it may use
         └── UnrenderableError     a reply holds something that the format has no spelling for
 
 Each carries `code` (stable, for programs), `status` (what an HTTP server answers), `retryable` (whether the same
@@ -54,6 +59,36 @@ class SchemaError(FerruleError):
         self.path = path
 
 
+class EngineError(FerruleError):
+    """An engine failed, or said something that no engine of its kind says."""
+
+    code = "engine_failed"
+    status = 502
+
+
+class EngineUnavailableError(EngineError):
+    """An engine cannot be reached or is overloaded; nothing was generated."""
+
+    code = "engine_unavailable"
+    status = 503
+    retryable = True
+
+
+class EngineTimeoutError(EngineError):
+    """An engine took too long."""
+
+    code = "timeout"
+    status = 504
+    retryable = True
+
+
+class UnsupportedError(EngineError):
+    """An engine cannot do what the request asks, said before anything is generated."""
+
+    code = "not_supported"
+    status = 400
+
+
 class FormatError(FerruleError):
     """Something about a wire format."""
 
@@ -71,6 +106,12 @@ class FormatConflictError(FormatError):
     """Two formats claim one name or one template."""
 
     code = "format_conflict"
+
+
+class TemplateError(FormatError):
+    """A chat template is broken, refuses the conversation, or asks for more than it may use."""
+
+    code = "bad_template"
 
 
 class UnrenderableError(FormatError):

@@ -28,7 +28,7 @@ def places(tool: dict[str, list[dict[str, str]]]) -> list[str]:
 
 def test_what_is_only_checked_after_is_listed_with_its_place_and_a_hint(hard_tools: str) -> None:
     easy, hard = run("explain", hard_tools, "--json").json
-    assert easy == {"tool": "easy", "enforced": ["type", "properties"], "checked_after": []}
+    assert easy == {"tool": "easy", "enforced": ["type", "properties"], "passed_on": [], "checked_after": []}
     assert set(places(hard)) == {"/properties/tags/uniqueItems", "/not", "/properties/when/format"}
     assert all(after["hint"] and after["how"] for after in hard["checked_after"])
     assert "pattern" in hard["enforced"]
@@ -39,6 +39,16 @@ def test_another_encoding_enforces_less(hard_tools: str) -> None:
     for options in (("-f", "qwen_xml"), ("-f", "pythonic"), ("--target", "gbnf")):
         _, hard = run("explain", hard_tools, "--json", *options).json
         assert "/properties/tags/items/pattern" in places(hard)
+
+
+def test_a_schema_that_goes_out_as_it_is_is_passed_on_and_nothing_is_claimed(hard_tools: str) -> None:
+    for options in ((), ("-f", "qwen_xml")):
+        _, hard = run("explain", hard_tools, "--json", "--target", "json_schema", *options).json
+        assert {"pattern", "uniqueItems", "not", "format"} <= set(hard["passed_on"])
+        assert (hard["enforced"], hard["checked_after"]) == ([], [])
+    rows = [line.split("\t") for line in run("explain", hard_tools, "--target", "json_schema").out.splitlines()]
+    assert [row[3].partition(":")[0] for row in rows[1:]] == ["passed on", "passed on"]
+    assert all("checked after" in row[4] for row in rows[1:])
 
 
 @pytest.mark.parametrize("target", TARGETS)

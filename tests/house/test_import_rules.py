@@ -20,7 +20,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ferrule.wire": ("ferrule.schema", "ferrule.rules.rule"),
     "ferrule.wire.formats": ("ferrule.wire.node", "ferrule.wire.format"),
     "ferrule.dialects": ("ferrule.schema",),
-    "ferrule.engines": ("ferrule.rules", "ferrule.wire", "ferrule.dialects"),
+    # schema too: whatever an engine writes is checked before it is handed on.
+    "ferrule.engines": ("ferrule.schema", "ferrule.rules", "ferrule.wire", "ferrule.dialects"),
     "ferrule.sources": ("ferrule.schema",),
     "ferrule.run": ("ferrule.schema", "ferrule.engines.engine", "ferrule.sources.source"),
     "ferrule.run.machine": ("ferrule.run.policy",),
@@ -50,9 +51,22 @@ class Peers:
 
 PEERS = (
     Peers(
-        "ferrule.engines", frozenset({"engine", "traits", "text", "chat", "http"}), frozenset({"", "pick", "doctor"})
+        "ferrule.engines",
+        frozenset(
+            {
+                *("engine", "bridge", "seal", "readiness", "text", "generator", "grammar", "prompting", "chat"),
+                *("http", "completions", "llama_body", "gguf", "checkpoint"),
+            }
+        ),
+        frozenset({"", "pick", "doctor"}),
     ),
     Peers("ferrule.sources", frozenset({"source"}), frozenset({""})),
+    Peers(
+        "ferrule.dialects",
+        frozenset({"definition", "ending", "extension", "field", "incoming", "lines", "loose", "narrow"})
+        | frozenset({"ndjson", "openai_error", "policy", "result_text", "sequence", "sse"}),
+        frozenset({""}),
+    ),
 )
 
 
@@ -88,6 +102,8 @@ def own_imports() -> list[Import]:
         ("ferrule.wire.parse", "ferrule.rules.gbnf", False),
         ("ferrule.wire.formats.qwen", "ferrule.wire.node", True),
         ("ferrule.wire.formats.qwen", "ferrule.wire.parse", False),
+        ("ferrule.dialects.openai_chat.reply", "ferrule.schema.check", True),
+        ("ferrule.dialects.openai_chat.reply", "ferrule.wire.parse", False),
         ("ferrule.run.loop", "ferrule.engines.engine", True),
         ("ferrule.run.loop", "ferrule.engines.vllm", False),
         ("ferrule.run.machine", "ferrule.run.loop", False),

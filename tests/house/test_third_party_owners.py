@@ -12,7 +12,7 @@ OWNERS = {
     "aiohttp": "ferrule.engines",
     "agents": "ferrule.integrations",
     "crewai": "ferrule.integrations",
-    "jinja2": "ferrule.wire",
+    "jinja2": "ferrule.wire.template",
     "jsonschema_rs": "ferrule.schema",
     "langchain_core": "ferrule.integrations",
     "llama_index": "ferrule.integrations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
 
@@ -34,6 +35,23 @@ def matcher_of(name: str, choice: str, vocabulary: str) -> tuple[Vocabulary, llg
     return words, llguidance.LLMatcher(made, llguidance.LLMatcher.grammar_from_lark(grammar), log_level=0)
 
 
+def repeats_a_key(value: object) -> bool:
+    """Whether a value is JSON that could not be read because an object in it has a key twice."""
+    try:
+        json.loads(str(value), object_pairs_hook=_different_keys)
+    except KeyError:
+        return True
+    except ValueError:
+        return False
+    return False
+
+
+def _different_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(dict(pairs)) < len(pairs):
+        raise KeyError
+    return dict(pairs)
+
+
 def violation(form: Format, choice: str, reply: Reply) -> str:
     """What is wrong with a finished walk, if anything."""
     if reply.incomplete:
@@ -44,9 +62,11 @@ def violation(form: Format, choice: str, reply: Reply) -> str:
     for call in reply.calls:
         if call.name not in {tool.name for tool in CHOICES[choice].offered(TOOLS)}:
             return f"{call.name} was not allowed"
-        faults = [error.message for error in SCHEMAS[call.name].iter_errors(call.arguments)]
-        if faults:
-            return faults[0]
+        faults = SCHEMAS[call.name].iter_errors(call.arguments)
+        # A value that stands in tags, and cannot be read for such a key, is passed on as a string.
+        told = [error.message for error in faults if not repeats_a_key(error.instance)]
+        if told:
+            return told[0]
     return ""
 
 

@@ -24,7 +24,7 @@ from ferrule import (
     render,
 )
 from ferrule.bench.workers import CACHE, Worker
-from ferrule.rules.rule import OneOf, Prose, Raw, Repeat, Rule, RuleNode, Seq
+from ferrule.rules.rule import OneOf, Prose, Raw, Repeat, Rule, RuleNode, Seq, Shared
 from ferrule.rules.rule import Text as Exactly
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.bind import bind
@@ -32,11 +32,11 @@ from ferrule.wire.format import Format
 from laws.cuts import two_calls
 from laws.replies import TOOLS, all_strings, notations, replies
 from laws.test_rule_admits import allowed_reply, holds_a_marker
+from laws.test_rule_protects import CHOICES
 
 pytestmark = pytest.mark.oracle
 
 FORMATS = formats()
-CHOICES = {"auto": ToolChoice.auto(), "required": ToolChoice.required(), "one": ToolChoice.one("get_weather")}
 CITY = "Zanzibar"
 # Offers what TOOLS does not, so that a wrong call can be spelled at all.
 WRONG_TOOLS = (
@@ -87,7 +87,7 @@ def raw_closers(node: RuleNode) -> tuple[str, ...]:
             return excludes
         case Seq(parts) | OneOf(parts):
             return next(filter(None, map(raw_closers, parts)), ())
-        case Repeat(inner):
+        case Repeat(inner) | Shared(inner):
             return raw_closers(inner)
         case _:
             return ()

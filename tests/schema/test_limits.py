@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
 from ferrule.rules.rule import Rule, Value
@@ -10,7 +11,10 @@ from ferrule.schema.admit import admit
 from ferrule.schema.check import Checker
 from ferrule.schema.keywords import PLACES
 from ferrule.schema.limits import CHECKED_FORMATS, HINTS, LIMITS, Limit, Say
+from rules.gbnf_acceptor import Acceptor
 
+# Ferrule's own lowering, spelled for llama.cpp; test_limits_oracle asks xgrammar about the same rows.
+LOWERED = [pytest.param(row, id=row.keyword) for row in LIMITS["lowered"]]
 ROWS = [pytest.param(target, row, id=f"{target}-{row.keyword}") for target, rows in LIMITS.items() for row in rows]
 # Keywords of the 2020-12 validation and applicator vocabularies that hold no subschema.
 VALIDATING = [
@@ -47,6 +51,10 @@ def matcher_of(target: str, schema: dict[str, Any]) -> ByteMatcher:
     return ByteMatcher(emit_lark(Rule(Value(schema, dict(schema)))))
 
 
+def acceptor_of(schema: dict[str, Any]) -> Acceptor:
+    return Acceptor(emit_gbnf(Rule(Value(schema, schema))).text)
+
+
 def fits(row: Limit, text: str) -> bool:
     return not Checker(admit(dict(row.example_schema))).faults_of_text(text)
 
@@ -59,6 +67,15 @@ def test_the_matcher_does_what_the_row_says(target: str, row: Limit) -> None:
         assert reach.is_whole, f"{text} is refused after {reach.characters} characters"
     for text in (*row.rejects, *row.narrows):
         assert not matcher.accepts(text), f"{text} is admitted"
+
+
+@pytest.mark.parametrize("row", LOWERED)
+def test_a_lowered_row_holds_in_gbnf_too(row: Limit) -> None:
+    acceptor = acceptor_of(admit(dict(row.example_schema)))
+    for text in (*row.accepts, *row.slips):
+        assert acceptor.accepts(text), f"{text} is refused after {acceptor.accepted_length(text)} characters"
+    for text in (*row.rejects, *row.narrows):
+        assert not acceptor.accepts(text), f"{text} is admitted"
 
 
 @pytest.mark.parametrize("target, row", ROWS)
@@ -102,6 +119,7 @@ def test_a_checked_format_is_checked(name: str) -> None:
     assert Checker(admit({"type": "string", "format": name})).faults("( not one")
 
 
-def test_the_same_name_twice_is_admitted_by_both_and_read_once() -> None:
+def test_the_same_name_twice_is_admitted_everywhere_and_read_once() -> None:
     for target in LIMITS:
         assert matcher_of(target, {"type": "object"}).accepts('{"a": 1, "a": 2}')
+    assert acceptor_of({"type": "object"}).accepts('{"a": 1, "a": 2}')

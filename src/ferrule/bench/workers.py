@@ -1,7 +1,7 @@
 """Starts and asks the processes in which other people's parsers and renderers run.
 
 They run in interpreters of their own, under `.cache/venvs`, since what they need contradicts what Ferrule needs. What
-to ask, and what comes back, is told by `others.worker` and `oracles.worker`.
+to ask, and what comes back, is told by `others.worker`, `oracles.worker` and `clients.worker`.
 """
 
 import json
@@ -76,3 +76,9 @@ def oracles() -> Worker:
     """The vendors' own renderers and parsers."""
     interpreter = CACHE / "venvs" / "oracles" / "bin" / "python"
     return Worker(interpreter, "ferrule.bench.oracles.worker", hint="run scripts/setup-oracles")
+
+
+def clients() -> Worker:
+    """OpenAI's and Anthropic's own Python clients."""
+    interpreter = CACHE / "venvs" / "clients" / "bin" / "python"
+    return Worker(interpreter, "ferrule.bench.clients.worker", hint="run scripts/setup-oracles")

@@ -1,4 +1,7 @@
-"""What there is to say about one tool: the keywords that hold while decoding, and the places where one does not."""
+"""What there is to say about one tool: the keywords that hold while decoding, and the places where one does not.
+
+Where the engine is given the schema itself, only it knows what holds: then the keywords are said to be passed on.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +19,41 @@ _KEYWORDS = frozenset(row.keyword for rows in LIMITS.values() for row in rows) |
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`enforced` are keywords; `checked_after` are places, each with what to change there."""
+    """`enforced` and `passed_on` are keywords; `checked_after` are places, each with what to change there.
+
+    Where `passed_on` is not None, the engine is given the schema itself, and nothing else is claimed.
+    """
 
     tool: str
-    enforced: tuple[str, ...]
-    checked_after: tuple[tuple[Loss, str], ...]
+    enforced: tuple[str, ...] = ()
+    checked_after: tuple[tuple[Loss, str], ...] = ()
+    passed_on: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, object]:
         after = [
             {"path": loss.path, "keyword": loss.keyword, "how": loss.how, "hint": hint}
             for loss, hint in self.checked_after
         ]
-        return {"tool": self.tool, "enforced": list(self.enforced), "checked_after": after}
+        named = {"enforced": list(self.enforced), "passed_on": list(self.passed_on or ())}
+        return {"tool": self.tool, **named, "checked_after": after}
 
 
 def explanation_of(tool: ToolDefinition, encoding: str) -> Explanation:
+    """For a target that Ferrule writes a grammar in, with the arguments written in `encoding`."""
     losses = losses_of(tool, encoding)
-    lost = {loss.path for loss in losses}
+    enforced = _keywords_of(tool, {loss.path for loss in losses})
+    return Explanation(tool.name, enforced, tuple((loss, hint_for(loss.keyword)) for loss in losses))
+
+
+def explanation_of_passing_on(tool: ToolDefinition) -> Explanation:
+    """For a target that is the schema as it is."""
+    return Explanation(tool.name, passed_on=_keywords_of(tool, set()))
+
+
+def _keywords_of(tool: ToolDefinition, lost: set[str]) -> tuple[str, ...]:
     used: dict[str, None] = {}
     _collect(tool.parameters, "", lost, used)
-    return Explanation(tool.name, tuple(used), tuple((loss, hint_for(loss.keyword)) for loss in losses))
+    return tuple(used)
 
 
 def _collect(schema: object, path: str, lost: set[str], used: dict[str, None]) -> None:

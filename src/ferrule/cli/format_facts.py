@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ferrule.core.json_text import dumps
-from ferrule.schema.notation import JSON
+from ferrule.wire.encoding import encoding_of
 from ferrule.wire.format import Format
-from ferrule.wire.node import Args, Envelope, Fields, Keyed, Node, Seq, Think
+from ferrule.wire.node import Think
 from ferrule.wire.plan import plan_of
 from ferrule.wire.registry import families_of_formats, formats
 
@@ -33,7 +32,7 @@ def facts_of(format: Format) -> FormatFacts:
         name=format.name,
         family=next(homes, None),
         about=format.about,
-        arguments=_encoding(format.calls.call),
+        arguments=encoding_of(format),
         reasoning=any(isinstance(item, Think) for item in format.reply.items),
         ids=format.ids.name,
         writes_ids=plan_of(format).writes_ids,
@@ -48,32 +47,3 @@ def all_facts() -> list[FormatFacts]:
 def legible(texts: tuple[str, ...]) -> str:
     """Texts in a row; one with white space in it as a JSON string, so that it shows where it begins and ends."""
     return "  ".join(dumps(text) if any(map(str.isspace, text)) else text for text in texts)
-
-
-def _encoding(call: Node) -> str:
-    """How arguments are written, in a word."""
-    for node in _pieces(call):
-        match node:
-            case Envelope() | Keyed():
-                return "JSON"
-            case Fields():
-                return "typed tags" if node.kinds else "tagged"
-            case Args():
-                return _notation(node)
-            case _:
-                pass
-    return "none"
-
-
-def _notation(node: Args) -> str:
-    if node.root.assign == "=":
-        return "Python"
-    return "JSON" if node.notation.quotes == JSON.quotes else "typed literal"
-
-
-def _pieces(node: Node) -> Iterator[Node]:
-    if isinstance(node, Seq):
-        for part in node.parts:
-            yield from _pieces(part)
-    else:
-        yield node

@@ -18,6 +18,14 @@ class ChoiceMode(StrEnum):
     REQUIRED = "required"
 
 
+class ChoicePolicy(StrEnum):
+    """What becomes of AUTO. REQUIRED_FIRST_HOP: a call until a result has come since the user spoke, then AUTO."""
+
+    AUTO = "auto"
+    REQUIRED_FIRST_HOP = "required_first_hop"
+    REQUIRED_ALWAYS = "required_always"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
     """A mode, and which of the offered tools it is about (`names` is None for all of them)."""

@@ -80,10 +80,12 @@ class _Writer:
 
     def _string(self, node: Str) -> str:
         quote = node.quote
-        if not node.excludes:
+        if not node.excludes and (node.at_least, node.at_most) != (0, None):
             char = self._states(quote, character_automaton(quote))
             return f"{_quoted(quote.open)} {char}{times(node.at_least, node.at_most)} {_quoted(quote.close)}"
-        # To count as well would take as many states again for every character.
+        # To count as well would take as many states again for every character. A rule for one character, repeated,
+        # would say the same and cost a hundred times as much: xgrammar's masks are made in advance for what stays
+        # inside of a rule, and nearly every token would leave that one.
         text = Str(quote, excludes=node.excludes)
         return f"{_quoted(quote.open)} {self._states(text, string_automaton(text))}"
 

@@ -7,7 +7,7 @@ marker cannot be spelled out with ordinary ones behind the parser's back.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -47,11 +47,16 @@ _ESCAPES = {
 }
 
 
-def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None) -> str:
-    """The grammar of a rule. `specials` are the texts that the tokenizer has a special token for, with its id."""
+def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None, ends: Iterable[int] = ()) -> str:
+    """The grammar of a rule. `specials` are the texts that the tokenizer has a special token for, with its id.
+
+    `ends` are tokens that may stand after everything: those that end a turn, for a matcher that knows only one of them.
+    """
     used = {text: specials[text] for text in rule.tokens if text in specials} if specials else {}
     emitter = _Emitter(used)
     start = emitter.body(rule.start)
+    if ended := " | ".join(f"<[{token}]>" for token in ends):
+        start = f"({start}) ({ended})?"
     return "\n".join([f"start: {start}", *emitter.lines.values(), ""])
 
 

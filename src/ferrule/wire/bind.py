@@ -81,17 +81,18 @@ def bind(
     parallel: bool = True,
     reasoning: ReasoningMode = ReasoningMode.ON,
     response_schema: Mapping[str, Any] | None = None,
+    most_calls: int | None = None,
 ) -> Rule:
     """The rule for one reply. `response_schema` binds the text of an answer without calls."""
-    binder = _Binder(format, choice.offered(tools), parallel)
+    binder = _Binder(format, choice.offered(tools), most_calls if parallel else 1)
     return binder.rule(choice.mode, reasoning, response_schema)
 
 
 class _Binder:
-    def __init__(self, format: Format, tools: tuple[ToolDefinition, ...], parallel: bool) -> None:
+    def __init__(self, format: Format, tools: tuple[ToolDefinition, ...], most_calls: int | None) -> None:
         self._format = format
         self._tools = tools
-        self._parallel = parallel
+        self._most_calls = most_calls
         self._markers = _markers(format)
 
     def rule(self, mode: ChoiceMode, reasoning: ReasoningMode, schema: Mapping[str, Any] | None) -> Rule:
@@ -158,7 +159,8 @@ class _Binder:
 
     def _calls(self, calls: Calls) -> RuleNode:
         one = one_of(*(_with_shared_end(self._call(calls.call, tool)) for tool in self._tools))
-        most = calls.max_calls if self._parallel else 1
+        limits = [limit for limit in (calls.max_calls, self._most_calls) if limit is not None]
+        most = min(limits, default=None)
         many = one if most == 1 else Repeat(one, 1, most, self._between() or calls.sep.canonical)
         opened = calls.open.canonical if calls.open else ""
         closed = calls.close.canonical if calls.close else ""

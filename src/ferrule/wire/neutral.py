@@ -14,6 +14,14 @@ from ferrule.wire.node import Lit
 from ferrule.wire.plan import is_marker, opening
 
 BREAK = "\u200b"
+# How the families spell the tokens that open and end turns: a result that held one could forge somebody's turn.
+_TURNS = (
+    r"<\|[^|<>\s]{1,48}\|>",
+    r"<｜[^｜<>\s]{1,48}｜>",
+    r"\[/?(?:INST|SYSTEM_PROMPT|TOOL_RESULTS)\]",
+    r"<(?:start|end)_of_turn>",
+    r"</?s>",
+)
 
 
 def neutral(text: str, format: Format) -> str:
@@ -27,4 +35,4 @@ def _markers(format: Format) -> re.Pattern[str]:
     pieces = [part.canonical for part in shape.each.parts if isinstance(part, Lit)]
     marks = (*format.tokens, *format.stops, *pieces, shape.open, shape.close, *opening(format.calls))
     kept = sorted({mark.strip() for mark in marks if is_marker(mark)}, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, kept)) or r"(?!)")
+    return re.compile("|".join((*map(re.escape, kept), *_TURNS)))

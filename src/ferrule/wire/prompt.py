@@ -25,7 +25,15 @@ _EXAMPLE_TOOL = ToolDefinition.build("example_tool").parameter("name", {"type": 
 def format_with_tools(
     format: Format, messages: Sequence[ChatMessage], tools: Iterable[ToolDefinition]
 ) -> tuple[ChatMessage, ...]:
-    """The same conversation in system, user and assistant text alone; results in a row come in one user message."""
+    """The same conversation in system, user and assistant text alone, the tools told in the system message."""
+    offered = tuple(tools)
+    return _declared(format, as_plain_text(format, messages, offered), offered)
+
+
+def as_plain_text(
+    format: Format, messages: Sequence[ChatMessage], tools: Iterable[ToolDefinition]
+) -> list[ChatMessage]:
+    """The same conversation without calls and results as such; results in a row come in one user message."""
     offered = tuple(tools)
     plain: list[ChatMessage] = []
     calls_before = 0
@@ -39,7 +47,7 @@ def format_with_tools(
         for message in run:
             plain.append(_as_text(format, message, offered, calls_before))
             calls_before += len(message.tool_calls)
-    return _declared(format, plain, offered)
+    return plain
 
 
 def parse_tool_calls(format: Format, text: str, tools: Iterable[ToolDefinition] | None = None) -> tuple[ToolCall, ...]:

@@ -50,7 +50,7 @@ def dsml(
     return Format(
         name=name,
         about=about,
-        marks=(f"{mark}{section}",) if gap else ("｜DSML｜", section),
+        marks=("｜DSML｜", f"{gap}{section}>"),
         reply=turn(
             think("<think>", "</think>"),
             free(),

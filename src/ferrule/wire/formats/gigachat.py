@@ -17,14 +17,16 @@ GIGACHAT31 = Format(
     result=results(BODY, role="function result"),
     tokens=("<|function_call|>",),
     stops=("<|message_sep|>",),
+    beats=("gigachat3",),
 )
 GIGACHAT3 = replace(
     GIGACHAT31,
     name="gigachat3",
     about="GigaChat 3",
-    marks=("function call<|role_sep|>",),
+    marks=("function call", "<|role_sep|>", "<|message_sep|>"),
     reply=turn(free(), calls(JSON_CALL, open="<|message_sep|>\n\nfunction call<|role_sep|>\n", max_calls=1)),
     tokens=("<|message_sep|>", "<|role_sep|>"),
+    beats=(),
 )
 FORMATS = (GIGACHAT31, GIGACHAT3)
 

@@ -43,7 +43,7 @@ def pairs(newline: str, *, lead: str = "", between: str | None = None, sep: str 
 GLM45 = Format(
     name="glm45",
     about="GLM-4.5 and 4.6, Laguna XS",
-    marks=("<arg_key>", "<arg_value>", "<tool_call>{function-name}\n"),
+    marks=("<arg_key>", "<arg_value>", "</arg_key>\n<arg_value>"),
     reply=turn(THINK_TAGS, free(), pairs("\n", lead="\n")),
     result=results("<tool_response>\n", BODY, "\n</tool_response>"),
     tokens=(

@@ -51,6 +51,7 @@ HERMES = Format(
     result=results("<tool_response>\n", BODY, "\n</tool_response>", role="user"),
     tokens=("<tool_call>", "</tool_call>", "<think>", "</think>"),
     stops=("<|im_end|>",),
+    beats=("hermes_strict",),
 )
 STRICT = replace(
     HERMES,
@@ -61,19 +62,24 @@ STRICT = replace(
         free(),
         calls(seq("<tool_call>\n", JSON_CALL, "\n</tool_call>"), sep="\n", glue="\n", is_loose=False),
     ),
+    beats=(),
 )
 JOINED = replace(
     HERMES,
     name="hermes_joined",
     about="Reka-Edge: the blocks follow each other without a newline",
+    marks=("<tool_call>", '"arguments"', "<sep>"),
     reply=turn(THINK_TAGS, free(), tagged("tool_call", sep="")),
     result=results("<tool_response>\n", BODY, "\n</tool_response>", sep="", role="human"),
+    beats=("hermes",),
 )
 EXAONE = replace(
     HERMES,
     name="exaone",
     about="EXAONE 4: no newlines inside the tags",
+    marks=("<tool_call>", "[|endofturn|]"),
     reply=turn(THINK_TAGS, free(), tagged("tool_call", inside="")),
+    beats=("hermes",),
 )
 GRANITE4 = replace(
     HERMES,
@@ -95,6 +101,7 @@ LONGCAT = replace(
         tagged("longcat_tool_call"),
     ),
     tokens=("<longcat_tool_call>", "</longcat_tool_call>"),
+    beats=(),
 )
 FORMATS = (HERMES, STRICT, JOINED, EXAONE, GRANITE4, LONGCAT)
 

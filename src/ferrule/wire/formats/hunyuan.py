@@ -45,6 +45,7 @@ APRIEL = replace(
     ),
     result=results(BODY, role="tool"),
     stops=("<|end|>",),
+    beats=("hermes",),
 )
 JAMBA = replace(
     HUNYUAN,

@@ -27,12 +27,15 @@ LLAMA3 = Format(
     result=results(Body(as_json=True), role="ipython"),
     tokens=("<|python_tag|>",),
     stops=("<|eom_id|>", "<|eot_id|>"),
+    # The templates are the same: which of the two a model writes is decided by what it is told at run time.
+    beats=("llama3_python_tag",),
 )
 TAGGED = replace(
     LLAMA3,
     name="llama3_python_tag",
     about="Llama 3.1 with the ipython environment: the object after <|python_tag|>",
     reply=turn(free(), AFTER_TAG, also=(FUNCTION_TAG,)),
+    beats=(),
 )
 FUNCTION = replace(
     LLAMA3,

@@ -51,8 +51,10 @@ V7 = replace(
     V3,
     name="mistral_v7",
     about="Mistral Large 2411, Small 3 and 3.1, Pixtral Large",
+    marks=("[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[TOOL_CONTENT]"),
     result=results("[TOOL_RESULTS]", ID, "[TOOL_CONTENT]", BODY, "[/TOOL_RESULTS]", sep=""),
     tokens=(*V3.tokens, "[TOOL_CONTENT]"),
+    beats=("mistral_v3",),
 )
 V11 = replace(
     V7,
@@ -63,7 +65,7 @@ V11 = replace(
         think(lit("<think>\n", "<think>"), lit("\n</think>\n", "</think>")), free(), WITH_ID, also=(WITHOUT_ID, ARRAY)
     ),
     tokens=(*V7.tokens, "[CALL_ID]", "[ARGS]"),
-    beats=("mistral_v3",),
+    beats=("mistral_v3", "mistral_v7", "mistral_v13"),
 )
 V13 = replace(
     V7,
@@ -73,7 +75,7 @@ V13 = replace(
     reply=turn(THINK, free(), WITHOUT_ID, also=(WITH_ID, ARRAY)),
     result=results("[TOOL_RESULTS]", BODY, "[/TOOL_RESULTS]", sep=""),
     tokens=(*V7.tokens, "[ARGS]", "[THINK]", "[/THINK]"),
-    beats=("mistral_v3",),
+    beats=("mistral_v3", "mistral_v7"),
 )
 FORMATS = (V3, V7, V11, V13)
 

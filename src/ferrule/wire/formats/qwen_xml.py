@@ -65,26 +65,32 @@ NEMOTRON = replace(
     QWEN_XML,
     name="nemotron3_xml",
     about="Nemotron-3: one newline between text and calls",
+    marks=("<function=", "<parameter=", "</tool_call>\\n'"),
     reply=turn(
         think("<think>\n", lit("\n</think>\n", "</think>\n", "</think>")), free(), xml("tool_call", "\n", glue="\n")
     ),
+    beats=("qwen_xml",),
 )
 STEP = replace(
     QWEN_XML,
     name="step_xml",
     about="Step-3.5 and 3.7: blocks and text follow each other without a newline",
+    marks=("<tool_call>", "<function=", "<parameter=", "<|im_start|>tool_response"),
     reply=turn(
         think(lit("<think>\n", "<think>"), lit("\n</think>\n", "</think>\n", "</think>")),
         free(),
         xml("tool_call", "\n", sep="", glue=""),
     ),
     result=results("<tool_response>", BODY, "</tool_response>", sep="", role="tool_response"),
+    beats=("qwen_xml",),
 )
 MIMO = replace(
     QWEN_XML,
     name="mimo_xml",
     about="MiMo-V2: values inline, white space in them is data",
+    marks=("<tool_call>", "<function=", "<parameter=", "value_1</parameter>"),
     reply=turn(THINK_TAGS, free(), xml("tool_call", "", glue="\n")),
+    beats=("qwen_xml",),
 )
 SEED = replace(
     QWEN_XML,

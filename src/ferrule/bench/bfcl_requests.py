@@ -1,0 +1,82 @@
+"""BFCL v4's questions as requests: the official words and tools, nothing added.
+
+A category whose answer is one call is asked with parallel calls off, as its answers expect. Must not know any engine.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from ferrule.bench.bfcl_tools import normalised
+from ferrule.bench.workers import CACHE
+from ferrule.core.choice import ToolChoice
+from ferrule.core.message import ChatMessage, Role, Text
+from ferrule.core.request import ToolCallRequest
+from ferrule.core.tool import ToolDefinition
+from ferrule.errors import FerruleError
+
+DATA: Final = CACHE / "wheels" / "bfcl_eval" / "bfcl_eval" / "data"
+CATEGORIES: Final = ("simple_python", "multiple", "parallel", "live_simple")
+_PARALLEL: Final = frozenset({"parallel", "parallel_multiple", "live_parallel", "live_parallel_multiple"})
+
+
+class QuestionsMissing(FerruleError):
+    """BFCL's data was not fetched."""
+
+    code = "bench_data_missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of BFCL."""
+
+    id: str
+    category: str
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolDefinition, ...]
+
+    def request(self, choice: ToolChoice, max_tokens: int = 512, temperature: float = 0.0) -> ToolCallRequest:
+        return ToolCallRequest(
+            messages=self.messages,
+            tools=self.tools,
+            tool_choice=choice,
+            parallel_tool_calls=self.category in _PARALLEL,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            seed=1,
+        )
+
+
+def questions(count: int, categories: Sequence[str] = CATEGORIES, data: Path = DATA) -> list[Question]:
+    """As many questions as asked for, taken in turn from each category until one after the other runs out."""
+    sources = [_of_category(category, data) for category in categories]
+    found: list[Question] = []
+    while sources and len(found) < count:
+        for source in tuple(sources):
+            question = next(source, None)
+            if question is None:
+                sources.remove(source)
+            elif len(found) < count:
+                found.append(question)
+    return found
+
+
+def _of_category(category: str, data: Path) -> Iterator[Question]:
+    path = data / f"BFCL_v4_{category}.json"
+    if not path.exists():
+        raise QuestionsMissing(f"{path.name} is not there", hint="run scripts/setup-oracles --bfcl")
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip():
+            yield _question(json.loads(line), category)
+
+
+def _question(entry: Mapping[str, Any], category: str) -> Question:
+    turns = cast("list[list[Mapping[str, str]]]", entry["question"])
+    messages = tuple(ChatMessage(Role(said["role"]), (Text(said["content"]),)) for said in turns[0])
+    tools = tuple(
+        ToolDefinition(held["name"], held.get("description", ""), normalised(held["parameters"])[0])
+        for held in entry["function"]
+    )
+    return Question(entry["id"], category, messages, tools)

@@ -1,0 +1,32 @@
+"""A client's HTTP without a network: what it sends is kept, and what it gets back was decided before."""
+
+import importlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+ADDRESS = "http://stand-in.invalid/v1"
+
+
+class Wire:
+    """`events` are streamed as server-sent events, named where `named`; `body` is answered whole."""
+
+    def __init__(
+        self, *, events: Sequence[dict[str, Any]] = (), named: bool = False, body: Any = None, done: bool = False
+    ) -> None:
+        self.sent: dict[str, Any] = {}
+        self._body = body
+        names = [f"event: {event['type']}\n" if named else "" for event in events]
+        pieces = [f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(names, events, strict=True)]
+        self._stream = "".join(pieces) + "data: [DONE]\n\n" * done
+
+    def client(self) -> Any:
+        httpx: Any = importlib.import_module("httpx2")
+        return httpx.Client(transport=httpx.MockTransport(self._answer))
+
+    def _answer(self, request: Any) -> Any:
+        httpx: Any = importlib.import_module("httpx2")
+        self.sent = json.loads(request.content)
+        if self._body is not None:
+            return httpx.Response(200, json=self._body)
+        return httpx.Response(200, content=self._stream.encode(), headers={"content-type": "text/event-stream"})

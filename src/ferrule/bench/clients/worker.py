@@ -1,0 +1,37 @@
+"""The process that runs OpenAI's and Anthropic's clients; one JSON line asks, one answers.
+
+Asks, by "op", with "given":
+
+    chat_stream, response_stream, message_stream   chunks or events   {"text", "calls", "finish", "usage"}
+    chat_body, response_body, message_body         a whole body       the same
+    chat_sent, response_sent, message_sent         how to call it     {"sent"}: the body that the client sent
+
+Every answer also has "error" (null where it went well) and "seconds" of CPU.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ferrule.bench.clients import anthropic_client, openai_client
+from ferrule.bench.lines import serve
+
+OPERATIONS: Final[Mapping[str, Callable[[Any], Mapping[str, Any]]]] = {
+    "chat_stream": openai_client.chat_stream,
+    "chat_body": openai_client.chat_body,
+    "chat_sent": openai_client.chat_sent,
+    "response_stream": openai_client.response_stream,
+    "response_body": openai_client.response_body,
+    "response_sent": openai_client.response_sent,
+    "message_stream": anthropic_client.message_stream,
+    "message_body": anthropic_client.message_body,
+    "message_sent": anthropic_client.message_sent,
+}
+
+
+def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+    operation = OPERATIONS[request["op"]]
+    return lambda: {"error": None, **operation(request["given"])}
+
+
+if __name__ == "__main__":
+    serve(prepare)

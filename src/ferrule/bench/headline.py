@@ -1,0 +1,96 @@
+"""The same questions, weights and template, by an engine's own tool calling and by Ferrule on it.
+
+For each engine one server is started, with a template for Hermes calls. Both ways ask it the same questions, one way
+after the other, with a call required.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from rich.console import Console
+from rich.progress import Progress
+
+from ferrule.bench import servers
+from ferrule.bench.bfcl_requests import Question, questions
+from ferrule.bench.circumstances import circumstances, told
+from ferrule.bench.native_calls import tally_native
+from ferrule.bench.results_page import section, write_section
+from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.validity_count import Tally, tally_engine
+from ferrule.core.choice import ToolChoice
+from ferrule.engines.http import Http
+from ferrule.engines.llama_server import llama_server
+from ferrule.engines.text import TextEngine
+from ferrule.engines.vllm import vllm
+
+_SECTION: Final = "headline"
+_HEADING: Final = "An engine's own tool calling, and Ferrule on the same engine"
+_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/long headline 200\n```"
+_ENGINES: Final[dict[str, tuple[Callable[[], AbstractContextManager[str]], Callable[[str], TextEngine]]]] = {
+    "llama.cpp server": (servers.llama_server, llama_server),
+    "vLLM": (servers.vllm_server, vllm),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/long headline", description=__doc__)
+    parser.add_argument("count", nargs="?", type=int, default=200, help="how many questions (default: 200)")
+    parser.add_argument("--engine", action="append", choices=tuple(_ENGINES), help="one of them only")
+    parser.add_argument("--max-tokens", type=int, default=512)
+    arguments = parser.parse_args()
+    console = Console()
+    asked = questions(arguments.count)
+    rows: list[tuple[str, str, Tally]] = []
+    with Progress(console=console) as progress:
+        for name in arguments.engine or _ENGINES:
+            start, engine = _ENGINES[name]
+            task = progress.add_task(name, total=2 * len(asked))
+            with start() as url:
+                rows += asyncio.run(
+                    _both(name, url, engine, asked, arguments.max_tokens, lambda t=task: progress.advance(t))
+                )
+    table = _table(rows, len(asked), arguments.max_tokens)
+    show(table, console)
+    if not arguments.engine:
+        write_section(_SECTION, section(_SECTION, _HEADING, [_COMMAND, told(circumstances()), markdown(table)]))
+
+
+async def _both(
+    name: str,
+    url: str,
+    engine: Callable[[str], TextEngine],
+    asked: list[Question],
+    max_tokens: int,
+    advance: Callable[[], None],
+) -> list[tuple[str, str, Tally]]:
+    http = Http(url)
+    native = await tally_native(http, asked, "required", max_tokens=max_tokens, advance=advance)
+    await http.close()
+    async with engine(url) as made:
+        ours = await tally_engine(made, asked, ToolChoice.required(), max_tokens=max_tokens, advance=advance)
+    return [(name, "its own tool calling", native), (name, "Ferrule", ours)]
+
+
+def _table(rows: list[tuple[str, str, Tally]], count: int, max_tokens: int) -> Table:
+    return Table(
+        f"{count} questions of BFCL v4, a call required, at most {max_tokens} tokens",
+        "SmolLM2-135M-Instruct behind Qwen 2.5's template. *valid*: replies with a call, all of whose calls name an "
+        "offered tool and fit its schema by a validator that is not ours (`jsonschema`), and that were not cut off.",
+        ("engine", "by", "valid", "calls", "invalid calls", "cut off", "no call", "refused", "errors", "tokens"),
+        [
+            (
+                *(name, by, f"{t.valid} of {t.replies} ({t.share})"),
+                *map(str, (t.calls, t.invalid_calls, t.cut_off, t.no_call, t.refused, t.errors, t.tokens)),
+            )
+            for name, by, t in rows
+        ],
+        [f"{name}, {by}: {problem}" for name, by, t in rows for problem in t.problems[:4]],
+        words=3,
+    )
+
+
+if __name__ == "__main__":
+    main()

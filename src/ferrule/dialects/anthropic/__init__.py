@@ -1,0 +1,4 @@
+"""Anthropic's Messages API, as a client of an engine and as a server.
+
+`request` and `reply` are the engine's side, `reading` and `events` and `body` the server's.
+"""

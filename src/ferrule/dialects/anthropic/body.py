@@ -1,0 +1,72 @@
+"""A reply as the body of a message that is not streamed; a count of tokens and an error as bodies.
+
+Only complete calls are among the blocks. The order of the parts is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ferrule.core.call import ToolCall
+from ferrule.core.event import FinishReason, Usage
+from ferrule.core.message import Reasoning, Text
+from ferrule.core.reply import Reply, ReplyPart
+from ferrule.dialects.extension import Extension
+from ferrule.errors import FerruleError
+
+STOP_REASONS = {
+    FinishReason.STOP: "end_turn",
+    FinishReason.LENGTH: "max_tokens",
+    FinishReason.TOOL_CALLS: "tool_use",
+}
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def body_of(reply: Reply, *, id: str, model: str) -> dict[str, Any]:
+    return {
+        "id": id,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [_block(part) for part in reply.parts if not isinstance(part, ToolCall) or part.complete],
+        "stop_reason": STOP_REASONS[reply.finish_reason],
+        "stop_sequence": None,
+        "usage": usage_body(reply.usage or Usage()),
+        **Extension.of(reply).as_field(),
+    }
+
+
+def _block(part: ReplyPart) -> dict[str, Any]:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Reasoning(text):
+            return {"type": "thinking", "thinking": text, "signature": ""}
+        case ToolCall():
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
+
+
+def usage_body(usage: Usage) -> dict[str, int]:
+    return {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
+
+
+def count_body(prompt_tokens: int) -> dict[str, int]:
+    """The answer to a count of tokens."""
+    return {"input_tokens": prompt_tokens}
+
+
+def error_body(error: FerruleError, request_id: str | None = None) -> dict[str, Any]:
+    """What a client of the API reads of an error; as an event named `error` it also ends a stream."""
+    kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
+    words = f"{error.message} {error.hint}".strip()
+    return {"type": "error", "error": {"type": kind, "message": words}, "request_id": request_id}

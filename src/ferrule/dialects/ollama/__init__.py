@@ -1,0 +1,1 @@
+"""Ollama's native API (/api/chat), as a client of it. What its other routes speak are the other dialects."""

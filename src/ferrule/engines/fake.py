@@ -1,0 +1,99 @@
+"""Fakes: a backend and an engine that say what they were told to say. For tests of programs, and of our own seams."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any
+
+from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, ReasoningDelta, TextDelta
+from ferrule.core.message import Reasoning, Text
+from ferrule.core.receipt import How, Receipt
+from ferrule.core.reply import Reply
+from ferrule.core.request import ToolCallRequest
+from ferrule.engines.engine import Engine, Traits
+from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
+from ferrule.errors import EngineError
+
+
+class FakeGenerator:
+    """Continues every prompt with the next of `texts`, a few characters at a time; `asked` keeps what it was asked."""
+
+    def __init__(
+        self,
+        texts: Iterable[str],
+        facts: ModelFacts | None = None,
+        *,
+        targets: tuple[str, ...] = ("lark",),
+        size: int = 3,
+        is_cut_off: bool = False,
+    ) -> None:
+        self.traits = Traits(name="fake", targets=targets)
+        self.asked: list[Writing] = []
+        self.written = 0
+        self.is_closed = False
+        self._texts = iter(texts)
+        self._facts = facts or ModelFacts()
+        self._size = size
+        self._is_cut_off = is_cut_off
+
+    async def facts(self) -> ModelFacts:
+        return self._facts
+
+    async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
+        return None
+
+    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
+        self.asked.append(writing)
+        text = next(self._texts, None)
+        if text is None:
+            raise EngineError("the fake has nothing more to say", hint="Give it one text for each request.")
+        try:
+            for at in range(0, len(text), self._size):
+                self.written += 1
+                yield Piece(text[at : at + self._size])
+            yield Ended(self._is_cut_off, len(writing.prompt), self.written)
+        finally:
+            self.is_closed = True
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class FakeEngine(Engine):
+    """Answers each request with the next of `replies`; `requests` keeps what was asked."""
+
+    traits = Traits(name="fake", honours=frozenset({"auto", "none", "required", "one", "allowed"}))
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self.requests: list[ToolCallRequest] = []
+        self._replies = iter(replies)
+
+    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        self.requests.append(request)
+        reply = next(self._replies, None)
+        if reply is None:
+            raise EngineError("the fake has nothing more to say", hint="Give it one reply for each request.")
+        for event in events_of(reply):
+            yield event
+
+    async def close(self) -> None:
+        return
+
+
+def events_of(reply: Reply) -> Iterable[Event]:
+    """Events whose fold is the reply, each call with a receipt."""
+    receipt = Receipt(how=How.VALIDATED, engine="fake", path="fake")
+    index = 0
+    for part in reply.parts:
+        match part:
+            case Text(text):
+                yield TextDelta(text)
+            case Reasoning(text):
+                yield ReasoningDelta(text)
+            case call:
+                yield CallStart(index, call.id, call.name)
+                yield ArgumentsDelta(index, call.function.arguments)
+                yield CallEnd(index, call.complete, call.receipt or receipt)
+                index += 1
+    yield from reply.diagnostics
+    yield Finish(reply.finish_reason, reply.usage)

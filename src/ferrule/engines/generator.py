@@ -1,0 +1,90 @@
+"""TextGenerator: something that continues a prompt, under a grammar if it is given one.
+
+All that a text engine asks of a backend. Must not know tools, formats or messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ferrule.engines.engine import Traits
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What may be written, in one target's language. With `triggers` it holds from the first of them on."""
+
+    target: str
+    text: str
+    triggers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """One continuation that is asked for. None is the backend's default."""
+
+    prompt: str
+    grammar: Grammar | None = None
+    max_tokens: int
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    """Texts that end the turn besides the model's own end token; they are not part of what is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """More text. `tokens` is how many it took, where the backend tells."""
+
+    text: str
+    tokens: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The continuation is over: cut off by the budget, or not."""
+
+    is_cut_off: bool
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What a backend says of the model that it runs; empty where it says nothing."""
+
+    name: str = ""
+    template: str = ""
+    bos: str = ""
+    eos: str = ""
+    specials: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Special tokens by their text: what a grammar may name instead of spelling."""
+    ends: tuple[int, ...] = ()
+    """The tokens that end a turn, where the backend's matcher has to be told."""
+    shows_its_template: bool = False
+    """It gives out no template but renders with it when asked (`templated`)."""
+
+
+class TextGenerator(Protocol):
+    """A backend."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    async def facts(self) -> ModelFacts:
+        """Asked once."""
+        ...
+
+    async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
+        """The prompt by the backend's own template; None where it cannot be asked."""
+        ...
+
+    def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
+        """Pieces, then `Ended`. Closing the iterator stops the backend."""
+        ...
+
+    async def close(self) -> None: ...

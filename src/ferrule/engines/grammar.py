@@ -1,0 +1,41 @@
+"""Grammars for engines: a rule in the language that one takes, made once per tool set. Must not know any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ferrule.core.json_text import dumps
+from ferrule.engines.generator import Grammar, ModelFacts
+from ferrule.errors import FormatError
+from ferrule.rules.gbnf import emit_gbnf
+from ferrule.rules.lark import emit_lark
+from ferrule.rules.rule import Rule
+from ferrule.rules.structural_tag import emit_structural_tag
+
+Emit = Callable[[Rule, ModelFacts], Grammar]
+
+
+def _lark(rule: Rule, facts: ModelFacts) -> Grammar:
+    return Grammar("lark", emit_lark(rule, facts.specials, facts.ends))
+
+
+def _gbnf(rule: Rule, facts: ModelFacts) -> Grammar:
+    made = emit_gbnf(rule)
+    # Free text under GBNF costs time with every token, and an engine that can wait for the first mark spends none.
+    if made.triggered is not None:
+        return Grammar("gbnf", made.triggered, made.triggers)
+    return Grammar("gbnf", made.text)
+
+
+def _structural_tag(rule: Rule, facts: ModelFacts) -> Grammar:
+    return Grammar("structural_tag", dumps(emit_structural_tag(rule)))
+
+
+EMITTERS: Mapping[str, Emit] = {"lark": _lark, "gbnf": _gbnf, "structural_tag": _structural_tag}
+
+
+def grammar_of(rule: Rule, target: str, facts: ModelFacts) -> Grammar:
+    """The rule in a target's language, for a model."""
+    if target not in EMITTERS:
+        raise FormatError(f"no grammar is written in {target!r}", hint=f"The targets are {', '.join(EMITTERS)}.")
+    return EMITTERS[target](rule, facts)

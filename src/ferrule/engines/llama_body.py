@@ -1,0 +1,43 @@
+"""What llama.cpp's completion endpoint is asked, in process and over HTTP alike. Must not know how it is reached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ferrule.engines.generator import Grammar, Writing
+
+# llama.cpp hands a grammar that begins so to llguidance, where it was built in.
+_LARK_HEAD = "%llguidance {}\n"
+_WORD_TRIGGER = 1
+
+
+def completion_body(writing: Writing) -> dict[str, Any]:
+    """The body for `/v1/completions`, which takes llama.cpp's own fields too."""
+    given = {
+        "temperature": writing.temperature,
+        "top_p": writing.top_p,
+        "top_k": writing.top_k,
+        "seed": writing.seed,
+        "stop": list(writing.stop) or None,
+    }
+    return {
+        "prompt": writing.prompt,
+        "max_tokens": writing.max_tokens,
+        "cache_prompt": True,
+        **{name: value for name, value in given.items() if value is not None},
+        **(_grammar(writing.grammar) if writing.grammar else {}),
+    }
+
+
+def _grammar(grammar: Grammar) -> dict[str, Any]:
+    if grammar.target == "lark":
+        return {"grammar": _LARK_HEAD + grammar.text}
+    if not grammar.triggers:
+        return {"grammar": grammar.text}
+    return {
+        "grammar": grammar.text,
+        "grammar_lazy": True,
+        "grammar_triggers": [{"type": _WORD_TRIGGER, "value": word} for word in grammar.triggers],
+        # A trigger that is one token must be told apart from the same letters; one that is not is left alone by this.
+        "preserved_tokens": list(grammar.triggers),
+    }

@@ -1,0 +1,81 @@
+"""llama-server over HTTP: GBNF with trigger words, or Lark where llguidance was built in.
+
+Which of the two it takes is found by asking it once, with a grammar of one letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+from ferrule.engines.completions import streamed
+from ferrule.engines.engine import Traits
+from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
+from ferrule.engines.http import PATIENT, Deadlines, Http
+from ferrule.engines.llama_body import completion_body
+from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.errors import EngineError
+
+
+def llama_server(
+    url: str,
+    options: TextOptions | None = None,
+    *,
+    key: str | None = None,
+    deadlines: Deadlines = PATIENT,
+) -> TextEngine:
+    """An engine on a llama-server at `url`."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return TextEngine(LlamaServerGenerator(Http(url.rstrip("/").removesuffix("/v1"), headers, deadlines)), options)
+
+
+class LlamaServerGenerator:
+    """Continues text on a llama-server."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self.traits = Traits(name="llama-server", targets=("gbnf",))
+
+    async def facts(self) -> ModelFacts:
+        props = await self._http.get("/props")
+        if await self._takes_lark():
+            self.traits = Traits(name="llama-server", targets=("lark", "gbnf"))
+        eos = str(props.get("eos_token") or "")
+        return ModelFacts(
+            name=str(props.get("model_alias") or props.get("model_path") or ""),
+            template=str(props.get("chat_template_tool_use") or props.get("chat_template") or ""),
+            bos=str(props.get("bos_token") or ""),
+            eos=eos,
+            ends=await self._token(eos),
+        )
+
+    async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
+        body = {"messages": messages, **({"tools": tools} if tools else {})}
+        answer = await self._http.post("/apply-template", body)
+        return str(answer["prompt"])
+
+    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
+        body = {**completion_body(writing), "stream": True, "stream_options": {"include_usage": True}}
+        async for piece in streamed(self._http, "/v1/completions", body):
+            yield piece
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _token(self, text: str) -> tuple[int, ...]:
+        """The id of a special token; nothing where the text is not one."""
+        if not text:
+            return ()
+        answer = await self._http.post("/tokenize", {"content": text, "add_special": False, "parse_special": True})
+        tokens = cast("list[int]", answer["tokens"])
+        return (tokens[0],) if len(tokens) == 1 else ()
+
+    async def _takes_lark(self) -> bool:
+        body = {"prompt": "a", "max_tokens": 1, "grammar": '%llguidance {}\nstart: "a"'}
+        try:
+            await self._http.post("/v1/completions", body)
+        except EngineError as refusal:
+            if refusal.code == "engine_refused":
+                return False
+            raise
+        return True

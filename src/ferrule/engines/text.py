@@ -1,0 +1,265 @@
+"""TextEngine: any text generator and a Format make an engine. The one place where render, bind and parse meet.
+
+The prompt comes from the model's template, the grammar from the tools, the events from the parser, and every call
+leaves through the seal. Must not know any backend.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from ferrule.core.choice import ChoiceMode
+from ferrule.core.event import CallEnd, Diagnostic, Event, Finish, FinishReason, TextDelta, Usage
+from ferrule.core.json_text import fingerprint
+from ferrule.core.receipt import How, Receipt
+from ferrule.core.request import ToolCallRequest
+from ferrule.core.tool import ToolDefinition
+from ferrule.engines.engine import Engine, Traits
+from ferrule.engines.generator import Ended, Grammar, ModelFacts, TextGenerator, Writing
+from ferrule.engines.grammar import grammar_of
+from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
+from ferrule.engines.readiness import admitted, admitted_schema
+from ferrule.engines.seal import Seal
+from ferrule.errors import UnsupportedError
+from ferrule.rules.cache import ByteCache, RuleKey, rule_key
+from ferrule.schema.bound import Bounds, bounded, bounds_for
+from ferrule.schema.check import checker_for
+from ferrule.wire.bind import ReasoningMode, bind
+from ferrule.wire.encoding import encoding_of
+from ferrule.wire.format import Format
+from ferrule.wire.node import Think
+from ferrule.wire.parse import Parser
+from ferrule.wire.registry import get_format
+
+MAX_TOKENS = 2048
+"""The budget of a request that sets none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOptions:
+    """How a text engine goes about it; the defaults are right for most.
+
+    `format` is found from the model's template unless given. `is_constrained` off leaves the model free, with every
+    call still checked. `is_bounded` off leaves open strings and arrays without an end (see `schema.bound`).
+    """
+
+    format: Format | str | None = None
+    target: str | None = None
+    fallback_mode: FallbackMode = FallbackMode.AUTO
+    reasoning: ReasoningMode | None = None
+    is_constrained: bool = True
+    is_bounded: bool = True
+    max_tokens: int = MAX_TOKENS
+
+
+class TextEngine(Engine):
+    """Calls that are right by construction, from anything that continues text."""
+
+    def __init__(self, generator: TextGenerator, options: TextOptions | None = None) -> None:
+        self.options = options or TextOptions()
+        self._generator = generator
+        self._known: _Known | None = None
+        self._grammars: ByteCache[RuleKey, tuple[Grammar, str]] = ByteCache(lambda held: len(held[0].text))
+        self.traits: Traits = replace(generator.traits, honours=_ALL_CHOICES if self._target else frozenset({"auto"}))
+
+    @property
+    def _target(self) -> str | None:
+        targets = self._generator.traits.targets
+        if not self.options.is_constrained or not targets:
+            return None
+        return self.options.target or targets[0]
+
+    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        known = await self._ready()
+        work = await self._work(request, known)
+        started = time.monotonic()
+        seen = _Seen()
+        async with aclosing(self._generator.write(work.writing)) as pieces:
+            async for piece in pieces:
+                work.seal.seconds = time.monotonic() - started
+                if isinstance(piece, Ended):
+                    seen.ended = piece
+                    break
+                work.seal.tokens += piece.tokens
+                for event in work.seal.passed(work.parser.feed(piece.text)):
+                    yield seen.noted(event)
+        for event in work.seal.passed(work.parser.close()):
+            yield seen.noted(event)
+        for event in seen.judged(work.response_schema):
+            yield event
+        yield seen.finish(work.seal.tokens)
+
+    async def close(self) -> None:
+        await self._generator.close()
+
+    async def format(self) -> Format:
+        """The wire format that the model is spoken to in."""
+        return (await self._ready()).prompting.format
+
+    async def _ready(self) -> _Known:
+        if self._known is None:
+            facts = await self._generator.facts()
+            named = self.options.format
+            format = get_format(named) if isinstance(named, str) else named
+            prompting = await prompting_for(
+                facts, format, date.today(), self.options.fallback_mode, self._generator.templated
+            )
+            self._known = _Known(facts, prompting)
+        return self._known
+
+    async def _work(self, request: ToolCallRequest, known: _Known) -> _Work:
+        """Everything that is decided before the first token; whatever cannot be honoured raises here."""
+        tools = admitted(request.tools)
+        schema = admitted_schema(request.response_schema)
+        offered = request.choice.offered(tools)
+        format = known.prompting.format
+        prompt, notes = await known.prompting.prompt(request.messages, tools, self._generator.templated, date.today())
+        mode, prefix = self._reasoning(known, prompt)
+        budget = request.max_tokens or self.options.max_tokens
+        bounds = self._bounds(request, offered, budget)
+        if self._target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
+            raise UnsupportedError(
+                f"{self.traits.name} cannot be held to {request.choice.mode.value!r} without a grammar",
+                hint="Leave the engine constrained, or ask with auto.",
+            )
+        grammar, rule = self._grammar(request, tools, offered, schema, mode, bounds, known) or (None, "")
+        draft = Receipt(
+            how=How.GRAMMAR if grammar else How.VALIDATED,
+            engine=self.traits.name,
+            path=f"completion+{grammar.target}" if grammar else "completion",
+            format=format.name,
+            rule=rule,
+            notes=notes,
+        )
+        seal = Seal({tool.name: tool for tool in offered}, draft, _encoding(format, grammar), bounds)
+        before = sum(len(message.tool_calls) for message in request.messages)
+        return _Work(
+            Writing(
+                prompt=prompt,
+                grammar=grammar,
+                max_tokens=budget,
+                temperature=request.temperature,
+                top_p=request.top_p,
+                top_k=request.top_k,
+                seed=request.seed,
+                stop=request.stop if grammar else (*request.stop, *format.stops),
+            ),
+            Parser(format, tools, prefix=prefix, calls_before=before),
+            seal,
+            schema,
+        )
+
+    def _reasoning(self, known: _Known, prompt: str) -> tuple[ReasoningMode, str]:
+        """Whether the model may reason, and what the prompt has opened of it already."""
+        format = known.prompting.format
+        think = next((item for item in format.reply.items if isinstance(item, Think)), None)
+        if think is None:
+            return ReasoningMode.OFF, ""
+        opened = think.open.canonical
+        if prompt.rstrip().endswith(opened.strip()):
+            return ReasoningMode.PREFILLED, opened
+        knows_it = opened.strip() in known.prompting.source
+        return self.options.reasoning or (ReasoningMode.ON if knows_it else ReasoningMode.OFF), ""
+
+    def _bounds(self, request: ToolCallRequest, offered: Sequence[ToolDefinition], budget: int) -> Bounds | None:
+        if not self.options.is_bounded or not offered or self._target is None:
+            return None
+        # Text and reasoning before a call take from the same budget.
+        left = budget if request.choice.mode is ChoiceMode.REQUIRED else budget * 3 // 4
+        return bounds_for(offered, left, None if request.parallel_tool_calls else 1)
+
+    def _grammar(
+        self,
+        request: ToolCallRequest,
+        tools: Sequence[ToolDefinition],
+        offered: Sequence[ToolDefinition],
+        schema: dict[str, Any] | None,
+        mode: ReasoningMode,
+        bounds: Bounds | None,
+        known: _Known,
+    ) -> tuple[Grammar, str] | None:
+        if self._target is None:
+            return None
+        target, format, facts = self._target, known.prompting.format, known.facts
+        rest = f"{request.parallel_tool_calls}{mode}{bounds}{fingerprint(schema) if schema else ''}"
+        key = rule_key(format.name, tuple(tools), request.choice, target, rest)
+
+        def make() -> tuple[Grammar, str]:
+            held = [replace(tool, parameters=bounded(tool.parameters, bounds)) if bounds else tool for tool in tools]
+            rule = bind(
+                format,
+                held,
+                request.choice,
+                parallel=request.parallel_tool_calls,
+                reasoning=mode,
+                response_schema=schema,
+                most_calls=bounds.calls if bounds else None,
+            )
+            return grammar_of(rule, target, facts), rule.fingerprint
+
+        return self._grammars.get(key, make)
+
+
+_ALL_CHOICES = frozenset({"auto", "none", "required", "one", "allowed"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    facts: ModelFacts
+    prompting: Prompting
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One request, ready to be written."""
+
+    writing: Writing
+    parser: Parser
+    seal: Seal
+    response_schema: dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What has gone out so far, as far as the end depends on it."""
+
+    ended: Ended | None = None
+    has_calls: bool = False
+    text: str = ""
+
+    def noted(self, event: Event) -> Event:
+        if isinstance(event, CallEnd):
+            self.has_calls = self.has_calls or event.complete
+        elif isinstance(event, TextDelta):
+            self.text += event.text
+        return event
+
+    def judged(self, schema: dict[str, Any] | None) -> list[Event]:
+        """What is wrong with an answer that was to fit a schema; a grammar does not say every keyword."""
+        if schema is None or self.has_calls:
+            return []
+        faults = checker_for(schema).faults_of_text(self.text)
+        return [Diagnostic("invalid_answer", "; ".join(map(str, faults)))] if faults else []
+
+    def finish(self, tokens: int) -> Finish:
+        ended = self.ended
+        # A stream that ended without saying so was cut off.
+        if ended is None or ended.is_cut_off:
+            reason = FinishReason.LENGTH
+        else:
+            reason = FinishReason.TOOL_CALLS if self.has_calls else FinishReason.STOP
+        written = ended.completion_tokens if ended and ended.completion_tokens is not None else tokens
+        return Finish(reason, Usage((ended.prompt_tokens or 0) if ended else 0, written))
+
+
+def _encoding(format: Format, grammar: Grammar | None) -> str | None:
+    """How arguments are held while decoding; JSON goes to a compiler of schemas only where the target has one."""
+    if grammar is None:
+        return None
+    written = encoding_of(format)
+    return written if grammar.target == "lark" else f"{written}, lowered"

@@ -1,0 +1,185 @@
+"""Bound: an end for what a schema leaves open, so that a call fits in the tokens that there are.
+
+A weak model can write a string for ever. Where a schema sets no length, the rule does: strings, arrays, free objects
+and free values get a limit that follows from the budget; whoever wants more raises `max_tokens` or says `maxLength`.
+The checker is never given a bounded schema: a bound is about generation, not about what is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ferrule.core.json_text import dumps
+from ferrule.core.tool import ToolDefinition
+from ferrule.schema.keywords import PLACES
+from ferrule.schema.refs import local_target
+
+_CALLS = (4, 2, 1)
+_ITEMS = (64, 32, 16, 8, 4, 2, 1)
+_COMFORTABLE, _SHORTEST = 64, 16
+# Names, marks and punctuation come to about this many characters a token in every tokenizer that was looked at.
+_FIXED_CHARACTERS_PER_TOKEN = 2
+_NUMBER_TOKENS = 8
+_DEPTH = 6
+_VALUE_KEYWORDS = frozenset({"enum", "const", "$ref", "anyOf", "oneOf", "allOf", "type", "not", "if", "properties"})
+# Inside of these a bound would forbid the opposite of what it is meant for.
+_TURNED = frozenset({"not", "if", "contains", "propertyNames"})
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The longest open string in characters, the most items of an open array, and the most calls in one reply."""
+
+    characters: int
+    items: int
+    calls: int = 1
+
+    def __str__(self) -> str:
+        return f"open strings end at {self.characters} characters, open arrays at {self.items} items"
+
+
+def bounds_for(tools: Iterable[ToolDefinition], budget: int, most_calls: int | None) -> Bounds:
+    """Bounds under which any call to any of the tools fits in `budget` tokens, a character of a string costing one.
+
+    That is the worst case for text in ASCII; text whose characters take several tokens each may still run out, and is
+    then cut off and told so, as without bounds. A small budget lowers the number of calls first, then that of items.
+    """
+    offered = [tool.parameters for tool in tools]
+    calls_tried = _CALLS if most_calls is None else tuple(sorted({min(n, most_calls) for n in _CALLS}, reverse=True))
+    for least in (_COMFORTABLE, _SHORTEST):
+        for items in _ITEMS:
+            for calls in calls_tried:
+                room = min((_room(schema, budget // calls, items) for schema in offered), default=budget)
+                if room >= least:
+                    return Bounds(room, items, calls)
+    return Bounds(_SHORTEST, 1, 1)
+
+
+def bounded(schema: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+    """The same schema with an end for everything that it leaves open."""
+    return cast("dict[str, Any]", _bounded(schema, bounds, 0))
+
+
+def reached(value: Any, bounds: Bounds) -> bool:
+    """Whether a value holds something that is as long as the bounds allow, and so may have been cut short by them."""
+    match value:
+        case str():
+            return len(value) >= bounds.characters
+        case list():
+            items = cast("list[Any]", value)
+            return len(items) >= bounds.items or any(reached(item, bounds) for item in items)
+        case dict():
+            return any(reached(item, bounds) for item in cast("dict[str, Any]", value).values())
+        case _:
+            return False
+
+
+def _bounded(schema: Any, bounds: Bounds, depth: int) -> Any:
+    if not isinstance(schema, Mapping):
+        return _free(bounds) if schema is True and depth else schema
+    fields = cast("Mapping[str, Any]", schema)
+    if depth and not fields.keys() & _VALUE_KEYWORDS and not _says_something(fields):
+        return {**fields, **_free(bounds)}
+    made = {keyword: _inside(keyword, held, bounds, depth) for keyword, held in fields.items()}
+    kinds: Any = fields.get("type")
+    types: list[str] = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    if "enum" in fields or "const" in fields:
+        return made
+    if "string" in types and "pattern" not in fields and "format" not in fields:
+        made.setdefault("maxLength", max(bounds.characters, int(fields.get("minLength", 0))))
+    if "array" in types:
+        made.setdefault("maxItems", max(bounds.items, int(fields.get("minItems", 0))))
+        if "items" not in fields and "prefixItems" not in fields:
+            made["items"] = _free(bounds)
+    if "object" in types and depth and _is_open(fields):
+        least = int(fields.get("minProperties", 0))
+        made.setdefault("maxProperties", max(bounds.items, least))
+        made["additionalProperties"] = _bounded(fields.get("additionalProperties", True), bounds, depth + 1)
+    return made
+
+
+def _says_something(fields: Mapping[str, Any]) -> bool:
+    return any(keyword in PLACES for keyword in fields)
+
+
+def _is_open(fields: Mapping[str, Any]) -> bool:
+    """An object that lists no properties and forbids none: any keys at all."""
+    extra = fields.get("additionalProperties", True)
+    return not fields.get("properties") and extra is not False and "patternProperties" not in fields
+
+
+def _free(bounds: Bounds) -> dict[str, Any]:
+    """Any value, two levels deep."""
+    plain: list[dict[str, Any]] = [
+        {"type": "string", "maxLength": bounds.characters},
+        {"type": "number"},
+        {"type": "boolean"},
+        {"type": "null"},
+    ]
+    some = {"type": "array", "items": {"anyOf": plain}, "maxItems": bounds.items}
+    named = {"type": "object", "additionalProperties": {"anyOf": plain}, "maxProperties": bounds.items}
+    return {"anyOf": [*plain, some, named]}
+
+
+def _inside(keyword: str, held: Any, bounds: Bounds, depth: int) -> Any:
+    place = PLACES.get(keyword)
+    if place is None or keyword in _TURNED:
+        return held
+    # The same value is not a level deeper: only what stands below it is.
+    inner = depth + (place.reach == "below") + (keyword == "$defs")
+    if place.shape == "map" and isinstance(held, Mapping):
+        named = cast("Mapping[str, Any]", held)
+        return {name: _bounded(schema, bounds, inner) for name, schema in named.items()}
+    if place.shape == "many" and isinstance(held, list):
+        return [_bounded(schema, bounds, inner) for schema in cast("list[Any]", held)]
+    if place.shape == "one" and (isinstance(held, Mapping) or held is True):
+        return _bounded(cast("Any", held), bounds, inner)
+    return cast("Any", held)
+
+
+def _room(schema: Mapping[str, Any], budget: int, items: int) -> int:
+    """How long each open string may be."""
+    strings, fixed = _load(schema, schema, items, 0)
+    left = budget - fixed
+    return left // strings if strings else left
+
+
+def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple[int, int]:
+    """How many open strings a value can have, and how many tokens everything else takes."""
+    if not isinstance(schema, Mapping) or depth > _DEPTH:
+        return (1, 4)
+    fields = cast("Mapping[str, Any]", schema)
+    if "enum" in fields or "const" in fields:
+        values = fields.get("enum") or [fields.get("const")]
+        return (0, _tokens(max(map(dumps, values), key=len)))
+    if "$ref" in fields:
+        return _load(local_target(fields["$ref"], root), root, items, depth + 1)
+    options = [*(fields.get("anyOf") or ()), *(fields.get("oneOf") or ())]
+    loads = [_load(option, root, items, depth + 1) for option in options]
+    worst = (max((s for s, _ in loads), default=0), max((f for _, f in loads), default=0))
+    strings, fixed = worst
+    for part in fields.get("allOf") or ():
+        more = _load(part, root, items, depth + 1)
+        strings, fixed = strings + more[0], fixed + more[1]
+    properties: Mapping[str, Any] = fields.get("properties") or {}
+    for name, inner in properties.items():
+        more = _load(inner, root, items, depth + 1)
+        strings, fixed = strings + more[0], fixed + more[1] + _tokens(name) + 4
+    kinds: Any = fields.get("type")
+    types: list[str] = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    if "array" in types:
+        most = int(fields.get("maxItems", max(items, int(fields.get("minItems", 0)))))
+        each = _load(fields.get("items", True), root, items, depth + 1)
+        strings, fixed = strings + most * each[0], fixed + most * (each[1] + 1)
+    if "string" in types:
+        longest = fields.get("maxLength")
+        strings, fixed = (strings + 1, fixed + 2) if longest is None else (strings, fixed + int(longest) + 2)
+    if "object" in types and _is_open(fields) and depth:
+        strings, fixed = strings + 2 * items, fixed + 4 * items
+    return strings, fixed + (_NUMBER_TOKENS if {"integer", "number"} & {*types} else 2)
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // _FIXED_CHARACTERS_PER_TOKEN)

@@ -1,0 +1,72 @@
+"""Law 4 for vLLM and SGLang: walks under xgrammar's own mask, on the vocabulary of SmolLM2, make only valid calls.
+
+A walk chooses allowed tokens by dice. Wherever it is free to, it tries to write the format's own markers and calls
+that do not fit.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ferrule import formats, parse
+from ferrule.bench.workers import CACHE, Worker
+from ferrule.core.choice import ChoiceMode
+from ferrule.rules.structural_tag import emit_structural_tag
+from ferrule.wire.bind import bind
+from laws.replies import TOOLS, own_markers
+from laws.test_rule_protects import CHOICES, violation
+from rules.test_structural_tag_oracle import WRONG_CALLS, WRONG_TOOLS, single_call
+from rules.vocabularies import tokenizer
+
+pytestmark = pytest.mark.oracle
+
+FORMATS = formats()
+# Of every format, so that there are 300 in all.
+FINISHED = -(-300 // len(FORMATS))
+WALKS = 6
+TOKENS = 250
+
+
+@pytest.fixture(scope="module")
+def xgrammar() -> Iterator[Worker]:
+    interpreter = CACHE / "venvs" / "xgrammar" / "bin" / "python"
+    with Worker(interpreter, "ferrule.bench.others.xgrammar_walk_worker", hint="run scripts/setup-oracles") as worker:
+        yield worker
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tokens of SmolLM2 and, as their text, those that some family has for its markers."""
+    words, _ = tokenizer("smollm2")
+    path = tmp_path_factory.mktemp("vocabulary") / "smollm2.txt"
+    tokens = (*words.plain, *(text.encode() for text in words.specials))
+    path.write_bytes(b"\n".join(map(base64.b64encode, tokens)))
+    return path
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_senseless_walk_makes_only_valid_calls(xgrammar: Worker, vocabulary: Path, name: str) -> None:
+    form = FORMATS[name]
+    markers = [before + marker for marker in sorted(own_markers(form)) for before in ("", "\n")]
+    calls = 2 * [single_call(form, *wrong, WRONG_TOOLS) for wrong in WRONG_CALLS.values()]
+    finished = 0
+    for choice, allowed in CHOICES.items():
+        tag = emit_structural_tag(bind(form, TOOLS, allowed))
+        # No rule keeps a call without a marker out of the midst of an answer, where the parser reads it as one. Where
+        # there may be an answer, such a family is not lured into that.
+        has_gap = form.calls.only_offered and allowed.mode is ChoiceMode.AUTO
+        lures = markers if has_gap else markers + calls
+        asked = {"tag": tag, "vocabulary": str(vocabulary), "lures": lures, "seed": f"{name} {choice}"}
+        answer = xgrammar.ask({**asked, "walks": WALKS, "most": TOKENS})
+        assert answer["error"] is None, answer["error"]
+        for walked in answer["walks"]:
+            assert not walked["problem"], walked
+            if walked["is_finished"]:
+                finished += 1
+                wrong = violation(form, choice, parse(form, walked["text"], TOOLS))
+                assert not wrong, f"{wrong}: {walked['text']!r}"
+    assert finished >= FINISHED
