@@ -55,6 +55,9 @@ receipts = st.sampled_from(
 )
 
 
+BROKEN = ["[1, 2]", "12", "{'a': 1}", '{"a": nope}', '{"a": "x\ny"}', '{"a": 1,}', '{"a": "\\x"}']
+
+
 def no_id(name: str, index: int) -> str:
     raise AssertionError("an id was made up though one had been sent")
 
@@ -87,7 +90,7 @@ def _call(draw: st.DrawFn, index: int, luck: Random, *, may_fail: bool) -> list[
         pieces = _pieces(json, luck)
         return [start, *(ArgumentsDelta(index, piece) for piece in pieces), CallEnd(index, receipt=receipt)]
     # Cut off, followed by junk, no object at all, or whole and refused all the same.
-    text = draw(st.sampled_from([json[: luck.randrange(len(json))], json + "}", "[1, 2]", "12", json]))
+    text = draw(st.sampled_from([json[: luck.randrange(len(json))], json + "}", json, *BROKEN]))
     note = Diagnostic("bad_arguments", "they are not right", index=index)
     pieces = _pieces(text, luck)
     return [start, *(ArgumentsDelta(index, piece) for piece in pieces), note, CallEnd(index, False, receipt)]
