@@ -23,6 +23,7 @@ from ferrule.rules.delimit import delimited
 from ferrule.rules.lower import Lowering
 from ferrule.rules.repetition import times
 from ferrule.rules.rule import Chars, OneOf, Prose, Ref, Repeat, RuleNode, Seq, Str, Text, Until
+from ferrule.schema.notation import Quote
 
 _ANYTHING = r"[\u0000-\U0010ffff]"
 _NOTHING = r"[^\u0000-\U0010ffff]"
@@ -38,6 +39,7 @@ class _Writer:
         self._lowering = Lowering()
         self._names: dict[Hashable, str] = {}
         self._rules: dict[str, str] = {}
+        self._state_names: dict[str, list[str]] = {}
 
     def grammar(self, node: RuleNode) -> str:
         root = self._node(delimited(self._lowering.lower(node)))
@@ -81,13 +83,39 @@ class _Writer:
     def _string(self, node: Str) -> str:
         quote = node.quote
         if not node.excludes and (node.at_least, node.at_most) != (0, None):
-            char = self._states(quote, character_automaton(quote))
-            return f"{_quoted(quote.open)} {char}{times(node.at_least, node.at_most)} {_quoted(quote.close)}"
-        # To count as well would take as many states again for every character. A rule for one character, repeated,
-        # would say the same and cost a hundred times as much: xgrammar's masks are made in advance for what stays
-        # inside of a rule, and nearly every token would leave that one.
+            return f"{_quoted(quote.open)} {self._counted(quote, node.at_least, node.at_most)}"
+        # To count as well would take as many states again for every character.
         text = Str(quote, excludes=node.excludes)
         return f"{_quoted(quote.open)} {self._states(text, string_automaton(text))}"
+
+    def _counted(self, quote: Quote, at_least: int, at_most: int | None) -> str:
+        """What follows the opening quote of a string with a length: a rule for each number of characters left.
+
+        A rule for one character, repeated, would say the same and cost a thousand times as much: xgrammar makes masks
+        in advance for what stays inside of a rule, and nearly every token would leave that one. Rules are counted from
+        the end, so that a shorter string is a part of a longer one, whose masks xgrammar then has already.
+        """
+        unbounded = Str(quote)
+        tail = self._states(unbounded, string_automaton(unbounded)) if at_most is None else ""
+        length = at_least if at_most is None else at_most
+        for left in range(length + 1):
+            needed = max(0, at_least - (length - left))
+            key = ("counted", quote, left, needed, at_most is None)
+            if key not in self._names:
+                self._names[key] = self._new_name()
+                self._rules[self._names[key]] = self._character(quote, left, needed, tail)
+            tail = self._names[key]
+        return tail
+
+    def _character(self, quote: Quote, left: int, needed: int, tail: str) -> str:
+        """One more character and what follows it, or the end."""
+        if not left:
+            return tail or _quoted(quote.close)
+        automaton = character_automaton(quote)
+        first = self._states(quote, automaton)
+        names = self._state_names[first]
+        taken = [f"{_move(move, names)} {tail}" for move in automaton.moves[0]]
+        return " | ".join(taken if needed else [_quoted(quote.close), *taken])
 
     def _states(self, key: Hashable, automaton: Automaton) -> str:
         """The name of the first state's rule. Every state has a rule."""
@@ -99,6 +127,7 @@ class _Writer:
                     " | ".join(['""', *options] if number in automaton.may_stop else options) or _NOTHING
                 )
             self._names[key] = names[0]
+            self._state_names[names[0]] = names
         return self._names[key]
 
     def _named(self, body: str) -> str:

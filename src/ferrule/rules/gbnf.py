@@ -38,7 +38,7 @@ from ferrule.rules.rule import (
 )
 
 # llama.cpp refuses a grammar in which a repetition times what it repeats comes to 2000.
-_MOST_REPEATS = 256
+_MOST_REPEATS = 512
 _MOST_COUNTED = 64
 _MOST_STATES = 1024
 # Shorter than this, a piece that is used twice costs less than a name for it.

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ferrule.core.json_text import dumps
-from ferrule.rules.atoms import BARE_KEY, BOOLEAN, INTEGER, NATURAL, NULL, NUMBER, POSITIVE_NUMBER
+from ferrule.rules.atoms import BARE_KEY, BOOLEAN, INTEGER, NULL, NUMBER, POSITIVE_NUMBER
 from ferrule.rules.merge import merged, types_of
+from ferrule.rules.ranges import LOWER, integers
 from ferrule.rules.rule import (
     EMPTY,
     Members,
@@ -36,6 +37,8 @@ from ferrule.schema.refs import local_target
 from ferrule.schema.spell import UnspellableError, bare_key, loads_verbatim, spell_key, spell_value
 
 _ANYTHING: dict[str, Any] = {}
+MOST_COUNTED = 512
+"""The longest string whose characters are counted while decoding; a longer limit is left to the validator."""
 
 
 class Lowering:
@@ -178,18 +181,18 @@ class _Walk:
         return one_of(*(self._of_type(name, schema) for name in names))
 
     def _of_type(self, name: str, schema: Mapping[str, Any]) -> RuleNode:
-        is_positive = any(isinstance(schema.get(k), int | float) and schema[k] >= 0 for k in _LOWER_BOUNDS)
+        is_positive = any(isinstance(schema.get(k), int | float) and schema[k] >= 0 for k in LOWER)
         match name:
             case "object":
                 return self._object(schema)
             case "array":
                 return self._array(schema)
             case "string":
-                least, most = int(schema.get("minLength", 0)), _longest(schema)
+                least, most = min(int(schema.get("minLength", 0)), MOST_COUNTED), _longest(schema)
                 longest = None if most is None else max(least, most)
                 return Str(self.notation.quotes[0], least, longest, schema.get("pattern"), self.excludes)
             case "integer":
-                return NATURAL if is_positive else INTEGER
+                return integers(schema) or INTEGER
             case "number":
                 return POSITIVE_NUMBER if is_positive else NUMBER
             case "boolean":
@@ -263,7 +266,6 @@ class _Walk:
             return dumps(value)
 
 
-_LOWER_BOUNDS = ("minimum", "exclusiveMinimum")
 _ANNOTATIONS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
 )
@@ -278,5 +280,6 @@ def _both(left: Mapping[str, Any], right: Any) -> Any:
 
 
 def _longest(schema: Any) -> int | None:
+    """A length that is worth counting to: every character of it costs the target a state."""
     most = cast("Mapping[str, Any]", schema).get("maxLength") if isinstance(schema, Mapping) else None
-    return None if most is None else int(most)
+    return None if most is None or most > MOST_COUNTED else int(most)

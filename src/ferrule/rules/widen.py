@@ -16,7 +16,10 @@ from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.rules.compilable import compiled_away
+from ferrule.rules.lower import MOST_COUNTED
+from ferrule.rules.merge import types_of
 from ferrule.rules.plain import bare, is_plain
+from ferrule.rules.ranges import LOWER, UPPER
 from ferrule.rules.sieve import Loss, Sieve
 from ferrule.schema.keywords import children
 from ferrule.schema.limits import LIMITS, Limit, Say
@@ -80,7 +83,7 @@ def _by_table(schema: Mapping[str, Any], target: str, said: set[Say]) -> tuple[L
         held = cast("dict[str, Any]", node)
         seen.add(id(held))
         for keyword, value in held.items():
-            row = _row(rows, keyword, value)
+            row = _row(rows, keyword, value, held)
             if row is not None:
                 losses.append(Loss(f"{path}/{keyword}", keyword, row.how))
         for child in children(held):
@@ -94,10 +97,14 @@ def _by_table(schema: Mapping[str, Any], target: str, said: set[Say]) -> tuple[L
     return tuple(losses)
 
 
-def _row(rows: Mapping[str, Limit], keyword: str, value: Any) -> Limit | None:
+def _row(rows: Mapping[str, Limit], keyword: str, value: Any, node: Mapping[str, Any]) -> Limit | None:
     """The row of a keyword that asks for something."""
     if keyword == "format":
         return rows.get(f"format:{value}") or rows.get("format")
     if value is False and keyword == "uniqueItems":
         return None
+    if keyword in ("maxLength", "minLength"):
+        return rows.get(f"{keyword}, above {MOST_COUNTED}") if value > MOST_COUNTED else rows.get(keyword)
+    if keyword in (*LOWER, *UPPER) and "number" in types_of(node):
+        return rows.get(f"{keyword}, of numbers") or rows.get(keyword)
     return rows.get(keyword)

@@ -136,7 +136,7 @@ def _inside(keyword: str, held: Any, bounds: Bounds, depth: int) -> Any:
         return [_bounded(schema, bounds, inner) for schema in cast("list[Any]", held)]
     if place.shape == "one" and (isinstance(held, Mapping) or held is True):
         return _bounded(cast("Any", held), bounds, inner)
-    return cast("Any", held)
+    return held
 
 
 def _room(schema: Mapping[str, Any], budget: int, items: int) -> int:

@@ -9,6 +9,7 @@ from ferrule.schema.limit import Limit, enforced, nearly, unsaid
 _INTEGER, _STRING = {"type": "integer"}, {"type": "string"}
 _A_B: dict[str, Any] = {"type": "object", "properties": {"a": {}, "b": {}}}
 _LEFT_OUT = "not lowered"
+_SIGN = "only whether a minus may be written"
 _FORMATS = {
     "date": ('"2026-01-31"', '"x"'),
     "time": ('"13:45:00Z"', '"x"'),
@@ -37,11 +38,18 @@ LOWERED: tuple[Limit, ...] = (
     enforced("const", "keys in the order given", {"const": {"a": 1, "b": 2}}, ('{"a": 1, "b": 2}',), ('{"a": 1}',),
              ('{"b": 2, "a": 1}',)),
     unsaid("multipleOf", _LEFT_OUT, {"type": "integer", "multipleOf": 3}, ("3",), ("4",)),
-    unsaid("maximum", _LEFT_OUT, {"type": "integer", "maximum": 5}, ("5",), ("6",)),
-    unsaid("exclusiveMaximum", _LEFT_OUT, {"type": "integer", "exclusiveMaximum": 5}, ("4",), ("5",)),
-    nearly("minimum", "only whether a minus may be written", {"type": "integer", "minimum": 5}, ("5",), ("4",)),
-    nearly("exclusiveMinimum", "only whether a minus may be written", {"type": "integer", "exclusiveMinimum": 5},
-           ("6",), ("5",)),
+    enforced("maximum", "of whole numbers, up to 1e18", {"type": "integer", "maximum": 5}, ("5", "-70"), ("6",)),
+    unsaid("maximum, of numbers", _LEFT_OUT, {"type": "number", "maximum": 5}, ("5",), ("6",)),
+    enforced("exclusiveMaximum", "as maximum", {"type": "integer", "exclusiveMaximum": 5}, ("4",), ("5",)),
+    unsaid("exclusiveMaximum, of numbers", _LEFT_OUT, {"type": "number", "exclusiveMaximum": 5}, ("4",), ("5",)),
+    enforced("minimum", "as maximum", {"type": "integer", "minimum": 5}, ("5", "1000"), ("4", "-5")),
+    nearly("minimum, of numbers", _SIGN, {"type": "number", "minimum": 5}, ("5",), ("4",)),
+    enforced("exclusiveMinimum", "as maximum", {"type": "integer", "exclusiveMinimum": 5}, ("6",), ("5",)),
+    nearly("exclusiveMinimum, of numbers", _SIGN, {"type": "number", "exclusiveMinimum": 5}, ("6",), ("5",)),
+    unsaid("maxLength, above 512", "not counted", {"type": "string", "maxLength": 600}, ('"ab"',),
+           ('"' + "a" * 601 + '"',)),
+    unsaid("minLength, above 512", "counted up to 512", {"type": "string", "minLength": 513}, ('"' + "a" * 513 + '"',),
+           ('"' + "a" * 512 + '"',)),
     enforced("maxLength", "in characters", {"type": "string", "maxLength": 2}, ('"ab"', '"😀😀"'), ('"abc"',)),
     enforced("minLength", "in characters", {"type": "string", "minLength": 2}, ('"ab"',), ('"a"', '"😀"')),
     unsaid("pattern", _LEFT_OUT, {"type": "string", "pattern": "^a+$"}, ('"aa"',), ('"b"',)),
@@ -78,7 +86,7 @@ LOWERED: tuple[Limit, ...] = (
              ('[1, "a"]',), ('["a", "b"]', "[1, 2]")),
     enforced("anyOf", "in full", {"anyOf": [_INTEGER, _STRING]}, ("1", '"a"'), ("null",)),
     nearly("oneOf", "as anyOf", {"oneOf": [{"type": "integer"}, {"type": "number"}]}, ("1.5",), ("1",)),
-    nearly("allOf", "made one, with what is lowered of it", {"allOf": [_INTEGER, {"maximum": 7}]}, ("5",), ("8",)),
+    nearly("allOf", "made one, with what is lowered of it", {"allOf": [_INTEGER, {"multipleOf": 7}]}, ("7",), ("8",)),
     unsaid("not", _LEFT_OUT, {"not": _STRING}, ("1",), ('"a"',)),
     unsaid("if", _LEFT_OUT, {**_A_B, "if": {"required": ["a"]}, "then": {"required": ["b"]}}, ("{}",), ('{"a": 1}',)),
     unsaid("then", _LEFT_OUT, {**_A_B, "if": True, "then": {"required": ["b"]}}, ('{"b": 1}',), ('{"a": 1}',)),
