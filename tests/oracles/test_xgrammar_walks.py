@@ -14,7 +14,6 @@ import pytest
 
 from ferrule import formats, parse
 from ferrule.bench.workers import CACHE, Worker
-from ferrule.core.choice import ChoiceMode
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.bind import bind
 from laws.replies import TOOLS, own_markers
@@ -56,10 +55,7 @@ def test_a_senseless_walk_makes_only_valid_calls(xgrammar: Worker, vocabulary: P
     finished = 0
     for choice, allowed in CHOICES.items():
         tag = emit_structural_tag(bind(form, TOOLS, allowed))
-        # No rule keeps a call without a marker out of the midst of an answer, where the parser reads it as one. Where
-        # there may be an answer, such a family is not lured into that.
-        has_gap = form.calls.only_offered and allowed.mode is ChoiceMode.AUTO
-        lures = markers if has_gap else markers + calls
+        lures = markers + calls
         asked = {"tag": tag, "vocabulary": str(vocabulary), "lures": lures, "seed": f"{name} {choice}"}
         answer = xgrammar.ask({**asked, "walks": WALKS, "most": TOKENS})
         assert answer["error"] is None, answer["error"]

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from ferrule import DefinitionError, FormatError, ToolChoice, get_format
+from ferrule import DefinitionError, FormatError, Reply, ToolCall, ToolChoice, get_format
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
 from ferrule.wire.bind import ReasoningMode, bind
+from ferrule.wire.render import render
 from wire.weather import TOOLS
 
 HERMES = get_format("hermes")
@@ -98,3 +99,13 @@ def test_equal_requests_have_equal_fingerprints_and_others_have_not() -> None:
     assert len(same) == 1
     assert bind(HERMES, TOOLS[:1]).fingerprint not in same
     assert bind(HERMES, TOOLS, ToolChoice.required()).fingerprint not in same
+
+
+@pytest.mark.parametrize("name", ["bare_json", "fenced_json", "llama3", "pythonic", "xlam"])
+@pytest.mark.parametrize("choice", [ToolChoice.auto(), ToolChoice.none()], ids=["auto", "none"])
+def test_where_a_name_alone_makes_a_call_free_text_cannot_hold_one(name: str, choice: ToolChoice) -> None:
+    format = get_format(name)
+    call = render(format, Reply.of(ToolCall.of("get_weather", {"city": "Paris", "days": 2})), TOOLS)
+    rule = ByteMatcher(emit_lark(bind(format, TOOLS, choice)))
+    assert rule.accepts("Well: the tool is called get_weather.")
+    assert not rule.accepts(f"Well: {call}")

@@ -149,7 +149,7 @@ class TextEngine(Engine):
                 seed=request.seed,
                 stop=request.stop if grammar else (*request.stop, *format.stops),
             ),
-            Parser(format, tools, prefix=prefix, calls_before=before),
+            Parser(format, offered, prefix=prefix, calls_before=before),
             seal,
             schema,
         )

@@ -35,6 +35,7 @@ from ferrule.rules.rule import Seq as RuleSeq
 from ferrule.rules.rule import Text as Exactly
 from ferrule.schema.decode import types_allowed
 from ferrule.schema.notation import JSON, OBJECT
+from ferrule.wire.encoding import encoding_of
 from ferrule.wire.format import Format
 from ferrule.wire.node import (
     Args,
@@ -84,16 +85,24 @@ def bind(
     most_calls: int | None = None,
 ) -> Rule:
     """The rule for one reply. `response_schema` binds the text of an answer without calls."""
-    binder = _Binder(format, choice.offered(tools), most_calls if parallel else 1)
+    known = tuple(tools)
+    binder = _Binder(format, choice.offered(known), known, most_calls if parallel else 1)
     return binder.rule(choice.mode, reasoning, response_schema)
 
 
 class _Binder:
-    def __init__(self, format: Format, tools: tuple[ToolDefinition, ...], most_calls: int | None) -> None:
+    def __init__(
+        self,
+        format: Format,
+        tools: tuple[ToolDefinition, ...],
+        known: tuple[ToolDefinition, ...],
+        most_calls: int | None,
+    ) -> None:
         self._format = format
         self._tools = tools
         self._most_calls = most_calls
-        self._markers = _markers(format)
+        self._names = _names(format, known)
+        self._markers = tuple(sorted({*_markers(format), *self._names}))
 
     def rule(self, mode: ChoiceMode, reasoning: ReasoningMode, schema: Mapping[str, Any] | None) -> Rule:
         calls = self._format.calls
@@ -125,7 +134,8 @@ class _Binder:
         return body if mode is ReasoningMode.PREFILLED else maybe(seq(think.open.canonical, body))
 
     def _call_markers(self) -> tuple[str, ...]:
-        return tuple(text.strip() for text in opening(self._format.calls) if is_marker(text))
+        marked = (text.strip() for text in opening(self._format.calls) if is_marker(text))
+        return (*marked, *self._names)
 
     def _answer(self, schema: Mapping[str, Any] | None) -> RuleNode:
         """The text of a reply that makes no call."""
@@ -224,6 +234,14 @@ def _markers(format: Format) -> tuple[str, ...]:
         if is_marker(text) and not quotes:
             found.add(text.strip())
     return tuple(sorted(found))
+
+
+def _names(format: Format, tools: tuple[ToolDefinition, ...]) -> tuple[str, ...]:
+    """What free text may not contain in a format without markers, in which a tool's name makes a call of a text."""
+    if not format.calls.only_offered:
+        return ()
+    is_python = encoding_of(format) == "Python"
+    return tuple(f"{tool.name}(" if is_python else dumps(tool.name) for tool in tools)
 
 
 def _wrapped(free: Free, body: RuleNode) -> RuleNode:
