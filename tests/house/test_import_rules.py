@@ -54,7 +54,8 @@ PEERS = (
         "ferrule.engines",
         frozenset(
             {
-                *("engine", "bridge", "seal", "readiness", "text", "generator", "grammar", "prompting", "chat"),
+                *("engine", "bridge", "seal", "readiness", "text", "generator", "grammar", "prompting"),
+                *("chat", "chat_api", "chat_choice", "chat_repair", "chat_turn"),
                 *("http", "completions", "llama_body", "gguf", "checkpoint"),
             }
         ),

@@ -16,40 +16,45 @@ _DONE = "[DONE]"
 
 
 async def streamed(http: Http, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece | Ended, None]:
-    """The pieces of a streamed completion. The last word on usage may come after the last choice."""
+    """The pieces of a streamed completion."""
     decoder = SseDecoder()
-    ended: Ended | None = None
+    reading = Reading()
     async with aclosing(http.stream(path, body)) as received:
         async for data in received:
             for message in decoder.feed(data):
-                if message.data == _DONE:
-                    continue
-                for piece in pieces_of(_chunk(message.data), ended):
-                    if isinstance(piece, Ended):
-                        ended = piece
-                    else:
+                if message.data != _DONE:
+                    for piece in reading.pieces(_chunk(message.data)):
                         yield piece
-    if ended is not None:
-        yield ended
+    if reading.ended:
+        yield reading.ended
 
 
-def pieces_of(chunk: Mapping[str, Any], before: Ended | None = None) -> list[Piece | Ended]:
-    """What one chunk says, whoever of the engines sent it."""
-    if "error" in chunk:
-        told = chunk["error"]
-        words = cast("Mapping[str, Any]", told).get("message", told) if isinstance(told, Mapping) else told
-        raise EngineError(f"the engine stopped: {words}", code="engine_refused")
-    found: list[Piece | Ended] = []
-    usage = cast("Mapping[str, Any]", chunk.get("usage") or {})
-    for choice in cast("list[Mapping[str, Any]]", chunk.get("choices") or ()):
-        if choice.get("text"):
-            found.append(Piece(choice["text"]))
-        if choice.get("finish_reason"):
-            before = Ended(choice["finish_reason"] == "length")
-            found.append(before)
-    if before is not None and usage:
-        found.append(Ended(before.is_cut_off, usage.get("prompt_tokens"), usage.get("completion_tokens")))
-    return found
+class Reading:
+    """Chunks in, pieces out, whoever of the engines sent them. `ended` is whole only when the stream is over.
+
+    The last word on usage may come after the last choice.
+    """
+
+    def __init__(self) -> None:
+        self.ended: Ended | None = None
+
+    def pieces(self, chunk: Mapping[str, Any]) -> list[Piece]:
+        if "error" in chunk:
+            told = chunk["error"]
+            words = cast("Mapping[str, Any]", told).get("message", told) if isinstance(told, Mapping) else told
+            raise EngineError(f"the engine stopped: {words}", code="engine_refused")
+        found: list[Piece] = []
+        for choice in cast("list[Mapping[str, Any]]", chunk.get("choices") or ()):
+            if choice.get("text"):
+                found.append(Piece(choice["text"]))
+            if choice.get("finish_reason"):
+                self.ended = Ended(choice["finish_reason"] == "length")
+        usage = cast("Mapping[str, Any]", chunk.get("usage") or {})
+        if self.ended is not None and usage:
+            cached = cast("Mapping[str, Any]", usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+            counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
+            self.ended = Ended(self.ended.is_cut_off, *counts)
+        return found
 
 
 def _chunk(data: str) -> Mapping[str, Any]:

@@ -51,6 +51,8 @@ class Ended:
     is_cut_off: bool
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    """How many tokens of the prompt the backend had from before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

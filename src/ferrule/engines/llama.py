@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule.engines.completions import pieces_of
+from ferrule.engines.completions import Reading
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.gguf import read_metadata
-from ferrule.engines.llama_body import completion_body
+from ferrule.engines.llama_body import streaming_body
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError
 
@@ -70,14 +70,17 @@ class LlamaGenerator:
             loop.call_soon_threadsafe(chunks.put_nowait, chunk)
             return stopped.is_set()
 
-        body = {**completion_body(writing), "stream": True}
+        body = streaming_body(writing)
         work = loop.run_in_executor(self._threads, self._server.handle_completions, body, told)
         work.add_done_callback(lambda _: chunks.put_nowait(None))
+        reading = Reading()
         try:
             while (chunk := await chunks.get()) is not None:
-                for piece in pieces_of(chunk):
+                for piece in reading.pieces(chunk):
                     yield piece
             work.result()
+            if reading.ended:
+                yield reading.ended
         finally:
             stopped.set()
 

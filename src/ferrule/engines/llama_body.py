@@ -11,7 +11,7 @@ _LARK_HEAD = "%llguidance {}\n"
 _WORD_TRIGGER = 1
 
 
-def completion_body(writing: Writing) -> dict[str, Any]:
+def streaming_body(writing: Writing) -> dict[str, Any]:
     """The body for `/v1/completions`, which takes llama.cpp's own fields too."""
     given = {
         "temperature": writing.temperature,
@@ -24,6 +24,8 @@ def completion_body(writing: Writing) -> dict[str, Any]:
         "prompt": writing.prompt,
         "max_tokens": writing.max_tokens,
         "cache_prompt": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
         **{name: value for name, value in given.items() if value is not None},
         **(_grammar(writing.grammar) if writing.grammar else {}),
     }

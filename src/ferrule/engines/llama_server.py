@@ -12,7 +12,7 @@ from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
-from ferrule.engines.llama_body import completion_body
+from ferrule.engines.llama_body import streaming_body
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError
 
@@ -55,8 +55,7 @@ class LlamaServerGenerator:
         return str(answer["prompt"])
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
-        body = {**completion_body(writing), "stream": True, "stream_options": {"include_usage": True}}
-        async for piece in streamed(self._http, "/v1/completions", body):
+        async for piece in streamed(self._http, "/v1/completions", streaming_body(writing)):
             yield piece
 
     async def close(self) -> None:

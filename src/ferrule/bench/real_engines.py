@@ -1,0 +1,38 @@
+"""The engines that can run on one machine without a GPU, by name, each made ready and put away again."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+from ferrule.bench import servers
+from ferrule.engines.engine import Engine
+from ferrule.engines.llama import LlamaGenerator
+from ferrule.engines.llama_server import llama_server
+from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.vllm import vllm
+
+Opened = Callable[[TextOptions], AbstractAsyncContextManager[Engine]]
+SLOTS: Final = 4
+
+
+@asynccontextmanager
+async def _llama(options: TextOptions) -> AsyncGenerator[Engine]:
+    async with TextEngine(LlamaGenerator(servers.MODEL, 1, SLOTS, 4096), options) as engine:
+        yield engine
+
+
+@asynccontextmanager
+async def _llama_server(options: TextOptions) -> AsyncGenerator[Engine]:
+    with servers.llama_server() as url:
+        async with llama_server(url, options) as engine:
+            yield engine
+
+
+@asynccontextmanager
+async def _vllm(options: TextOptions) -> AsyncGenerator[Engine]:
+    with servers.vllm_server() as url:
+        async with vllm(url, options) as engine:
+            yield engine
+
+
+ENGINES: Final[Mapping[str, Opened]] = {"llama": _llama, "llama-server": _llama_server, "vllm": _vllm}

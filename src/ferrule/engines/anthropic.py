@@ -1,0 +1,75 @@
+"""Anthropic's Messages API over HTTP, and every server that speaks it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from ferrule.core.ids import ANY_ID
+from ferrule.dialects.anthropic.reply import ReplyDecoder
+from ferrule.dialects.anthropic.request import SAMPLING, request_body
+from ferrule.engines.chat import ChatEngine, ChatOptions
+from ferrule.engines.chat_api import ALL_CHOICES, ChatApi, SseObjects
+from ferrule.engines.http import PATIENT, Deadlines
+from ferrule.errors import DefinitionError, UnsupportedError
+
+ANTHROPIC = "https://api.anthropic.com"
+KEY = "ANTHROPIC_API_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """How a version of the API is given a key, and whether it takes sampling parameters."""
+
+    key_header: str
+    key_prefix: str
+    takes_sampling: bool
+
+
+VERSIONS = {
+    "2023-06-01": _Version("x-api-key", "", True),
+    "2026-10-21": _Version("Authorization", "Bearer ", False),
+}
+
+
+def anthropic(
+    model: str,
+    options: ChatOptions | None = None,
+    *,
+    url: str = ANTHROPIC,
+    key: str | None = None,
+    version: str = "2023-06-01",
+    strict: bool = False,
+    reasoning: bool = False,
+    headers: Mapping[str, str] | None = None,
+    deadlines: Deadlines = PATIENT,
+) -> ChatEngine:
+    """An engine on Anthropic, or on whatever speaks its API at `url`.
+
+    The key is taken from ANTHROPIC_API_KEY for Anthropic itself only. The default `version` is the one that servers of
+    every kind take, and that takes temperature, top_p and top_k. `reasoning` sends earlier thinking back, which only
+    servers that ask for no signature take.
+    """
+    if version not in VERSIONS:
+        raise DefinitionError(f"{version!r} is not a version of the API", hint=f"Known: {', '.join(VERSIONS)}.")
+    facts, address = VERSIONS[version], url.rstrip("/").removesuffix("/v1")
+    key = key or (os.environ.get(KEY) if address == ANTHROPIC else None)
+    if address == ANTHROPIC and not key:
+        raise UnsupportedError("Anthropic needs a key", code="missing_key", hint=f"Set {KEY}, or pass key=.")
+    named = {facts.key_header: facts.key_prefix + key} if key else {}
+    api = ChatApi(
+        name="anthropic",
+        path="/v1/messages",
+        label="messages",
+        request_body=partial(
+            request_body, model=model, strict=strict, reasoning=reasoning, sampling=facts.takes_sampling
+        ),
+        decoder=lambda request: ReplyDecoder(request.tools, make_id=ANY_ID.make),
+        framing=SseObjects,
+        headers={"anthropic-version": version, **named, **(headers or {})},
+        honours=ALL_CHOICES - {"allowed"},
+        lacks=("seed", *(() if facts.takes_sampling else SAMPLING)),
+    )
+    return ChatEngine(address, api, options, deadlines)

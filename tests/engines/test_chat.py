@@ -1,0 +1,313 @@
+"""Whatever a provider answers, what is handed on was checked, and nothing that went wrong is passed over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engines.providers import IMPATIENT, QUICK, Answer, call, chunk, completion, generated, provider, sse, streamed
+from engines.tools import PING, TAGS, WEATHER, asked
+from ferrule import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    ChatMessage,
+    Finish,
+    FinishReason,
+    SchemaError,
+    TextDelta,
+    ToolCallRequest,
+    ToolChoice,
+    ToolDefinition,
+    Usage,
+)
+from ferrule.core.receipt import How
+from ferrule.engines.chat import ChatEngine, ChatOptions
+from ferrule.engines.http import Deadlines
+from ferrule.engines.openai import openai
+from ferrule.errors import EngineError, EngineTimeoutError, UnsupportedError
+from ferrule.schema.check import checker_for
+
+GOOD = '{"city": "Paris", "days": 2}'
+BAD = '{"city": "Paris", "days": 9}'
+USED = {"usage": {"prompt_tokens": 20, "completion_tokens": 7}}
+
+
+def on(
+    repairs: int = 1, honours: tuple[str, ...] | None = None, deadlines: Deadlines = QUICK, is_streamed: bool = True
+) -> Callable[[str], ChatEngine]:
+    options = ChatOptions(repairs=repairs, is_streamed=is_streamed)
+    return lambda url: openai("m", options, url=url, honours=honours, deadlines=deadlines)
+
+
+def said(*pieces: str, finish: str = "tool_calls", name: str = "get_weather") -> Answer:
+    """A streamed call with these pieces of arguments."""
+    first, *rest = pieces
+    more = [chunk(call(piece, None, None)) for piece in rest]
+    return sse(chunk(call(first, name)), *more, chunk({}, finish), {"choices": [], **USED}, done=True)
+
+
+def again(arguments: object, name: str = "get_weather") -> Answer:
+    """The whole answer to a repair; the id is not that of the call."""
+    return completion({"tool_calls": [{"id": "other", "function": {"name": name, "arguments": arguments}}]})
+
+
+def test_a_good_call_is_handed_on_with_a_receipt_that_says_that_it_was_checked_after() -> None:
+    reply, requests = generated(on(), [said('{"city": ', '"Paris", ', '"days": 2}')], asked())
+    receipt = reply.calls[0].receipt
+    assert reply.calls[0].arguments == {"city": "Paris", "days": 2}
+    assert receipt is not None
+    assert (receipt.how, receipt.path, receipt.enforced, receipt.tokens) == (How.VALIDATED, "chat", (), 7)
+    assert "maximum" in receipt.checked
+    assert (reply.finish, reply.usage, len(requests)) == (FinishReason.TOOL_CALLS, Usage(20, 7), 1)
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_call_that_does_not_fit_gets_its_arguments_written_again_and_keeps_its_id(is_streamed: bool) -> None:
+    first = said(BAD) if is_streamed else again(BAD)
+    reply, requests = generated(on(is_streamed=is_streamed), [first, again(GOOD)], asked())
+    made = reply.calls[0]
+    assert (made.id, made.function.arguments) == ("c1" if is_streamed else "other", GOOD)
+    assert made.receipt is not None
+    assert made.receipt.how is How.REPAIRED
+    assert any("/days" in note for note in made.receipt.notes)
+    assert reply.diagnostics == ()
+    assert reply.finish is FinishReason.TOOL_CALLS
+    *_, attempt, result = requests[1].body["messages"]
+    assert attempt["tool_calls"][0]["function"]["arguments"] == BAD
+    assert "invalid_arguments: /days" in result["content"]
+    assert (requests[1].body["tool_choice"], requests[1].body["stream"]) == ("required", False)
+
+
+def test_the_usage_of_a_repair_is_counted() -> None:
+    reply, _ = generated(on(), [said(BAD), again(GOOD)], asked())
+    assert reply.usage == Usage(30, 12)
+
+
+def test_a_repair_that_does_not_fit_either_ends_in_a_refusal() -> None:
+    reply, requests = generated(on(), [said(BAD), again('{"city": 1}')], asked())
+    receipt = reply.incomplete[0].receipt
+    assert receipt is not None
+    assert (receipt.how, reply.calls, len(requests)) == (How.REFUSED, (), 2)
+    assert [found.code for found in reply.diagnostics] == ["invalid_arguments"]
+    assert "written again: /city" in reply.diagnostics[0].message
+    assert reply.incomplete[0].function.arguments == BAD
+
+
+def test_there_are_as_many_repairs_as_were_allowed_and_each_sees_the_last_attempt() -> None:
+    reply, requests = generated(on(repairs=2), [said(BAD), again('{"city": 1}'), again(GOOD)], asked())
+    assert reply.calls[0].function.arguments == GOOD
+    assert "invalid_arguments: /city" in requests[2].body["messages"][-1]["content"]
+
+
+def test_arguments_that_are_no_json_are_quoted_to_the_model_and_never_become_an_empty_object() -> None:
+    reply, requests = generated(on(), [said('{"city": "Par'), again(GOOD)], asked())
+    attempt, question = requests[1].body["messages"][-2:]
+    assert "tool_calls" not in attempt
+    assert '{"city": "Par' in attempt["content"]
+    assert question["content"].startswith("invalid_arguments: ")
+    assert reply.calls[0].function.arguments == GOOD
+    assert "bad_arguments" not in [found.code for found in reply.diagnostics]
+
+
+@settings(max_examples=25)
+@given(st.text(max_size=30))
+@example("")
+@example("null")
+@example("[]")
+@example("{}")
+@example(GOOD)
+def test_only_arguments_that_fit_are_ever_handed_on(arguments: str) -> None:
+    fits = not checker_for(WEATHER.parameters).faults_of_text(arguments)
+    for repairs in (0, 1):
+        reply, _ = generated(on(repairs), [said(arguments), again(arguments)], asked())
+        assert [made.function.arguments for made in reply.calls] == [arguments] * fits
+        assert [made.function.arguments for made in reply.incomplete] == [arguments] * (not fits)
+
+
+def test_a_tool_without_parameters_may_be_called_without_arguments_and_the_reply_says_so() -> None:
+    reply, _ = generated(on(), [said("", name="ping")], asked(tools=(PING,)))
+    assert reply.calls[0].arguments == {}
+    assert [found.code for found in reply.diagnostics] == ["empty_arguments"]
+
+
+def test_a_name_that_was_not_offered_is_refused_without_asking_again() -> None:
+    reply, requests = generated(on(), [said(GOOD, name="get_wealth")], asked())
+    assert (reply.calls, len(requests)) == ((), 1)
+    assert [found.code for found in reply.diagnostics] == ["not_offered"]
+
+
+def test_a_repair_that_calls_another_tool_is_not_taken() -> None:
+    reply, _ = generated(on(), [said(BAD), again('{"tags": []}', "set_tags")], asked(tools=(WEATHER, TAGS)))
+    assert reply.calls == ()
+    assert "made no call of it" in reply.diagnostics[0].message
+
+
+def test_an_engine_that_fails_during_a_repair_costs_the_call_and_not_the_answer() -> None:
+    reply, _ = generated(
+        on(), [sse(chunk({"content": "One moment."}), chunk(call(BAD)), chunk({}, "tool_calls"))], asked()
+    )
+    assert reply.text == "One moment."
+    assert "asked again" in reply.diagnostics[0].message
+    assert reply.finish is FinishReason.STOP
+
+
+def test_while_repairs_are_possible_arguments_are_held_and_text_streams() -> None:
+    answer = sse(chunk({"content": "One "}), chunk({"content": "moment."}), *_pieces(BAD), chunk({}, "tool_calls"))
+    events = streamed(on(), [answer, again(GOOD)], asked())
+    assert events[:2] == [TextDelta("One "), TextDelta("moment.")]
+    assert [type(event) for event in events[2:]] == [CallStart, ArgumentsDelta, CallEnd, Finish]
+    assert events[3] == ArgumentsDelta(0, GOOD)
+
+
+def test_without_repairs_arguments_stream_as_they_come() -> None:
+    events = streamed(on(repairs=0), [sse(*_pieces(BAD), chunk({}, "tool_calls"))], asked())
+    written = [event.json for event in events if isinstance(event, ArgumentsDelta)]
+    assert len(written) > 3
+    assert "".join(written) == BAD
+    assert CallEnd(0, complete=False) in events
+
+
+def _pieces(arguments: str) -> list[dict[str, object]]:
+    cut = [arguments[at : at + 5] for at in range(0, len(arguments), 5)]
+    return [chunk(call(cut[0])), *(chunk(call(piece, None, None)) for piece in cut[1:])]
+
+
+def test_a_good_call_does_not_wait_for_the_repair_of_another() -> None:
+    answer = sse(chunk(call(BAD)), chunk(call('{"city": "Rome"}', id="c2", index=1)), chunk({}, "tool_calls"))
+    events = streamed(on(), [answer, again(GOOD)], asked())
+    ends = [event.index for event in events if isinstance(event, CallEnd)]
+    assert ends == [1, 0]
+    reply, _ = generated(on(), [answer, again(GOOD)], asked())
+    assert [made.id for made in reply.calls] == ["c1", "c2"]
+
+
+def test_a_call_that_was_cut_off_is_refused_without_a_repair_and_length_wins() -> None:
+    reply, requests = generated(on(), [said('{"city": "Par', finish="length")], asked())
+    assert (reply.calls, reply.finish, len(requests)) == ((), FinishReason.LENGTH, 1)
+    assert [found.code for found in reply.diagnostics] == ["invalid_arguments"]
+
+
+def test_a_second_call_is_refused_where_one_was_allowed() -> None:
+    answer = sse(chunk(call(GOOD)), chunk(call(GOOD, id="c2", index=1)), chunk({}, "tool_calls"))
+    reply, requests = generated(on(), [answer], replace(asked(), parallel_tool_calls=False))
+    assert requests[0].body["parallel_tool_calls"] is False
+    assert [made.id for made in reply.calls] == ["c1"]
+    assert [found.code for found in reply.diagnostics] == ["one_call_only"]
+
+
+def test_calls_without_ids_get_one_each() -> None:
+    answer = sse(chunk(call(GOOD, id=None)), chunk(call(GOOD, id=None, index=1)), chunk({}, "tool_calls"))
+    reply, _ = generated(on(), [answer], asked())
+    ids = {made.id for made in reply.calls}
+    assert len(ids) == 2
+    assert "" not in ids
+
+
+def test_a_demanded_call_that_does_not_come_is_never_passed_over() -> None:
+    prose = sse(chunk({"content": "It is sunny."}), chunk({}, "stop"))
+    reply, requests = generated(on(), [prose], asked(choice=ToolChoice.required()))
+    assert [found.code for found in reply.diagnostics] == ["choice_not_honoured"]
+    assert (reply.text, len(requests)) == ("It is sunny.", 1)
+
+
+def test_an_empty_answer_to_a_demanded_call_is_asked_for_once_more() -> None:
+    empty = sse(chunk({}, "stop"), {"choices": [], **USED})
+    reply, requests = generated(on(), [empty, said(GOOD)], asked(choice=ToolChoice.required()))
+    assert (len(reply.calls), len(requests), reply.usage) == (1, 2, Usage(40, 14))
+    reply, requests = generated(on(), [empty, empty], asked(choice=ToolChoice.required()))
+    assert [found.code for found in reply.diagnostics] == ["choice_not_honoured"]
+    assert len(requests) == 2
+
+
+def test_an_answer_that_must_fit_a_schema_and_does_not_is_reported() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    request = ToolCallRequest(messages=(ChatMessage.user("x"),), response_schema=schema)
+    for text, codes in (('{"a": 1}', []), ('{"a": "one"}', ["invalid_answer"]), ("Sure!", ["invalid_answer"])):
+        reply, _ = generated(on(), [sse(chunk({"content": text}), chunk({}, "stop"))], request)
+        assert [found.code for found in reply.diagnostics] == codes
+
+
+@pytest.mark.parametrize(
+    "last, code", [([{"error": {"message": "out of memory"}}], "engine_error"), ([], "broken_off")]
+)
+def test_an_answer_that_breaks_off_raises_only_where_nothing_was_handed_on(last: list[dict], code: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        generated(on(), [sse(*last)], asked())
+    assert caught.value.code == code
+    events = streamed(on(), [sse(chunk({"content": "It is"}), *last)], asked())
+    assert events[0] == TextDelta("It is")
+    assert [getattr(event, "code", "") for event in events[1:-1]] == [code]
+    assert events[-1] == Finish(FinishReason.LENGTH, None)
+
+
+def test_a_good_call_before_the_break_stands_and_an_open_one_is_refused() -> None:
+    answer = sse(chunk(call(GOOD)), chunk(call('{"city": "Ro', id="c2", index=1)))
+    reply, requests = generated(on(), [answer], asked())
+    assert [made.id for made in reply.calls] == ["c1"]
+    assert [made.id for made in reply.incomplete] == ["c2"]
+    assert (reply.finish, len(requests)) == (FinishReason.LENGTH, 1)
+
+
+def test_an_error_in_mid_stream_is_not_waited_on() -> None:
+    told = sse(chunk({"content": "It is"}), {"error": {"message": "overloaded"}})
+    events = streamed(on(deadlines=IMPATIENT), [replace(told, stalls=True)], asked())
+    assert events[-1] == Finish(FinishReason.LENGTH, None)
+
+
+def test_a_stall_past_the_deadline_raises() -> None:
+    stalled = replace(sse(chunk({"content": "It is"})), stalls=True)
+    with pytest.raises(EngineTimeoutError):
+        generated(on(deadlines=IMPATIENT), [stalled], asked())
+
+
+def test_a_busy_provider_is_asked_again() -> None:
+    busy = Answer((b'{"error": {"message": "slow down"}}',), 429)
+    reply, requests = generated(on(), [busy, said(GOOD)], asked())
+    assert (len(reply.calls), len(requests)) == (1, 2)
+
+
+def test_closing_the_stream_closes_the_connection() -> None:
+    async def closed() -> None:
+        stalled = replace(sse(chunk({"content": "It is"})), stalls=True)
+        async with provider(stalled) as served, on()(served.url) as engine:
+            events = engine.stream(asked())
+            assert await anext(events) == TextDelta("It is")
+            await events.aclose()
+            await asyncio.wait_for(served.hung_up.wait(), 5)
+
+    asyncio.run(closed())
+
+
+def test_what_is_not_json_in_a_stream_is_the_engines_error() -> None:
+    for data in (b"data: <html>\n\n", b"data: [1]\n\n"):
+        with pytest.raises(EngineError) as caught:
+            generated(on(), [Answer((data,))], asked())
+        assert caught.value.code == "bad_stream"
+
+
+def test_a_choice_that_cannot_be_said_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(UnsupportedError):
+        _refused(asked(choice=ToolChoice.required()), honours=("auto",))
+
+
+def test_a_schema_that_is_not_admitted_is_refused_before_anything_is_sent() -> None:
+    far = ToolDefinition("far", "", {"type": "object", "properties": {"a": {"$ref": "http://example.com/x"}}})
+    with pytest.raises(SchemaError, match="far"):
+        _refused(asked(tools=(far,)))
+
+
+def _refused(request: ToolCallRequest, honours: tuple[str, ...] | None = None) -> None:
+    async def work() -> None:
+        async with provider() as served, on(honours=honours)(served.url) as engine:
+            try:
+                await engine.generate_with_tools(request)
+            finally:
+                assert served.asked == []
+
+    asyncio.run(work())

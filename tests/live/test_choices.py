@@ -1,0 +1,19 @@
+"""Each kind of choice, fifty times, at a temperature where the model strays."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ferrule.bench.choices import KINDS, held
+from live.model import smol
+
+pytestmark = pytest.mark.live
+
+RUNS = 50
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_choice_is_held_in_every_run(kind: str) -> None:
+    assert asyncio.run(held(smol("hermes"), kind, RUNS)) == RUNS
