@@ -93,7 +93,7 @@ def test_the_first_byte_has_a_deadline_of_its_own() -> None:
 
 
 def test_headers_go_with_every_request() -> None:
-    _, asked = done([whole({}), Answer((b"x",))], lambda http: _both(http))
+    _, asked = done([whole({}), Answer((b"x",))], _both)
     assert [sent.headers["X-Ours"] for sent in asked] == ["yes", "yes"]
 
 

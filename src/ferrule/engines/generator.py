@@ -34,6 +34,8 @@ class Writing:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     """Texts that end the turn besides the model's own end token; they are not part of what is written."""
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of the backend's own, which go to it as they are."""
 
 
 @dataclass(frozen=True, slots=True)

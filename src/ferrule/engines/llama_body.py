@@ -28,6 +28,7 @@ def streaming_body(writing: Writing) -> dict[str, Any]:
         "stream_options": {"include_usage": True},
         **{name: value for name, value in given.items() if value is not None},
         **(_grammar(writing.grammar) if writing.grammar else {}),
+        **writing.extra,
     }
 
 

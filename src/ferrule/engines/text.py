@@ -62,14 +62,14 @@ class TextEngine(Engine):
 
     def __init__(self, generator: TextGenerator, options: TextOptions | None = None) -> None:
         self.options = options or TextOptions()
-        self._generator = generator
+        self.generator = generator
         self._known: _Known | None = None
         self._grammars: ByteCache[RuleKey, tuple[Grammar, str]] = ByteCache(lambda held: len(held[0].text))
         self.traits: Traits = replace(generator.traits, honours=_ALL_CHOICES if self._target else frozenset({"auto"}))
 
     @property
     def _target(self) -> str | None:
-        targets = self._generator.traits.targets
+        targets = self.generator.traits.targets
         if not self.options.is_constrained or not targets:
             return None
         return self.options.target or targets[0]
@@ -79,7 +79,7 @@ class TextEngine(Engine):
         work = await self._work(request, known)
         started = time.monotonic()
         seen = _Seen()
-        async with aclosing(self._generator.write(work.writing)) as pieces:
+        async with aclosing(self.generator.write(work.writing)) as pieces:
             async for piece in pieces:
                 work.seal.seconds = time.monotonic() - started
                 if isinstance(piece, Ended):
@@ -95,7 +95,7 @@ class TextEngine(Engine):
         yield seen.finish(work.seal.tokens)
 
     async def close(self) -> None:
-        await self._generator.close()
+        await self.generator.close()
 
     async def format(self) -> Format:
         """The wire format that the model is spoken to in."""
@@ -103,11 +103,11 @@ class TextEngine(Engine):
 
     async def _ready(self) -> _Known:
         if self._known is None:
-            facts = await self._generator.facts()
+            facts = await self.generator.facts()
             named = self.options.format
             format = get_format(named) if isinstance(named, str) else named
             prompting = await prompting_for(
-                facts, format, date.today(), self.options.fallback_mode, self._generator.templated
+                facts, format, date.today(), self.options.fallback_mode, self.generator.templated
             )
             self._known = _Known(facts, prompting)
         return self._known
@@ -118,7 +118,7 @@ class TextEngine(Engine):
         schema = admitted_schema(request.response_schema)
         offered = request.choice.offered(tools)
         format = known.prompting.format
-        prompt, notes = await known.prompting.prompt(request.messages, tools, self._generator.templated, date.today())
+        prompt, notes = await known.prompting.prompt(request.messages, tools, self.generator.templated, date.today())
         mode, prefix = self._reasoning(known, prompt)
         budget = request.max_tokens or self.options.max_tokens
         bounds = self._bounds(request, offered, budget)

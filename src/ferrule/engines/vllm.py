@@ -77,4 +77,5 @@ class VllmGenerator:
             "skip_special_tokens": False,
             **{name: value for name, value in given.items() if value is not None},
             **held,
+            **writing.extra,
         }

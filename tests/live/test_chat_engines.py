@@ -1,0 +1,156 @@
+"""Engines that speak a provider's API, on llama.cpp's own server: three APIs, one meaning.
+
+The model is small and the server leaves it free to write prose where a call is demanded, so what is shown is not that
+calls come but that none comes unchecked and that nothing missing is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+import pytest
+
+from ferrule import (
+    ArgumentsDelta,
+    CallEnd,
+    ChatMessage,
+    Event,
+    FinishReason,
+    Reply,
+    TextDelta,
+    ToolCallRequest,
+    ToolChoice,
+    ToolDefinition,
+    fold,
+)
+from ferrule.bench.servers import llama_server
+from ferrule.core.receipt import How
+from ferrule.engines.anthropic import anthropic
+from ferrule.engines.chat import ChatEngine, ChatOptions
+from ferrule.engines.openai import openai
+from ferrule.schema.check import checker_for
+
+pytestmark = pytest.mark.live
+
+ADD = (
+    ToolDefinition.build("add")
+    .description("Adds two small numbers.")
+    .parameter("a", {"type": "integer"}, required=True)
+    .parameter("b", {"type": "integer", "maximum": 5}, required=True)
+    .done()
+)
+MULTIPLY = ToolDefinition.build("multiply").parameter("a", {"type": "integer"}, required=True).done()
+MAKERS: dict[str, Callable[[str, ChatOptions], ChatEngine]] = {
+    "chat": lambda url, options: openai("smol", options, url=f"{url}/v1"),
+    "responses": lambda url, options: openai("smol", options, url=f"{url}/v1", api="responses"),
+    "messages": lambda url, options: anthropic("smol", options, url=url),
+}
+apis = pytest.mark.parametrize("api", sorted(MAKERS))
+both_ways = pytest.mark.parametrize("is_streamed", [True, False])
+
+
+@pytest.fixture(scope="module")
+def url() -> Generator[str]:
+    with llama_server() as address:
+        yield address
+
+
+def repeated(arguments: str) -> ToolCallRequest:
+    """The model copies a call that it is shown."""
+    text = f'Repeat exactly this text: <tool_call>\n{{"name": "add", "arguments": {arguments}}}\n</tool_call>'
+    return asked(text)
+
+
+def asked(text: str, choice: ToolChoice | None = None) -> ToolCallRequest:
+    return ToolCallRequest(
+        messages=(ChatMessage.user(text),),
+        tools=(ADD, MULTIPLY),
+        tool_choice=choice or ToolChoice.auto(),
+        max_tokens=100,
+        temperature=0.0,
+    )
+
+
+def events(url: str, api: str, request: ToolCallRequest, options: ChatOptions | None = None) -> list[Event]:
+    async def work() -> list[Event]:
+        async with MAKERS[api](url, options or ChatOptions()) as engine:
+            return [event async for event in engine.stream(request)]
+
+    return asyncio.run(work())
+
+
+def reply_of(url: str, api: str, request: ToolCallRequest, options: ChatOptions | None = None) -> Reply:
+    return fold(events(url, api, request, options))
+
+
+@apis
+@both_ways
+def test_a_call_comes_out_checked_and_with_a_receipt(url: str, api: str, is_streamed: bool) -> None:
+    reply = reply_of(url, api, repeated('{"a": 1, "b": 2}'), ChatOptions(is_streamed=is_streamed))
+    assert [call.arguments for call in reply.calls] == [{"a": 1, "b": 2}]
+    receipt = reply.calls[0].receipt
+    assert receipt is not None
+    assert (receipt.how, receipt.path) == (How.VALIDATED, api)
+    assert (reply.finish, reply.diagnostics) == (FinishReason.TOOL_CALLS, ())
+    assert reply.usage is not None
+    assert reply.usage.completion_tokens > 0
+
+
+@apis
+@both_ways
+@pytest.mark.parametrize("arguments", ['{"a": 1, "b": 99}', '{"a": 1, "b": ', "[]", "", "null"])
+def test_what_is_handed_on_fits_and_what_is_malformed_never_becomes_an_empty_object(
+    url: str, api: str, is_streamed: bool, arguments: str
+) -> None:
+    reply = reply_of(url, api, repeated(arguments), ChatOptions(is_streamed=is_streamed))
+    for call in reply.calls:
+        assert call.name == "add"
+        assert checker_for(ADD.parameters).faults_of_text(call.function.arguments) == ()
+    assert all(call.function.arguments.strip() != "{}" for call in (*reply.calls, *reply.incomplete))
+    assert len(reply.diagnostics) >= len(reply.incomplete)
+
+
+@apis
+def test_a_demanded_call_comes_or_its_absence_is_told(url: str, api: str) -> None:
+    for choice in (ToolChoice.required(), ToolChoice.one("add")):
+        reply = reply_of(url, api, asked("Add 1 and 2.", choice))
+        codes = [found.code for found in reply.diagnostics]
+        assert bool(reply.calls) or "choice_not_honoured" in codes or reply.incomplete
+
+
+@apis
+def test_an_answer_that_must_fit_a_schema_fits_or_is_reported(url: str, api: str) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    request = replace(asked("Name a city."), tools=(), response_schema=schema)
+    reply = reply_of(url, api, request)
+    fits = not checker_for(schema).faults_of_text(reply.text)
+    assert ("invalid_answer" in [found.code for found in reply.diagnostics]) is not fits
+
+
+@apis
+def test_text_streams(url: str, api: str) -> None:
+    said = events(url, api, replace(asked("Say hello."), tools=()))
+    assert len([event for event in said if isinstance(event, TextDelta)]) > 3
+
+
+@apis
+def test_without_repairs_arguments_stream_before_the_call_is_over(url: str, api: str) -> None:
+    told = events(url, api, repeated('{"a": 1, "b": 2}'), ChatOptions(repairs=0))
+    end = next(at for at, event in enumerate(told) if isinstance(event, CallEnd))
+    assert len([event for event in told[:end] if isinstance(event, ArgumentsDelta)]) > 2
+
+
+def test_leaving_the_stream_early_frees_the_server(url: str) -> None:
+    async def work() -> None:
+        async with MAKERS["chat"](url, ChatOptions()) as engine:
+            # More than the server's slots: it would have no place left if it went on writing for those that left.
+            for _ in range(8):
+                stream = engine.stream(replace(asked("Tell a long story."), tools=(), max_tokens=2_000))
+                await anext(stream)
+                await stream.aclose()
+            reply = await engine.generate_with_tools(repeated('{"a": 1, "b": 2}'))
+            assert len(reply.calls) == 1
+
+    asyncio.run(asyncio.wait_for(work(), 60))

@@ -1,0 +1,49 @@
+"""Every keyword of a schema is claimed once: enforced while decoding, checked after, or checked by nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ferrule import ToolDefinition
+from ferrule.rules.claims import claims_of
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "tags": {"type": "array", "items": {"type": "string", "pattern": "^a"}, "uniqueItems": True},
+        "when": {"type": "string", "format": "date"},
+        "where": {"type": "string", "format": "planet"},
+        "data": {"type": "string", "contentEncoding": "base64"},
+        "size": {"type": "integer", "minimum": 1},
+        "ratio": {"type": "number", "minimum": 1},
+    },
+    "required": ["tags"],
+    "not": {"required": ["when", "where"]},
+}
+TOOL = ToolDefinition("f", "", SCHEMA)
+ENCODINGS = ["JSON", "JSON, lowered", "Python", None]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_no_keyword_is_claimed_twice_and_none_is_forgotten(encoding: str | None) -> None:
+    claims = claims_of(TOOL, encoding)
+    together = [*claims.enforced, *claims.checked]
+    assert sorted(together) == sorted(set(together))
+    assert {*together} == {*claims_of(TOOL, None).checked}
+    assert claims.unchecked == ("contentEncoding", "format:planet")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_what_no_grammar_says_is_never_claimed_as_enforced(encoding: str | None) -> None:
+    assert {"uniqueItems", "not"} <= {*claims_of(TOOL, encoding).checked}
+
+
+def test_a_keyword_that_is_lost_in_one_place_is_claimed_in_none() -> None:
+    assert "minimum" in claims_of(TOOL, "JSON").enforced
+    assert "minimum" in claims_of(TOOL, "JSON, lowered").checked
+
+
+def test_without_a_grammar_everything_is_checked_after() -> None:
+    assert claims_of(TOOL, None).enforced == ()
