@@ -21,12 +21,16 @@ IMPATIENT = Deadlines(connect=2, first=0.2, between=0.2, total=20, tries=1)
 
 @dataclass(frozen=True)
 class Answer:
-    """What one request gets. `stalls` says nothing more and keeps the line open; `holds_head` not even a status."""
+    """What one request gets. `stalls` says nothing more and keeps the line open; `holds_head` not even a status.
+
+    `drops` cuts the line in the middle of the answer.
+    """
 
     chunks: tuple[bytes, ...] = ()
     status: int = 200
     stalls: bool = False
     holds_head: bool = False
+    drops: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,9 @@ class Provider:
             await response.prepare(request)
             for chunk in answer.chunks:
                 await response.write(chunk)
+            if answer.drops and request.transport:
+                request.transport.abort()
+                return response
             if answer.stalls:
                 await asyncio.Event().wait()
         except (asyncio.CancelledError, ConnectionResetError):

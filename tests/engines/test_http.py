@@ -13,7 +13,7 @@ from engines.providers import IMPATIENT, QUICK, Answer, Asked, Provider, provide
 from ferrule.engines.http import Deadlines, Http
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError
 
-BUSY = (429, 503)
+BUSY = (429, 503, 529)
 REFUSED = (400, 401, 404, 500)
 
 
@@ -83,6 +83,26 @@ def test_once_a_byte_has_come_a_stall_is_not_asked_again() -> None:
     found, asked = done([Answer((b"half",), stalls=True), Answer((b"whole",))], read, IMPATIENT)
     assert isinstance(found, EngineTimeoutError)
     assert len(asked) == 1
+
+
+def test_a_line_that_is_cut_in_mid_answer_is_the_engines_error_and_not_asked_again() -> None:
+    found, asked = done([Answer((b"half",), drops=True), Answer((b"whole",))], read)
+    assert isinstance(found, EngineError)
+    assert (found.code, len(asked)) == ("broken_off", 1)
+
+
+def test_the_total_deadline_ends_a_stream_that_never_stalls_without_touching_its_reader() -> None:
+    async def slowly(http: Http) -> str:
+        try:
+            async for _ in http.stream("/x", {}):
+                # Longer than the deadline: what the reader does between two reads is his own affair.
+                await asyncio.sleep(0.3)
+        except EngineTimeoutError:
+            return "told"
+        return "over"
+
+    found, _ = done([Answer((b"a",), stalls=True)], slowly, replace(QUICK, total=0.2))
+    assert found == "told"
 
 
 def test_the_first_byte_has_a_deadline_of_its_own() -> None:

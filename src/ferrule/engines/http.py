@@ -8,6 +8,7 @@ is how engines learn that nobody is listening any more.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 _Given = TypeVar("_Given")
-_BUSY = (429, 503)
+# 529 is Anthropic's word for overloaded.
+_BUSY = (429, 503, 529)
 _MOST_ERROR_TEXT = 600
 _MOST_BODY = 64 * 1024 * 1024
 
@@ -56,13 +58,16 @@ class Http:
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
         """The bytes of an answer as they come."""
-        async with asyncio.timeout(self.deadlines.total):
-            response = await self._opened("POST", path, body)
-            try:
-                while chunk := await self._within(self.deadlines.between, response.content.readany()):
-                    yield chunk
-            finally:
-                response.close()
+        # Counted here and not by one timeout around it all: that would cancel whoever reads, amid other work.
+        until = time.monotonic() + self.deadlines.total
+        response = await self._within(self.deadlines.total, self._opened("POST", path, body))
+        try:
+            while chunk := await self._within(
+                min(self.deadlines.between, max(until - time.monotonic(), 0.0)), response.content.readany()
+            ):
+                yield chunk
+        finally:
+            response.close()
 
     async def close(self) -> None:
         if self._session is not None:
@@ -112,8 +117,10 @@ class Http:
             raise EngineError(f"{self.base}{path}: {failure}") from failure
 
     async def _refusal(self, path: str, response: aiohttp.ClientResponse) -> EngineError:
-        text = (await response.text())[:_MOST_ERROR_TEXT]
-        response.close()
+        try:
+            text = (await self._within(self.deadlines.between, response.text()))[:_MOST_ERROR_TEXT]
+        finally:
+            response.close()
         if response.status in _BUSY:
             return EngineUnavailableError(f"{self.base}{path} is busy ({response.status}): {text}")
         return EngineError(f"{self.base}{path} answered {response.status}: {text}", code="engine_refused")
@@ -124,6 +131,8 @@ class Http:
                 return await work
         except TimeoutError as late:
             raise EngineTimeoutError(f"{self.base} said nothing for {seconds:g} seconds") from late
+        except _library().ClientPayloadError as broken:
+            raise EngineError(f"{self.base} broke off in the middle of its answer", code="broken_off") from broken
 
     def _connected(self) -> aiohttp.ClientSession:
         aiohttp = _library()

@@ -88,6 +88,21 @@ def test_an_answer_is_read_however_it_is_told(manner: str) -> None:
     assert reply(*MANNERS[manner]) == EVERYTHING
 
 
+def test_items_that_a_server_names_and_does_not_number_are_kept_apart() -> None:
+    other = CALL | {"id": "fc_2", "call_id": "d", "arguments": '{"city": "Rome"}'}
+    events: list[dict[str, Any]] = []
+    for call in (CALL, other):
+        events.append({"type": "response.output_item.added", "item": call | {"arguments": ""}})
+    for call in (CALL, other):
+        asked = {"item_id": call["id"], "delta": call["arguments"]}
+        events.append({"type": "response.function_call_arguments.delta", **asked})
+        events.append({"type": "response.output_item.done", "item": call})
+    assert [call.arguments for call in reply(*events, ended(CALL, other)).calls] == [
+        {"city": "Paris"},
+        {"city": "Rome"},
+    ]
+
+
 def test_a_body_is_read_as_a_stream_is() -> None:
     body = ended(THOUGHT, MESSAGE, CALL, usage=USAGE)["response"]
     assert fold(events_of(body, TOOLS, make_id=counted_id)) == EVERYTHING

@@ -28,6 +28,7 @@ class ReplyDecoder:
         self._out: list[Event] = []
         self._calls = IncomingCalls(tools, make_id, self._out.append)
         self._slots: dict[int, int] = {}
+        self._places: dict[str, int] = {}
         self._has_text: set[int] = set()
         self._has_refused = False
         self._has_failed = False
@@ -36,7 +37,7 @@ class ReplyDecoder:
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
         self._calls.tell(Extension.read(event))
-        kind, at = text(event.get("type")), count(event.get("output_index"))
+        kind, at = text(event.get("type")), self._place(event)
         if kind in _TEXT_EVENTS or kind in _THOUGHT_EVENTS:
             self._say(at, kind, text(event.get("delta")))
         elif kind == "response.output_item.added":
@@ -66,6 +67,14 @@ class ReplyDecoder:
             self._out.append(Diagnostic("broken_off", "the stream ended before the response did"))
         return self._taken()
 
+    def _place(self, event: dict[str, Any]) -> int:
+        """Which item an event is about. llama-server numbers none, and names them all."""
+        numbered = event.get("output_index")
+        named = text(event.get("item_id")) or text(mapping(event.get("item")).get("id"))
+        if isinstance(numbered, int) or not named:
+            return count(numbered)
+        return self._places.setdefault(named, len(self._places))
+
     def _taken(self) -> list[Event]:
         taken = self._out.copy()
         self._out.clear()
@@ -77,7 +86,7 @@ class ReplyDecoder:
 
     def _response(self, response: dict[str, Any]) -> None:
         for at, item in enumerate(entries(response.get("output"))):
-            self._done(at, item)
+            self._done(self._places.get(text(item.get("id")), at), item)
         usage = mapping(response.get("usage"))
         if usage:
             self._usage = Usage(count(usage.get("input_tokens")), count(usage.get("output_tokens")))
