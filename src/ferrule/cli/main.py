@@ -10,7 +10,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from ferrule.cli import accepts, explain, formats, inspect, parse, render, rule, streams
+from ferrule.cli import accepts, chat, explain, formats, inspect, parse, render, rule, streams
 from ferrule.cli.command import Command
 from ferrule.errors import FerruleError
 
@@ -22,6 +22,7 @@ COMMANDS: tuple[Command, ...] = (
     rule.COMMAND,
     accepts.COMMAND,
     inspect.COMMAND,
+    chat.COMMAND,
 )
 FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
 

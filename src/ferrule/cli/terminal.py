@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from ferrule.cli.format_facts import FormatFacts, legible
 from ferrule.core.call import ToolCall
-from ferrule.core.event import Diagnostic
+from ferrule.core.event import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Diagnostic,
+    Event,
+    Finish,
+    ReasoningDelta,
+    TextDelta,
+)
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
 
@@ -80,6 +89,58 @@ def show_reply(reply: Reply) -> None:
         grid.add_row(_styled("odd", _ODD), _odd(diagnostic))
     grid.add_row(_styled("finish", _FAINT), _styled(reply.finish_reason.value, _FAINT))
     _console().print(grid)
+
+
+class LiveReply:
+    """A reply as it forms: text as it comes, calls with their arguments, and under each call its receipt."""
+
+    def __init__(self) -> None:
+        self._console = _console()
+        self._is_at_start = True
+
+    def show(self, event: Event) -> None:
+        match event:
+            case TextDelta(text):
+                self._write(text)
+            case ReasoningDelta(text):
+                self._write(text, _FAINT)
+            case CallStart(_, _, name):
+                self._line()
+                self._write(f"{name} ", _CALL)
+            case ArgumentsDelta(_, json):
+                self._write(json)
+            case CallEnd(_, complete, receipt):
+                self._line()
+                if not complete:
+                    self._write("not handed on\n", _BAD)
+                if receipt:
+                    self._write(f"  {receipt}\n", _FAINT)
+            case Diagnostic():
+                self._line()
+                self._console.print(_odd(event))
+            case Finish():
+                pass
+
+    def end(self) -> None:
+        self._line()
+
+    def _write(self, text: str, style: str = "") -> None:
+        if text:
+            self._console.print(_styled(text, style), end="", soft_wrap=True)
+            self._is_at_start = text.endswith("\n")
+
+    def _line(self) -> None:
+        if not self._is_at_start:
+            self._console.print()
+            self._is_at_start = True
+
+
+def show_result(name: str, text: str) -> None:
+    _console().print(_joined(" ", (f"{name} gave", _FAINT), (text, "")))
+
+
+def prompt(words: str) -> None:
+    _console().print(_styled(f"{words} ", _TITLE), end="")
 
 
 def _add_part(grid: Table, part: ReplyPart) -> None:
