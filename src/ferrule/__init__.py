@@ -1,7 +1,10 @@
 """Ferrule binds language models to tools: every call parses, names an offered tool and fits its JSON Schema."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
-from ferrule.core.choice import ChoiceMode, ToolChoice
+from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
 from ferrule.core.event import (
     ArgumentsDelta,
     CallEnd,
@@ -17,17 +20,23 @@ from ferrule.core.event import (
 from ferrule.core.fault import Fault
 from ferrule.core.json_schema import JsonSchema
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
+from ferrule.core.receipt import Receipt
 from ferrule.core.reply import Reply, fold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import (
     DefinitionError,
+    EngineError,
+    EngineTimeoutError,
+    EngineUnavailableError,
     FerruleError,
     FormatConflictError,
     FormatError,
     SchemaError,
+    TemplateError,
     UnknownFormatError,
     UnrenderableError,
+    UnsupportedError,
 )
 from ferrule.schema.define import FunctionTool, tool
 from ferrule.wire.format import Format
@@ -36,14 +45,27 @@ from ferrule.wire.prompt import format_with_tools, has_native_support, parse_too
 from ferrule.wire.registry import formats, get_format, preset, register
 from ferrule.wire.render import render, render_results
 
+if TYPE_CHECKING:
+    from ferrule.engines.engine import Engine
+    from ferrule.engines.pick import pick
+    from ferrule.engines.text import TextOptions
+
+# Engines bring templates and grammars along, which a program that only reads and writes calls does not need.
+_LATE = {"Engine": "engine", "TextOptions": "text", "pick": "pick"}
+
 __all__ = [
     "ArgumentsDelta",
     "CallEnd",
     "CallStart",
     "ChatMessage",
     "ChoiceMode",
+    "ChoicePolicy",
     "DefinitionError",
     "Diagnostic",
+    "Engine",
+    "EngineError",
+    "EngineTimeoutError",
+    "EngineUnavailableError",
     "Event",
     "Fault",
     "FerruleError",
@@ -58,11 +80,14 @@ __all__ = [
     "Parser",
     "Reasoning",
     "ReasoningDelta",
+    "Receipt",
     "Reply",
     "Role",
     "SchemaError",
+    "TemplateError",
     "Text",
     "TextDelta",
+    "TextOptions",
     "ToolCall",
     "ToolCallRequest",
     "ToolChoice",
@@ -70,6 +95,7 @@ __all__ = [
     "ToolResult",
     "UnknownFormatError",
     "UnrenderableError",
+    "UnsupportedError",
     "Usage",
     "fold",
     "format_with_tools",
@@ -78,9 +104,16 @@ __all__ = [
     "has_native_support",
     "parse",
     "parse_tool_calls",
+    "pick",
     "preset",
     "register",
     "render",
     "render_results",
     "tool",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(import_module(f"ferrule.engines.{_LATE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
