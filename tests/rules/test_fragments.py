@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ferrule import ToolChoice, ToolDefinition
+from ferrule.bench.rule_tools import made_tools
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.rules import lark
+from ferrule.rules.cache import RuleCache, rule_key
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
 from ferrule.rules.rule import Rule, expanded
@@ -44,3 +48,22 @@ def test_a_grammar_of_parts_admits_what_the_whole_admits(name: str, choice: Tool
     for written in (emit_lark(rule), emit_lark(Rule(expanded(rule.start), tokens=rule.tokens))):
         assert ByteMatcher(written).accepts(text)
         assert not ByteMatcher(written).accepts(text.replace("tool_1", "tool_9"))
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen_xml"])
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_a_tool_set_takes_about_ten_kilobytes_and_one_more_for_each_tool(name: str, count: int) -> None:
+    grammar = emit_lark(bind(get_format(name), made_tools(count)))
+    assert len(grammar.encode()) < 10_000 + 1_200 * count
+
+
+def test_a_rule_in_the_cache_costs_a_fraction_of_making_it() -> None:
+    format, offered = get_format("hermes"), made_tools(10)
+    cache = RuleCache()
+    key = rule_key("hermes", offered, ToolChoice.auto(), "lark")
+    started = time.process_time()
+    cache.get(key, lambda: emit_lark(bind(format, offered)))
+    made = time.process_time()
+    for _ in range(100):
+        cache.get(key, str)
+    assert (time.process_time() - made) / 100 < (made - started) / 50

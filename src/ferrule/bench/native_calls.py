@@ -11,7 +11,7 @@ from ferrule.errors import FerruleError
 
 
 async def tally_native(
-    http: Http, asked: list[Question], choice: str, *, width: int = 4, max_tokens: int = 512, advance: Any = None
+    http: Http, asked: list[Question], choice: str, *, width: int = 8, max_tokens: int = 512, advance: Any = None
 ) -> Tally:
     """Ask each question; what comes back is read to the letter, with nothing mended."""
     tally = Tally()
