@@ -8,20 +8,14 @@ import pytest
 
 from ferrule import ToolChoice
 from ferrule.bench.bfcl_requests import Question, questions
+from ferrule.bench.validity import FORMATS, dealt
 from ferrule.bench.validity_count import Tally, tally_engine
 from live.model import smol
 
 pytestmark = pytest.mark.live
 
-FORMATS = ("hermes", "qwen_xml", "llama3", "mistral_v13", "pythonic", "generic_xml")
 REQUIRED = 200
 AUTO = 24
-
-
-def shares(asked: list[Question]) -> dict[str, list[Question]]:
-    """The questions dealt out over the formats, so that each category comes through each of them."""
-    groups = [asked[at : at + 4] for at in range(0, len(asked), 4)]
-    return {name: [q for group in groups[n :: len(FORMATS)] for q in group] for n, name in enumerate(FORMATS)}
 
 
 async def tallies(asked: list[Question], choice: ToolChoice) -> dict[str, Tally]:
@@ -30,7 +24,7 @@ async def tallies(asked: list[Question], choice: ToolChoice) -> dict[str, Tally]
 
     async def run(names: list[str], number: int) -> None:
         for name in names:
-            found[name] = await tally_engine(smol(name, number=number), shares(asked)[name], choice)
+            found[name] = await tally_engine(smol(name, number=number), dealt(asked)[name], choice)
 
     await asyncio.gather(run(list(FORMATS[::2]), 0), run(list(FORMATS[1::2]), 1))
     return found
