@@ -67,8 +67,8 @@ def table_of(rows: Sequence[Row], count: int, minutes: float) -> Table:
     every = Row("together", _sum([row.ruled for row in rows]), _sum([row.free for row in rows]))
     return Table(
         f"{count} questions of BFCL v4 ({', '.join(CATEGORIES)}), six formats",
-        "SmolLM2-135M-Instruct in process, at most 512 tokens. *valid*: replies with a call, all of whose calls name an "
-        "offered tool and fit its schema by a validator that is not ours (`jsonschema`), and that were not cut off. "
+        "SmolLM2-135M-Instruct in process, at most 512 tokens. *valid*: replies with a call, all of whose calls name "
+        "an offered tool and fit its schema by a validator that is not ours (`jsonschema`), and that were not cut off. "
         "*without*: the same model with the same prompts and no rule, on every fourth question.",
         ("format", "under the rule, valid", "calls", "invalid", "cut off", "refused", "without, valid"),
         [
