@@ -3,6 +3,9 @@
     FerruleError
     ├── DefinitionError       a tool, a choice or a request contradicts itself
     ├── SchemaError           a JSON Schema was not admitted
+    ├── AuthorityError        the caller may not do this
+    ├── BudgetError           a limit of the loop is used up
+    ├── ToolError             a tool says what went wrong, in words meant for the model
     ├── EngineError           an engine failed, or said something that no engine of its kind says
     │   ├── EngineUnavailableError   it cannot be reached or is overloaded
     │   ├── EngineTimeoutError       it took too long
@@ -57,6 +60,26 @@ class SchemaError(FerruleError):
     def __init__(self, message: str, *, code: str = "", hint: str = "", path: str = "") -> None:
         super().__init__(f"{path or '/'}: {message}" if path else message, code=code, hint=hint)
         self.path = path
+
+
+class AuthorityError(FerruleError):
+    """The caller may not do this."""
+
+    code = "token_scope_insufficient"
+    status = 403
+
+
+class BudgetError(FerruleError):
+    """A limit of the loop is used up."""
+
+    code = "budget_exhausted"
+    status = 429
+
+
+class ToolError(FerruleError):
+    """Raised by a tool: its message goes to the model as it is. Of any other error only the kind is told."""
+
+    code = "tool_failed"
 
 
 class EngineError(FerruleError):

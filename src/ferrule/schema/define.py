@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, ParamSpec, TypeVar, overload
 
+from ferrule.core.context import CallContext
 from ferrule.core.tool import ToolDefinition
 from ferrule.schema.infer import infer
 
+INJECTED: frozenset[type] = frozenset({CallContext})
+"""Types of parameters that are not the model's to fill: whoever runs the function supplies them."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -46,7 +49,7 @@ def tool(
     """Make a tool of a function: `@tool`, or `@tool(side_effects=True)`. `bound_to` is a capability and its version."""
 
     def define(function: Callable[P, R]) -> FunctionTool[P, R]:
-        found = infer(function)
+        found = infer(function, INJECTED)
         capability, version = bound_to or (None, None)
         definition = ToolDefinition(
             name or found.name, description or found.description, found.parameters, capability, version, side_effects

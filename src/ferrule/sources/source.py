@@ -1,0 +1,49 @@
+"""Source: where tools come from and run. Must not know the loop, approvals or any model.
+
+A tool is found by its source and its name there, never by cutting a name apart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from ferrule.core.context import CallContext
+from ferrule.core.outcome import Outcome
+from ferrule.core.tool import ToolDefinition
+
+
+class Source(ABC):
+    """What every source has. Open it before use and close it after, or use it as an asynchronous context."""
+
+    id: str
+
+    @abstractmethod
+    async def tools(self) -> tuple[ToolDefinition, ...]:
+        """The tools that can be called now."""
+
+    @abstractmethod
+    async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+        """Run a tool. Arguments have been checked. Whatever goes wrong is an outcome; only cancellation raises."""
+
+    async def changes(self) -> AsyncGenerator[None]:
+        """Yields whenever the list of tools may have changed. Most sources never do."""
+        return
+        yield
+
+    async def open(self) -> None:  # noqa: B027  # most sources hold nothing
+        """Connects to wherever the tools are."""
+
+    async def close(self) -> None:  # noqa: B027
+        """Gives back what is held."""
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,114 @@
+"""Python functions as tools: run with the values that their hints ask for, and told of with care when they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import threading
+from typing import Any
+
+import pytest
+
+from ferrule import tool
+from ferrule.core.context import CallContext, Principal, Progress
+from ferrule.core.outcome import Answered, NotDelivered, Outcome
+from ferrule.errors import ToolError
+from ferrule.sources.functions import Function, Functions
+
+
+def outcome(function: Function, arguments: dict[str, Any], context: CallContext | None = None) -> Outcome:
+    async def called() -> Outcome:
+        async with Functions([function]) as source:
+            (definition,) = await source.tools()
+            return await source.call(definition.name, arguments, context or CallContext())
+
+    return asyncio.run(called())
+
+
+def test_a_function_is_called_with_the_types_that_it_asks_for() -> None:
+    def next_day(day: datetime.date) -> datetime.date:
+        return day + datetime.timedelta(days=1)
+
+    assert outcome(next_day, {"day": "2026-02-28"}) == Answered(datetime.date(2026, 3, 1))
+
+
+def test_a_plain_function_runs_in_a_thread_and_an_asynchronous_one_in_the_loop() -> None:
+    def plain() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    async def asynchronous() -> bool:
+        await asyncio.sleep(0)
+        return threading.current_thread() is threading.main_thread()
+
+    assert outcome(plain, {}) == Answered(False)
+    assert outcome(asynchronous, {}) == Answered(True)
+
+
+def test_two_plain_functions_do_not_wait_for_each_other() -> None:
+    together = threading.Barrier(2, timeout=5)
+
+    def meet(name: str) -> str:
+        together.wait()
+        return name
+
+    async def both() -> list[Outcome]:
+        async with Functions([meet]) as source:
+            calls = (source.call("meet", {"name": name}, CallContext()) for name in "ab")
+            return list(await asyncio.gather(*calls))
+
+    assert asyncio.run(both()) == [Answered("a"), Answered("b")]
+
+
+def test_the_context_is_given_by_annotation_and_not_shown_to_the_model() -> None:
+    heard: list[Progress] = []
+
+    @tool
+    def greet(word: str, context: CallContext) -> str:
+        """Greets."""
+        context.report(1, 2, "half")
+        return f"{word} {context.principal.name}, {context.call_id}"
+
+    assert set(greet.definition.properties) == {"word"}
+    context = CallContext(call_id="c1", principal=Principal("ann"), tell=heard.append)
+    assert outcome(greet, {"word": "hello"}, context) == Answered("hello ann, c1")
+    assert heard == [Progress(1, 2, "half")]
+
+
+def test_what_a_tool_means_to_say_reaches_the_model_and_what_it_does_not_mean_stays_inside() -> None:
+    def meant() -> None:
+        raise ToolError("the city is not on the map")
+
+    def leaked() -> None:
+        raise RuntimeError("password=hunter2")
+
+    assert outcome(meant, {}) == Answered("the city is not on the map", is_error=True, code="tool_failed")
+    assert outcome(leaked, {}) == Answered("the tool failed (RuntimeError)", is_error=True, code="tool_failed")
+
+
+def test_a_function_that_is_not_there_was_not_delivered() -> None:
+    async def called() -> Outcome:
+        return await Functions([]).call("nothing", {}, CallContext())
+
+    assert isinstance(asyncio.run(called()), NotDelivered)
+
+
+def test_cancelling_a_call_cancels_the_function() -> None:
+    async def cancelled() -> bool:
+        was_cancelled = asyncio.Event()
+
+        async def wait() -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                was_cancelled.set()
+
+        source = Functions([wait])
+        work = asyncio.ensure_future(source.call("wait", {}, CallContext()))
+        await asyncio.sleep(0.01)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        await source.close()
+        return was_cancelled.is_set()
+
+    assert asyncio.run(cancelled())
