@@ -61,7 +61,7 @@ PEERS = (
         ),
         frozenset({"", "pick", "doctor"}),
     ),
-    Peers("ferrule.sources", frozenset({"source", "shape", "wrapped"}), frozenset({""})),
+    Peers("ferrule.sources", frozenset({"source", "wrapped"}), frozenset({""})),
     Peers(
         "ferrule.dialects",
         frozenset({"definition", "ending", "extension", "field", "incoming", "lines", "loose", "narrow"})

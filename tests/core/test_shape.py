@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.json_text import dumps
-from ferrule.sources.shape import Remainders, capped, shaped
+from ferrule.core.shape import Remainders, capped, shaped
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates() | st.uuids(),

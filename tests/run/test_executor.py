@@ -1,0 +1,124 @@
+"""Running a call: checked, authorised, confirmed, timed; whatever goes wrong is a result that a model can act on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ferrule import ToolCall, ToolDefinition, ToolResult
+from ferrule.core.context import CallContext, Principal
+from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
+from ferrule.run.executor import ToolExecutor
+from ferrule.sources.fake import FakeSource
+
+ADD = ToolDefinition.build("add").parameter("a", {"type": "integer", "minimum": 0}, required=True).done()
+POST = ToolDefinition.build("post").parameter("text", {"type": "string"}).side_effects().bound_to("market.post").done()
+HOSTILE = ToolDefinition("far", "", {"type": "object", "properties": {"x": {"$ref": "http://example.com"}}})
+
+
+def made(*outcomes: Outcome, **options: Any) -> tuple[ToolExecutor, FakeSource]:
+    waiting = list(outcomes or (Answered("done"),))
+
+    def behave(name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    source = FakeSource((ADD, POST, HOSTILE), behave)
+    executor = ToolExecutor(source, **options)
+    asyncio.run(executor.refresh())
+    return executor, source
+
+
+def dispatched(executor: ToolExecutor, call: ToolCall, context: CallContext | None = None) -> ToolResult:
+    return asyncio.run(executor.dispatch(call, context))
+
+
+def test_a_call_that_fits_reaches_the_tool_with_its_id_as_the_idempotency_key() -> None:
+    executor, source = made()
+    result = dispatched(executor, ToolCall.of("add", {"a": 1}, id="c7"))
+    assert result == ToolResult("c7", "add", "done")
+    (name, arguments, context), *rest = source.called
+    assert (name, arguments, context.call_id, rest) == ("add", {"a": 1}, "c7", [])
+
+
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        (ToolCall.of("add", {"a": -1}), "invalid_arguments: /a"),
+        (ToolCall.of("add", "{}"), "invalid_arguments"),
+        (ToolCall.of("add", "not json"), "invalid_arguments"),
+        (ToolCall.of("add", "[]"), "invalid_arguments"),
+        (ToolCall.of("sub", {"a": 1}), "unknown tool 'sub'; offered: add, post"),
+    ],
+)
+def test_what_does_not_fit_goes_back_in_words_and_never_runs(call: ToolCall, told: str) -> None:
+    executor, source = made()
+    result = dispatched(executor, call)
+    assert result.is_error
+    assert told in result.content
+    assert source.called == []
+
+
+def test_a_tool_that_changes_the_world_runs_only_when_it_was_confirmed() -> None:
+    executor, source = made()
+    call = ToolCall.of("post", {"text": "hi"}, id="c1")
+    assert executor.requires_confirmation(call)
+    assert "requires_confirmation" in dispatched(executor, call).content
+    assert source.called == []
+    assert asyncio.run(executor.dispatch_confirmed(call)).content == "done"
+    assert len(source.called) == 1
+
+
+def test_a_caller_without_the_scope_is_told_and_nothing_runs() -> None:
+    executor, source = made()
+    context = CallContext(principal=Principal("ann", scopes=frozenset({"add"})))
+    result = asyncio.run(executor.dispatch_confirmed(ToolCall.of("post", {}, id="c"), context))
+    assert result.is_error
+    assert "token_scope_insufficient" in result.content
+    assert source.called == []
+
+
+def test_what_was_not_delivered_is_tried_again_and_what_is_unknown_never() -> None:
+    executor, source = made(NotDelivered("busy"), NotDelivered("busy"), Answered("done"))
+    assert dispatched(executor, ToolCall.of("add", {"a": 1})).content == "done"
+    assert len(source.called) == 3
+    executor, source = made(Unknown("no answer"))
+    result = asyncio.run(executor.dispatch_confirmed(ToolCall.of("post", {})))
+    assert result.content.startswith("unknown:")
+    assert len(source.called) == 1
+
+
+@pytest.mark.parametrize("name, kind", [("add", Answered), ("post", Unknown)])
+def test_a_tool_that_runs_out_of_time_is_unknown_only_where_it_changes_the_world(name: str, kind: type) -> None:
+    class Slow(FakeSource):
+        async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+            await asyncio.sleep(60)
+            return Answered("late")
+
+    async def late() -> Outcome:
+        executor = ToolExecutor(Slow((ADD, POST)), per_tool_timeout_seconds=0.01)
+        await executor.refresh()
+        return await executor.run(ToolCall.of(name, {"a": 1} if name == "add" else {}))
+
+    assert isinstance(asyncio.run(late()), kind)
+
+
+def test_one_tool_with_a_hostile_schema_loses_only_itself_and_says_so() -> None:
+    executor, _ = made()
+    assert [tool["function"]["name"] for tool in executor.native_definitions] == ["add", "post"]
+    assert executor.notices == [notice for notice in executor.notices if notice.startswith("far is not offered")]
+
+
+def test_only_the_tools_that_were_asked_for_are_offered() -> None:
+    executor, _ = made(tools=["add", "nothing"])
+    assert [tool.name for tool in executor.definitions] == ["add"]
+    assert executor.notices == ["nothing is not there"]
+
+
+def test_a_long_result_is_cut_and_the_rest_can_be_fetched() -> None:
+    executor, _ = made(Answered("x" * 200_000))
+    result = dispatched(executor, ToolCall.of("add", {"a": 1}, id="c9"))
+    assert len(result.content) < 70_000
+    assert executor.remainders.fetch("result-c9", 199_999, 10) == "x"
