@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ferrule.cli.formats_markdown import formats_page
+from ferrule.run.machine import diagram
 
 
 def test_the_table_of_formats_is_up_to_date() -> None:
@@ -10,3 +11,8 @@ def test_the_table_of_formats_is_up_to_date() -> None:
     assert page.read_text(encoding="utf-8") == formats_page(), (
         "run: ferrule formats --markdown > docs/reference/formats.md"
     )
+
+
+def test_the_diagram_of_the_loop_is_drawn_from_its_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "loop.md").read_text(encoding="utf-8")
+    assert f"```mermaid\n{diagram()}```" in page
