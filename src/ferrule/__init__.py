@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
+from ferrule.core.context import CallContext
 from ferrule.core.event import (
     ArgumentsDelta,
     CallEnd,
@@ -34,6 +35,7 @@ from ferrule.errors import (
     FormatError,
     SchemaError,
     TemplateError,
+    ToolError,
     UnknownFormatError,
     UnrenderableError,
     UnsupportedError,
@@ -49,17 +51,31 @@ if TYPE_CHECKING:
     from ferrule.engines.engine import Engine
     from ferrule.engines.pick import pick
     from ferrule.engines.text import TextOptions
+    from ferrule.run.conversation import ConversationTurn, ToolConversation
+    from ferrule.run.executor import ToolExecutor
+    from ferrule.run.loop import Decision
 
 # Engines bring templates and grammars along, which a program that only reads and writes calls does not need.
-_LATE = {"Engine": "engine", "TextOptions": "text", "pick": "pick"}
+_LATE = {
+    "ConversationTurn": "run.conversation",
+    "Decision": "run.loop",
+    "Engine": "engines.engine",
+    "TextOptions": "engines.text",
+    "ToolConversation": "run.conversation",
+    "ToolExecutor": "run.executor",
+    "pick": "engines.pick",
+}
 
 __all__ = [
     "ArgumentsDelta",
+    "CallContext",
     "CallEnd",
     "CallStart",
     "ChatMessage",
     "ChoiceMode",
     "ChoicePolicy",
+    "ConversationTurn",
+    "Decision",
     "DefinitionError",
     "Diagnostic",
     "Engine",
@@ -91,7 +107,10 @@ __all__ = [
     "ToolCall",
     "ToolCallRequest",
     "ToolChoice",
+    "ToolConversation",
     "ToolDefinition",
+    "ToolError",
+    "ToolExecutor",
     "ToolResult",
     "UnknownFormatError",
     "UnrenderableError",
@@ -115,5 +134,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _LATE:
-        return getattr(import_module(f"ferrule.engines.{_LATE[name]}"), name)
+        return getattr(import_module(f"ferrule.{_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,7 +23,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # schema too: whatever an engine writes is checked before it is handed on.
     "ferrule.engines": ("ferrule.schema", "ferrule.rules", "ferrule.wire", "ferrule.dialects"),
     "ferrule.sources": ("ferrule.schema",),
-    "ferrule.run": ("ferrule.schema", "ferrule.engines.engine", "ferrule.sources.source"),
+    # Python functions are what a conversation is given most; every other source comes made from outside.
+    "ferrule.run": (
+        *("ferrule.schema", "ferrule.engines.engine", "ferrule.engines.bridge"),
+        *("ferrule.sources.source", "ferrule.sources.functions"),
+    ),
     "ferrule.run.machine": ("ferrule.run.policy",),
     "ferrule.run.policy": (),
     "ferrule.server": ("ferrule.dialects", "ferrule.run", "ferrule.engines.pick", "ferrule.sources"),
@@ -57,6 +61,7 @@ PEERS = (
                 *("engine", "bridge", "seal", "readiness", "text", "generator", "grammar", "prompting"),
                 *("chat", "chat_api", "chat_choice", "chat_repair", "chat_turn"),
                 *("http", "completions", "llama_body", "gguf", "checkpoint"),
+                *("profile", "profile_file"),
             }
         ),
         frozenset({"", "pick", "doctor"}),

@@ -1,0 +1,133 @@
+"""A conversation with tools: bound ones run by themselves, others are handed out, and it can be continued elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule import (
+    ChatMessage,
+    DefinitionError,
+    Reasoning,
+    Reply,
+    Role,
+    Text,
+    ToolCall,
+    ToolDefinition,
+    ToolResult,
+    tool,
+)
+from ferrule.core.message_json import messages_as_json, messages_from_json
+from ferrule.engines.fake import FakeEngine
+from ferrule.run.conversation import ToolConversation
+from ferrule.run.loop import Decision
+from ferrule.run.machine import State
+
+CALL = ToolCall.of("add", {"a": 2, "b": 3}, id="c1")
+ADD = ToolDefinition.build("add").parameter("a", {"type": "integer"}).parameter("b", {"type": "integer"}).done()
+POSTED: list[str] = []
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+@tool(side_effects=True)
+def post(text: str) -> str:
+    """Posts."""
+    POSTED.append(text)
+    return "posted"
+
+
+def test_bound_tools_run_by_themselves_and_the_turn_is_the_answer() -> None:
+    engine = FakeEngine([Reply.of(CALL), Reply.of("five")])
+    talk = ToolConversation(engine, [add], system="Be brief.")
+    turn = talk.send("2 and 3?")
+    assert (turn.text, turn.needs_results, turn.state) == ("five", False, State.DONE)
+    roles = [message.role.value for message in talk.messages]
+    assert roles == ["system", "user", "assistant", "tool", "assistant"]
+
+
+def test_calls_of_tools_that_are_not_bound_are_handed_out_and_only_results_are_added() -> None:
+    engine = FakeEngine([Reply.of(CALL), Reply.of("five")])
+    talk = ToolConversation(engine, [ADD])
+    turn = talk.send("2 and 3?")
+    assert turn.calls == (CALL,)
+    after = asyncio.run(talk.submit_tool_results([ToolResult("c1", "add", 5)]))
+    assert after.text == "five"
+    assert [message.role for message in talk.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
+
+
+def test_results_must_answer_exactly_the_calls_that_were_made() -> None:
+    talk = ToolConversation(FakeEngine([Reply.of(CALL)]), [ADD])
+    talk.send("2 and 3?")
+    for wrong in ([], [ToolResult("other", "add", 5)]):
+        with pytest.raises(DefinitionError):
+            asyncio.run(talk.submit_tool_results(wrong))
+    with pytest.raises(DefinitionError, match="no results yet"):
+        talk.send("and now?")
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_a_saved_conversation_continues_in_another_process(is_bound: bool) -> None:
+    tools: Any = [add] if is_bound else [ADD]
+    first = ToolConversation(FakeEngine([Reply.of(CALL), Reply.of("five")]), tools)
+    first.send("2 and 3?")
+    held = json.loads(json.dumps(first.save()))
+    engine = FakeEngine([Reply.of("so it was"), Reply.of("so it was")])
+    second = ToolConversation.load(held, engine, tools)
+    assert second.messages == first.messages
+    if is_bound:
+        assert second.send("sure?").text == "so it was"
+    else:
+        assert second.last.calls == (CALL,)
+        assert asyncio.run(second.submit_tool_results([ToolResult("c1", "add", 5)])).text == "so it was"
+    assert engine.requests[0].messages[: len(first.messages)] == tuple(first.messages)
+
+
+def test_a_tool_that_changes_the_world_asks_whoever_was_named() -> None:
+    async def yes(call: ToolCall) -> Decision:
+        return Decision(True)
+
+    POSTED.clear()
+    replies = [Reply.of(ToolCall.of("post", {"text": "hi"}, id="c1")), Reply.of("ok")]
+    ToolConversation(FakeEngine(replies), [post]).send("post hi")
+    assert POSTED == []
+    ToolConversation(FakeEngine(replies), [post], decide=yes).send("post hi")
+    assert POSTED == ["hi"]
+
+
+def test_functions_and_bare_definitions_do_not_mix() -> None:
+    with pytest.raises(DefinitionError):
+        ToolConversation(FakeEngine([]), [add, ADD])
+
+
+def test_a_conversation_that_nobody_saved_is_refused() -> None:
+    for held in ({"version": 9, "messages": []}, {"version": 1, "messages": [{"role": "x"}]}):
+        with pytest.raises(DefinitionError):
+            ToolConversation.load(held, FakeEngine([]))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+PARTS = st.one_of(
+    st.builds(Text, st.text()),
+    st.builds(Reasoning, st.text()),
+    st.builds(lambda n, a, i: ToolCall.of(n, a, id=i), st.text(), st.dictionaries(st.text(), VALUES), st.text()),
+    st.builds(ToolResult, st.text(), st.text(), VALUES, st.booleans()),
+)
+
+
+@given(st.lists(st.builds(ChatMessage, st.sampled_from(Role), st.lists(PARTS, max_size=4).map(tuple)), max_size=4))
+def test_saved_messages_come_back_as_they_were(messages: list[ChatMessage]) -> None:
+    assert messages_from_json(json.loads(json.dumps(messages_as_json(messages)))) == tuple(messages)
