@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import ArgumentTypeError
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cli.command_line import run
-from ferrule import ChatMessage, Reply, ToolCall, ToolCallRequest, tool
-from ferrule.cli.chat import MOST_ROUNDS, turn
+from ferrule import Reply, ToolCall
+from ferrule.cli import chat
 from ferrule.cli.functions import read_functions
 from ferrule.engines.fake import FakeEngine
 
-SENT: list[str] = []
 MODULE = '''
 from ferrule import tool
 
@@ -23,6 +20,11 @@ from ferrule import tool
 def add(a: int, b: int) -> int:
     """Adds."""
     return a + b
+
+@tool(side_effects=True)
+def send(text: str) -> str:
+    """Sends."""
+    return "sent"
 
 def shout(text: str) -> str:
     """Loud."""
@@ -32,67 +34,43 @@ BOTH = [add, shout]
 '''
 
 
-@tool
-def add(a: int, b: int) -> int:
-    """Adds."""
-    return a + b
-
-
-@tool(side_effects=True)
-def send(text: str) -> str:
-    """Sends."""
-    SENT.append(text)
-    return "sent"
-
-
-@tool
-def broken() -> str:
-    """Fails."""
-    raise ValueError("out of order")
-
-
-TOOLS: dict[str, Any] = {one.definition.name: one for one in (add, send, broken)}
-
-
-def turned(*replies: Reply, says: bool = True) -> list[ChatMessage]:
-    request = ToolCallRequest(messages=(), tools=tuple(one.definition for one in TOOLS.values()))
-    engine = FakeEngine(replies)
-    return asyncio.run(turn(engine, request, [ChatMessage.user("go")], TOOLS, lambda call: says))
-
-
-def test_a_call_is_run_and_its_result_goes_back_to_the_model() -> None:
-    _, result, answer = turned(Reply.of(ToolCall.of("add", {"a": 2, "b": 3}, id="c")), Reply.of("five"))
-    assert result.results[0].content == 5
-    assert answer.content == "five"
-
-
-def test_a_tool_that_changes_the_world_runs_only_after_a_yes() -> None:
-    call = Reply.of(ToolCall.of("send", {"text": "hi"}, id="c"))
-    SENT.clear()
-    denied = turned(call, Reply.of("ok"), says=False)
-    assert SENT == []
-    assert denied[1].results[0].is_error
-    turned(call, Reply.of("ok"), says=True)
-    assert SENT == ["hi"]
-
-
-def test_what_a_tool_raises_is_told_to_the_model() -> None:
-    _, result, _ = turned(Reply.of(ToolCall.of("broken", id="c")), Reply.of("sorry"))
-    assert result.results[0].is_error
-    assert result.results[0].content == "ValueError: out of order"
-
-
-def test_after_the_last_round_the_model_must_answer() -> None:
-    call = Reply.of(ToolCall.of("add", {"a": 1, "b": 1}, id="c"))
-    added = turned(*[call] * MOST_ROUNDS, Reply.of("two"))
-    assert added[-1].content == "two"
-
-
-def test_tools_come_from_a_file_by_name_or_all_of_them(tmp_path: Path) -> None:
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
     file = tmp_path / "some_tools.py"
     file.write_text(MODULE, encoding="utf-8")
-    names = [[one.definition.name for one in read_functions(f"{file}{name}")] for name in ("", ":shout", ":BOTH")]
-    assert names == [["add"], ["shout"], ["add", "shout"]]
+    return file
+
+
+def chatted(monkeypatch: pytest.MonkeyPatch, tools: Path, stdin: str, *replies: Reply) -> str:
+    monkeypatch.setattr(chat, "pick", lambda name: FakeEngine(replies))
+    ran = run("chat", "--engine", "fake:", "--tools", str(tools), stdin=stdin)
+    assert ran.code == 0, ran.err
+    return ran.out
+
+
+def test_a_call_is_run_and_its_result_is_shown(monkeypatch: pytest.MonkeyPatch, tools: Path) -> None:
+    call = Reply.of(ToolCall.of("add", {"a": 2, "b": 3}, id="c"))
+    out = chatted(monkeypatch, tools, "2 and 3?\n", call, Reply.of("five"))
+    assert 'add {"a": 2, "b": 3}' in out
+    assert "add gave 5" in out
+    assert out.endswith("five\n")
+
+
+@pytest.mark.parametrize("answer, gave", [("y", "sent"), ("n", "denied: the user said no")])
+def test_a_tool_that_changes_the_world_runs_only_after_a_yes(
+    monkeypatch: pytest.MonkeyPatch, tools: Path, answer: str, gave: str
+) -> None:
+    call = Reply.of(ToolCall.of("send", {"text": "hi"}, id="c"))
+    engine = FakeEngine([call, Reply.of("ok")])
+    monkeypatch.setattr(chat, "pick", lambda name: engine)
+    ran = run("chat", "--engine", "fake:", "--tools", str(tools), stdin=f"send hi\n{answer}\n")
+    assert "run send" in ran.out
+    assert engine.requests[1].messages[-1].results[0].content == gave
+
+
+def test_tools_come_from_a_file_by_name_or_all_of_them(tools: Path) -> None:
+    names = [[one.definition.name for one in read_functions(f"{tools}{name}")] for name in ("", ":shout", ":BOTH")]
+    assert names == [["add", "send"], ["shout"], ["add", "shout"]]
 
 
 @pytest.mark.parametrize("place", ["no_such_module:x", "json:no_such_name", "sys:maxsize", "missing.py:x"])

@@ -1,7 +1,6 @@
 """`ferrule chat`: talk to a model in the terminal and watch its calls form, with their receipts.
 
-A tool that changes the world runs only after a yes. The loop here is the plainest that works; `ferrule.run` has the one
-that survives a crash.
+A tool that changes the world runs only after a yes.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 
 from ferrule.cli import terminal
 from ferrule.cli.command import Command
@@ -19,13 +16,11 @@ from ferrule.cli.functions import AnyTool, read_functions
 from ferrule.cli.grammars import chosen
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ChoicePolicy, ToolChoice
-from ferrule.core.message import ChatMessage
-from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
-from ferrule.engines.engine import Engine
 from ferrule.engines.pick import pick
-
-MOST_ROUNDS = 6
+from ferrule.run.conversation import ToolConversation
+from ferrule.run.happened import ConfirmationRequired, LoopEnded, ToolFinished, ToolProgressed, ToolStarted
+from ferrule.run.loop import Decision
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -54,72 +49,46 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
-    tools: dict[str, AnyTool] = {one.definition.name: one for group in arguments.tools for one in group}
+    tools: list[AnyTool] = [one for group in arguments.tools for one in group]
+    request = ToolCallRequest(
+        messages=(),
+        tool_choice=arguments.choice,
+        tool_choice_policy=arguments.policy,
+        max_tokens=arguments.max_tokens,
+        temperature=arguments.temperature,
+    )
     engine = pick(arguments.engine)
-    asyncio.run(_conversation(engine, tools, arguments))
+    talk = ToolConversation(engine, tools, system=arguments.system, request=request, decide=_decided)
+    asyncio.run(_conversation(talk, arguments.message))
 
 
-async def _conversation(engine: Engine, tools: dict[str, AnyTool], arguments: Namespace) -> None:
-    messages: list[ChatMessage] = [ChatMessage.system(arguments.system)] if arguments.system else []
-    async with engine:
-        while (said := arguments.message or await asyncio.to_thread(_said)) is not None:
-            messages.append(ChatMessage.user(said))
-            request = ToolCallRequest(
-                messages=(),
-                tools=tuple(tool.definition for tool in tools.values()),
-                tool_choice=arguments.choice,
-                tool_choice_policy=arguments.policy,
-                max_tokens=arguments.max_tokens,
-                temperature=arguments.temperature,
-            )
-            messages += await turn(engine, request, messages, tools, _is_allowed)
-            if arguments.message:
+async def _conversation(talk: ToolConversation, message: str | None) -> None:
+    async with talk.engine:
+        while (said := message or await asyncio.to_thread(_said)) is not None:
+            await _shown(talk, said)
+            if message:
                 return
 
 
-async def turn(
-    engine: Engine,
-    request: ToolCallRequest,
-    messages: Sequence[ChatMessage],
-    tools: dict[str, AnyTool],
-    is_allowed: Callable[[ToolCall], bool],
-) -> list[ChatMessage]:
-    """The messages that one turn adds: calls and results until the model answers, or the rounds are used up."""
-    added: list[ChatMessage] = []
-    for number in range(MOST_ROUNDS + 1):
-        is_last = number == MOST_ROUNDS
-        choice = ToolChoice.none() if is_last else request.tool_choice
-        asked = replace(request, messages=(*messages, *added), tool_choice=choice)
-        reply = await _shown(engine, asked)
-        added.append(reply.as_message())
-        if not reply.calls:
-            break
-        for call in reply.calls:
-            added.append(await _result(call, tools, is_allowed))
-    return added
-
-
-async def _shown(engine: Engine, request: ToolCallRequest) -> Reply:
-    folding = Folding()
+async def _shown(talk: ToolConversation, said: str) -> None:
     live = terminal.LiveReply()
-    async with aclosing(engine.stream(request)) as events:
+    async with aclosing(talk.stream(said)) as events:
         async for event in events:
-            folding.add(event)
-            live.show(event)
-    live.end()
-    return folding.reply()
+            match event:
+                case ToolFinished(result):
+                    live.end()
+                    terminal.show_result(result.name, result.text)
+                case LoopEnded(_, words):
+                    live.end()
+                    terminal.show_note(words)
+                case ToolStarted() | ToolProgressed() | ConfirmationRequired():
+                    pass
+                case _:
+                    live.show(event)
 
 
-async def _result(call: ToolCall, tools: dict[str, AnyTool], is_allowed: Callable[[ToolCall], bool]) -> ChatMessage:
-    tool = tools[call.name]
-    if tool.definition.side_effects and not await asyncio.to_thread(is_allowed, call):
-        return ChatMessage.tool(call.id, "the user said no", call.name, is_error=True)
-    # A tool may raise anything, and the model is told what.
-    (given,) = await asyncio.gather(asyncio.to_thread(lambda: tool(**call.arguments)), return_exceptions=True)
-    is_error = isinstance(given, Exception)
-    content = f"{type(given).__name__}: {given}" if is_error else given
-    terminal.show_result(call.name, str(content))
-    return ChatMessage.tool(call.id, content, call.name, is_error=is_error)
+async def _decided(call: ToolCall) -> Decision:
+    return Decision(await asyncio.to_thread(_is_allowed, call), "the user said no")
 
 
 def _said() -> str | None:
