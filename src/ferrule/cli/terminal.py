@@ -7,6 +7,8 @@ move the cursor or change what was shown before, are spelled out.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ferrule.cli.format_facts import FormatFacts, legible
@@ -76,6 +78,25 @@ def show_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     _console().print(table)
 
 
+def show_lines(lines: Iterable[str]) -> None:
+    """Sentences, one under the other."""
+    console = _console()
+    for line in lines:
+        console.print(_styled(line))
+
+
+@contextmanager
+def progress(doing: str, total: int) -> Generator[Callable[[str], None]]:
+    """A bar on stderr while something takes long, and nothing where that is no terminal; tell it each step's name."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True, markup=False, emoji=False)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(doing, total=total)
+        yield lambda step: bar.update(task, advance=1, description=seen(step))
+
+
 def show_reply(reply: Reply) -> None:
     """The parts in their order, then what was odd; a label before each, so that it reads without colours too."""
     from rich.table import Table
@@ -137,6 +158,11 @@ class LiveReply:
 
 def show_result(name: str, text: str) -> None:
     _console().print(_joined(" ", (f"{name} gave", _FAINT), (text, "")))
+
+
+def show_note(words: str) -> None:
+    if words:
+        _console().print(_styled(words, _ODD))
 
 
 def prompt(words: str) -> None:

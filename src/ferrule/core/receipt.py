@@ -39,6 +39,7 @@ class Receipt:
     unchecked: tuple[str, ...] = ()
     seconds: float = 0.0
     tokens: int = 0
+    """How many were written up to the end of the call; 0 where the engine tells only at the end of the reply."""
     notes: tuple[str, ...] = ()
     """What a person should know: a choice honoured in another way, a template that was not used."""
 
@@ -54,7 +55,7 @@ class Receipt:
         said = [f"{self.how} by {self.engine} ({self.path})"]
         said += [f"{word} {', '.join(words)}" for word, words in self._lists() if words]
         said += [f"format {self.format}"] * bool(self.format) + [f"rule {self.rule}"] * bool(self.rule)
-        said += [f"{self.tokens} tokens in {self.seconds:.2f} s", *self.notes]
+        said += [f"{self.tokens} tokens in {self.seconds:.2f} s" if self.tokens else f"{self.seconds:.2f} s", *self.notes]
         return "; ".join(said)
 
     def _lists(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
