@@ -55,7 +55,8 @@ class Receipt:
         said = [f"{self.how} by {self.engine} ({self.path})"]
         said += [f"{word} {', '.join(words)}" for word, words in self._lists() if words]
         said += [f"format {self.format}"] * bool(self.format) + [f"rule {self.rule}"] * bool(self.rule)
-        said += [f"{self.tokens} tokens in {self.seconds:.2f} s" if self.tokens else f"{self.seconds:.2f} s", *self.notes]
+        took = f"{self.seconds:.2f} s"
+        said += [f"{self.tokens} tokens in {took}" if self.tokens else took, *self.notes]
         return "; ".join(said)
 
     def _lists(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
