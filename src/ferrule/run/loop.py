@@ -18,7 +18,7 @@ from ferrule.core.message import ChatMessage, Role
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
-from ferrule.run.executor import ToolExecutor
+from ferrule.run.dispatch import Dispatcher
 from ferrule.run.happened import (
     ConfirmationRequired,
     LoopEnded,
@@ -52,7 +52,7 @@ class Loop:
     """One run of the loop over one conversation; `added` are the messages that it brings."""
 
     engine: Engine
-    executor: ToolExecutor
+    executor: Dispatcher
     request: ToolCallRequest
     context: CallContext = field(default_factory=CallContext)
     decide: Decide = nobody
