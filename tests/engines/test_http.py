@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engines.providers import IMPATIENT, QUICK, Answer, Asked, Provider, provider, whole
+from ferrule.engines.bridge import run
 from ferrule.engines.http import Deadlines, Http
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError
 
@@ -165,3 +166,15 @@ def test_cancelling_whoever_reads_closes_the_connection() -> None:
             await task
 
     assert _hung_up(leave).hung_up.is_set()
+
+
+def test_one_engine_can_be_asked_from_two_loops() -> None:
+    async def both() -> tuple[Any, Any]:
+        async with provider(whole({"n": 1}), whole({"n": 2})) as served:
+            http = Http(served.url, {}, QUICK)
+            there = await asyncio.to_thread(run, posted(http))
+            here = await posted(http)
+            await http.close()
+            return there, here
+
+    assert asyncio.run(both()) == ({"n": 1}, {"n": 2})

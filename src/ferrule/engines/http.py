@@ -48,7 +48,10 @@ class Http:
     base: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     deadlines: Deadlines = PATIENT
-    _session: aiohttp.ClientSession | None = None
+    _sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = field(
+        default_factory=dict["asyncio.AbstractEventLoop", "aiohttp.ClientSession"]
+    )
+    """One for each loop that asks: a program may use an engine both ways, synchronously and not."""
 
     async def get(self, path: str) -> Any:
         return await self._json("GET", path, None)
@@ -70,9 +73,13 @@ class Http:
             response.close()
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        here = asyncio.get_running_loop()
+        for loop, session in self._sessions.items():
+            if loop is here:
+                await session.close()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(session.close(), loop))
+        self._sessions.clear()
 
     async def _json(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         response = await self._opened(method, path, body)
@@ -136,12 +143,13 @@ class Http:
 
     def _connected(self) -> aiohttp.ClientSession:
         aiohttp = _library()
-        session = self._session
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
         if session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.deadlines.connect)
             connector = aiohttp.TCPConnector(limit=0)
             session = aiohttp.ClientSession(headers=self.headers, timeout=timeout, connector=connector)
-            self._session = session
+            self._sessions[loop] = session
         return session
 
 
