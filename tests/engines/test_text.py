@@ -189,3 +189,15 @@ def test_a_string_that_reached_its_bound_is_told_in_the_receipt() -> None:
     receipt = engine(long)[0].generate(asked()).calls[0].receipt
     assert receipt is not None
     assert any("as long as the rule lets it be" in note for note in receipt.notes)
+
+
+def test_a_backend_that_lost_its_grammar_is_found_out() -> None:
+    reply = engine("I would rather talk.")[0].generate(asked(choice=ToolChoice.required()))
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["choice_not_honoured"]
+
+
+def test_a_target_that_the_backend_is_not_held_by_is_refused() -> None:
+    made, fake = engine(PARIS, options=TextOptions(format="hermes", target="gbnf"))
+    with pytest.raises(UnsupportedError, match="gbnf"):
+        made.generate(asked())
+    assert fake.asked == []

@@ -60,7 +60,7 @@ PEERS = (
             {
                 *("engine", "bridge", "seal", "readiness", "text", "generator", "grammar", "prompting"),
                 *("chat", "chat_api", "chat_choice", "chat_repair", "chat_turn"),
-                *("http", "completions", "llama_body", "gguf", "checkpoint"),
+                *("http", "completions", "canary", "llama_body", "gguf", "checkpoint"),
                 *("profile", "profile_file"),
             }
         ),

@@ -154,3 +154,9 @@ def test_text_streams_as_it_forms() -> None:
         return sum([isinstance(event, TextDelta) async for event in smol("hermes").stream(request)])
 
     assert asyncio.run(pieces()) > 20
+
+
+def test_llama_cpp_is_held_by_both_kinds_of_grammar() -> None:
+    backend = generator()
+    asyncio.run(backend.facts())
+    assert backend.traits.targets == ("lark", "gbnf")

@@ -10,9 +10,11 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from ferrule.engines.canary import sings
 from ferrule.engines.completions import Reading
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
@@ -22,6 +24,7 @@ from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError
 
 _CONTROL = 3
+_TARGETS = ("lark", "gbnf")
 
 
 def llama(
@@ -44,18 +47,19 @@ def llama(
 class LlamaGenerator:
     """Continues text with a model in this process."""
 
-    traits = Traits(name="llama", targets=("lark", "gbnf"))
-
     def __init__(self, path: Path, threads: int, slots: int, context: int, gpu_layers: int = 0) -> None:
         if not path.is_file():
             raise EngineError(
                 f"there is no model file {path}", code="no_such_model", hint="Give the path of a .gguf file."
             )
+        self.traits = Traits(name="llama", targets=_TARGETS)
         self._path = path
         self._server = _server(path, threads, slots, context, gpu_layers)
         self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="llama")
 
     async def facts(self) -> ModelFacts:
+        held = tuple([target for target in _TARGETS if await sings(self.write, target)])
+        self.traits = replace(self.traits, targets=held)
         return await asyncio.to_thread(facts_of_file, self._path)
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
@@ -101,7 +105,10 @@ def facts_of_file(path: Path) -> ModelFacts:
     return ModelFacts(
         name=str(head.get("general.name", path.stem)),
         template=str(head.get("tokenizer.chat_template", "")),
-        bos=token("bos"),
+        # llama.cpp puts it before the prompt itself where the model wants it.
+        bos=""
+        if head.get("tokenizer.ggml.add_bos_token", head.get("tokenizer.ggml.model") == "llama")
+        else token("bos"),
         eos=token("eos"),
         ends=ends_of(head),
         specials={text: n for n, (text, kind) in enumerate(zip(tokens, kinds, strict=False)) if kind == _CONTROL},

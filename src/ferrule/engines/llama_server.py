@@ -1,20 +1,23 @@
 """llama-server over HTTP: GBNF with trigger words, or Lark where llguidance was built in.
 
-Which of the two it takes is found by asking it once, with a grammar of one letter.
+Which of the two it holds to is found by asking it for one word under each.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any, cast
 
+from ferrule.engines.canary import sings
 from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
 from ferrule.engines.llama_body import streaming_body
 from ferrule.engines.text import TextEngine, TextOptions
-from ferrule.errors import EngineError
+
+_TARGETS = ("lark", "gbnf")
 
 
 def llama_server(
@@ -34,12 +37,11 @@ class LlamaServerGenerator:
 
     def __init__(self, http: Http) -> None:
         self._http = http
-        self.traits = Traits(name="llama-server", targets=("gbnf",))
+        self.traits = Traits(name="llama-server", targets=_TARGETS)
 
     async def facts(self) -> ModelFacts:
         props = await self._http.get("/props")
-        if await self._takes_lark():
-            self.traits = Traits(name="llama-server", targets=("lark", "gbnf"))
+        self.traits = replace(self.traits, targets=tuple([t for t in _TARGETS if await sings(self.write, t)]))
         eos = str(props.get("eos_token") or "")
         return ModelFacts(
             name=str(props.get("model_alias") or props.get("model_path") or ""),
@@ -68,13 +70,3 @@ class LlamaServerGenerator:
         answer = await self._http.post("/tokenize", {"content": text, "add_special": False, "parse_special": True})
         tokens = cast("list[int]", answer["tokens"])
         return (tokens[0],) if len(tokens) == 1 else ()
-
-    async def _takes_lark(self) -> bool:
-        body = {"prompt": "a", "max_tokens": 1, "grammar": '%llguidance {}\nstart: "a"'}
-        try:
-            await self._http.post("/v1/completions", body)
-        except EngineError as refusal:
-            if refusal.code == "engine_refused":
-                return False
-            raise
-        return True

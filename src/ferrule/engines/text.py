@@ -90,7 +90,7 @@ class TextEngine(Engine):
                     yield seen.noted(event)
         for event in work.seal.passed(work.parser.close()):
             yield seen.noted(event)
-        for event in seen.judged(work.response_schema):
+        for event in seen.judged(work.response_schema, is_demanded=work.is_call_demanded):
             yield event
         yield seen.finish(work.seal.tokens)
 
@@ -104,6 +104,12 @@ class TextEngine(Engine):
     async def _ready(self) -> _Known:
         if self._known is None:
             facts = await self.generator.facts()
+            asked, held = self.options.target, self.generator.traits.targets
+            if asked is not None and asked not in held:
+                raise UnsupportedError(
+                    f"{self.traits.name} is not held by a grammar in {asked!r}",
+                    hint=f"It is held by {', '.join(held) or 'none'}; leave `target` out to use the best.",
+                )
             named = self.options.format
             format = get_format(named) if isinstance(named, str) else named
             prompting = await prompting_for(
@@ -152,6 +158,7 @@ class TextEngine(Engine):
             Parser(format, offered, prefix=prefix, calls_before=before),
             seal,
             schema,
+            request.choice.mode is ChoiceMode.REQUIRED,
         )
 
     def _reasoning(self, known: _Known, prompt: str) -> tuple[ReasoningMode, str]:
@@ -222,6 +229,7 @@ class _Work:
     parser: Parser
     seal: Seal
     response_schema: dict[str, Any] | None
+    is_call_demanded: bool
 
 
 @dataclass(slots=True)
@@ -230,17 +238,24 @@ class _Seen:
 
     ended: Ended | None = None
     has_calls: bool = False
+    has_any_call: bool = False
     text: str = ""
 
     def noted(self, event: Event) -> Event:
         if isinstance(event, CallEnd):
             self.has_calls = self.has_calls or event.complete
+            self.has_any_call = True
         elif isinstance(event, TextDelta):
             self.text += event.text
         return event
 
-    def judged(self, schema: dict[str, Any] | None) -> list[Event]:
-        """What is wrong with an answer that was to fit a schema; a grammar does not say every keyword."""
+    def judged(self, schema: dict[str, Any] | None, *, is_demanded: bool) -> list[Event]:
+        """What is wrong with an answer that was to fit a schema, or with one that was to be a call.
+
+        A grammar does not say every keyword, and a backend may have lost the grammar.
+        """
+        if is_demanded and not self.has_any_call and self.ended is not None and not self.ended.is_cut_off:
+            return [Diagnostic("choice_not_honoured", "a call was demanded, and none was written")]
         if schema is None or self.has_calls:
             return []
         faults = checker_for(schema).faults_of_text(self.text)

@@ -1,0 +1,42 @@
+"""The doctor on a real engine: what llama-server is known to do must come out of its own probes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ferrule.bench.doctor_engines import profile_of
+from ferrule.bench.servers import llama_server
+from ferrule.engines.doctor import PROBES
+from ferrule.engines.profile import Profile, Verdict, honoured_choices
+
+pytestmark = pytest.mark.live
+
+# Enough for what is known of it; all of them take minutes.
+ASKED = ("named", "allowed", "schema: type", "schema: enum", "schema: uniqueItems", "stream: argument deltas")
+
+
+@pytest.fixture(scope="module")
+def profile() -> Profile:
+    with llama_server() as url:
+        return asyncio.run(profile_of(url, 2, probes=[probe for probe in PROBES if probe.name in ASKED]))
+
+
+def verdict(profile: Profile, name: str) -> Verdict:
+    return next(finding.verdict for finding in profile.findings if finding.name == name)
+
+
+def test_a_named_choice_is_found_to_be_ignored(profile: Profile) -> None:
+    assert verdict(profile, "named") is Verdict.IGNORED
+    assert not {"one", "allowed"} & honoured_choices(profile)
+
+
+def test_keywords_of_its_grammar_are_found_to_hold_and_the_one_that_it_lacks_not(profile: Profile) -> None:
+    assert profile.honours("schema: type")
+    assert profile.honours("schema: enum")
+    assert verdict(profile, "schema: uniqueItems") is Verdict.IGNORED
+
+
+def test_arguments_are_found_to_come_in_pieces(profile: Profile) -> None:
+    assert profile.honours("stream: argument deltas")
