@@ -19,7 +19,6 @@ OWNERS = {
     "llguidance": "ferrule.rules",
     "numpy": "ferrule.rules",
     "mcp": "ferrule.sources",
-    "msgspec": "ferrule.dialects",
     "nats": "ferrule.sources",
     "opentelemetry": "ferrule.server",
     "prometheus_client": "ferrule.server",
