@@ -52,10 +52,11 @@ class Endpoint:
         if refusal:
             return web.json_response({"error": {"message": "that will not do"}}, status=refusal)
         text, calls = self._written(body)
+        is_cut_off = bool(text) and "text before the call" in self.faults and body.get("tool_choice") == "required"
         if body.get("stream"):
             return await self._streamed(request, text, calls)
         message = {"role": "assistant", "content": text or None, "tool_calls": [self._call(call) for call in calls]}
-        choice = {"index": 0, "message": message, "finish_reason": self._finish(calls)}
+        choice = {"index": 0, "message": message, "finish_reason": "length" if is_cut_off else self._finish(calls)}
         return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 9}})
 
     def _refusal(self, body: Mapping[str, Any], key: str) -> int:
@@ -95,7 +96,8 @@ class Endpoint:
         if choice == "none":
             return calls if "ignores none" in self.faults else []
         if choice == "required":
-            return calls or ([] if "ignores required" in self.faults else [(first, {})])
+            is_free = self.faults & {"ignores required", "text before the call"}
+            return calls or ([] if is_free else [(first, {})])
         if isinstance(choice, dict) and choice["type"] == "function" and "named is auto" not in self.faults:
             name = choice["function"]["name"]
             return [call for call in calls if call[0] == name] or [(name, {})]

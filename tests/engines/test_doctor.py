@@ -96,6 +96,12 @@ def test_what_the_endpoint_refuses_is_told_as_refused_with_its_words() -> None:
     assert honoured_choices(profile) == {"auto", "none", "required"}
 
 
+def test_a_demand_that_can_be_put_off_with_text_is_partly_honoured() -> None:
+    profile = examined(Endpoint(frozenset({"text before the call"})))
+    assert wanting(profile) == {"required": Verdict.PARTLY}
+    assert "required" not in honoured_choices(profile)
+
+
 def test_of_a_model_that_cannot_be_brought_to_call_nothing_is_guessed() -> None:
     profile = examined(Endpoint(frozenset({"ignores required"}), reads=None))
     verdicts = {finding.name: finding.verdict for finding in profile.findings}

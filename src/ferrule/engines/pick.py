@@ -121,7 +121,7 @@ ENGINES: dict[str, _Entry] = {
     "ollama": _Entry(make=ollama, **_BY_API, reads={**_ANY_API, "think": _truth_or_word}),
     "openai": _Entry(make=openai, **_BY_API, reads={**_ANY_API, "api": str, "honours": _words, "strict": _truth}),
     "sglang": _Entry(make=sglang, **_OVER_HTTP, reads={"key": str, "checkpoint": str}),
-    "vllm": _Entry(make=vllm, **_OVER_HTTP, reads={"key": str, "model": str}),
+    "vllm": _Entry(make=vllm, **_OVER_HTTP, reads={"key": str, "model": str, "checkpoint": str}),
 }
 
 

@@ -1,19 +1,23 @@
 """vLLM over HTTP: raw completions with our prompt and our parser, held by xgrammar's structural tag.
 
 Its own tool parsers and its own notion of `tool_choice` are not used. Its chat template is: vLLM does not give it out,
-but turns a conversation into tokens and tokens into text when asked.
+but turns a conversation into tokens and tokens into text when asked. What serves vLLM's API without that (Ray Serve
+LLM) needs a `checkpoint` whose template is the same, or gets ChatML.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
+from ferrule.engines.checkpoint import read_checkpoint
 from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
 from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.errors import EngineError
 
 
 def vllm(
@@ -22,11 +26,13 @@ def vllm(
     *,
     model: str | None = None,
     key: str | None = None,
+    checkpoint: str | Path | None = None,
     deadlines: Deadlines = PATIENT,
 ) -> TextEngine:
     """An engine on a vLLM server at `url`, or on anything that serves vLLM's API, such as Ray Serve LLM."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return TextEngine(VllmGenerator(Http(url.rstrip("/").removesuffix("/v1"), headers, deadlines), model), options)
+    http = Http(url.rstrip("/").removesuffix("/v1"), headers, deadlines)
+    return TextEngine(VllmGenerator(http, model, Path(checkpoint) if checkpoint else None), options)
 
 
 class VllmGenerator:
@@ -34,20 +40,37 @@ class VllmGenerator:
 
     traits = Traits(name="vllm", targets=("structural_tag",))
 
-    def __init__(self, http: Http, model: str | None = None) -> None:
+    def __init__(self, http: Http, model: str | None = None, checkpoint: Path | None = None) -> None:
         self._http = http
         self._model = model
+        self._checkpoint = read_checkpoint(checkpoint) if checkpoint else None
+        self._renders = self._checkpoint is None
 
     async def facts(self) -> ModelFacts:
         listed = await self._http.get("/v1/models")
         self._model = self._model or str(listed["data"][0]["id"])
-        return ModelFacts(name=self._model, shows_its_template=True)
+        if self._checkpoint is not None:
+            known = self._checkpoint
+            return ModelFacts(name=self._model, template=known.template, bos=known.bos, eos=known.eos)
+        try:
+            await self._tokens([{"role": "user", "content": "Hello."}], None)
+        except EngineError as refusal:
+            if refusal.code != "engine_refused":
+                raise
+            self._renders = False
+        return ModelFacts(name=self._model, shows_its_template=self._renders)
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
+        if not self._renders:
+            return None
+        tokens = await self._tokens(messages, tools)
+        spelled = await self._http.post("/detokenize", {"model": self._model, "tokens": tokens})
+        return str(spelled["prompt"])
+
+    async def _tokens(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[int]:
         body = {"model": self._model, "messages": messages, "add_generation_prompt": True}
         counted = await self._http.post("/tokenize", {**body, **({"tools": tools} if tools else {})})
-        spelled = await self._http.post("/detokenize", {"model": self._model, "tokens": counted["tokens"]})
-        return str(spelled["prompt"])
+        return cast("list[int]", counted["tokens"])
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         async for piece in streamed(self._http, "/v1/completions", self._body(writing)):

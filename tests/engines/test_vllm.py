@@ -1,0 +1,51 @@
+"""vLLM's text engine against a loopback provider: how it asks, also where its template cannot be asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from engines.providers import Answer, generated, sse, whole
+from engines.tools import asked
+from ferrule import ToolChoice
+from ferrule.engines.text import TextOptions
+from ferrule.engines.vllm import vllm
+
+MODELS = whole({"data": [{"id": "smol"}]})
+TOKENS = whole({"tokens": [1, 2, 3]})
+PROMPT = whole({"prompt": "<|im_start|>user\nHow is Paris?<|im_end|>\n<|im_start|>assistant\n"})
+TEXT = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
+
+def chunk(text: str, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "text": text, "finish_reason": finish}], **more}
+
+
+# The engine renders a sample, four questions of the probe, and the conversation itself.
+RENDERED = 6
+WRITTEN = sse(chunk(TEXT[:20]), chunk(TEXT[20:], "stop"), {"choices": [], "usage": {"completion_tokens": 9}}, done=True)
+
+
+def test_the_prompt_is_the_engines_own_and_the_rule_travels_as_a_structural_tag() -> None:
+    reply, sent = generated(
+        lambda url: vllm(url, TextOptions(format="hermes")),
+        [MODELS, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        asked(choice=ToolChoice.required()),
+    )
+    assert reply.calls[0].arguments == {"city": "Paris"}
+    body = sent[-1].body
+    assert body["prompt"].startswith("<|im_start|>user")
+    assert json.loads(body["structured_outputs"]["structural_tag"])["type"] == "structural_tag"
+    assert body["skip_special_tokens"] is False
+
+
+def test_a_server_that_cannot_be_asked_for_its_template_gets_chatml_and_the_receipt_says_so() -> None:
+    reply, sent = generated(
+        lambda url: vllm(url, TextOptions(format="hermes")),
+        [MODELS, Answer((b'{"detail": "Not Found"}',), status=404), WRITTEN],
+        asked(choice=ToolChoice.required()),
+    )
+    receipt = reply.calls[0].receipt
+    assert receipt is not None
+    assert any("ChatML" in note for note in receipt.notes)
+    assert [one.path for one in sent] == ["/v1/models", "/tokenize", "/v1/completions"]
