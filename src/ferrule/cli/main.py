@@ -10,7 +10,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from ferrule.cli import accepts, chat, explain, formats, inspect, parse, render, rule, streams
+from ferrule.cli import accepts, chat, doctor, explain, formats, inspect, parse, render, rule, streams
 from ferrule.cli.command import Command
 from ferrule.errors import FerruleError
 
@@ -22,6 +22,7 @@ COMMANDS: tuple[Command, ...] = (
     rule.COMMAND,
     accepts.COMMAND,
     inspect.COMMAND,
+    doctor.COMMAND,
     chat.COMMAND,
 )
 FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
@@ -62,7 +63,8 @@ def _parser() -> ArgumentParser:
         prog="ferrule",
         description="Ferrule binds language models to tools.",
         epilog="`ferrule COMMAND --help` explains a command.\n\nexample:\n  ferrule parse --format hermes < reply.txt",
-        formatter_class=RawDescriptionHelpFormatter,
+        # Indented by two, argparse has no room for a name of nine letters beside its line.
+        formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, indent_increment=1),
     )
     parser.add_argument("--version", action="version", version=f"ferrule {_version()}")
     listed = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -5,7 +5,7 @@
 seen into a verdict, and `examination` drives all of it.
 """
 
-from ferrule.engines.doctor.examination import examine
+from ferrule.engines.doctor.examination import TOTAL, examine
 from ferrule.engines.doctor.probes import PROBES
 
-__all__ = ["PROBES", "examine"]
+__all__ = ["PROBES", "TOTAL", "examine"]

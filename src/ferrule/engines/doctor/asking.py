@@ -1,4 +1,4 @@
-"""Asking: one question to an endpoint, and its answer as it came. Must not know what is asked, nor what it should be."""
+"""Asking: one question to an endpoint, and its answer as it came. Must not know what the answer should be."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ PATH = "/v1/chat/completions"
 _WIDTH = 4
 # Http tells the status in words only.
 _STATUS = re.compile(r" answered (\d{3}): (.*)", re.DOTALL)
+_EMPTY = Reply()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Answer:
     `refusal` is what the endpoint said instead of answering, with its status; 0 where it had none.
     """
 
-    reply: Reply = Reply()
+    reply: Reply = _EMPTY
     chunks: tuple[dict[str, Any], ...] = ()
     refusal: str = ""
     status: int = 200
@@ -83,6 +84,8 @@ class Asker:
 
     http: Http
     model: str
+    limit_field: str = "max_tokens"
+    """What the endpoint calls the limit; OpenAI's newer models refuse the older name."""
     _gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_WIDTH))
     _asked: dict[str, asyncio.Future[Answer]] = field(default_factory=dict[str, "asyncio.Future[Answer]"])
 
@@ -93,7 +96,8 @@ class Asker:
         return await self._asked[key]
 
     async def _answered(self, question: Question, seed: int) -> Answer:
-        body = {"model": self.model, "seed": seed, **question.body}
+        renamed = {self.limit_field if name == "max_tokens" else name: value for name, value in question.body.items()}
+        body = {"model": self.model, "seed": seed, **renamed}
         try:
             async with self._gate:
                 chunks = await self._chunks(body, question.is_streamed)
@@ -105,7 +109,9 @@ class Asker:
             raise
         except EngineError as refusal:
             found = _STATUS.search(refusal.message)
-            return Answer(refusal=found[2], status=int(found[1])) if found else Answer(refusal=refusal.message, status=0)
+            return (
+                Answer(refusal=found[2], status=int(found[1])) if found else Answer(refusal=refusal.message, status=0)
+            )
         return Answer(_folded(chunks), tuple(chunks))
 
     async def _chunks(self, body: dict[str, Any], is_streamed: bool) -> list[dict[str, Any]]:

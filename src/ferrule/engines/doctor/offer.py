@@ -8,6 +8,8 @@ from typing import Any
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.openai_chat.choice import tool_body
 
+Said = Mapping[str, str]
+"""A message."""
 MAX_TOKENS = 96
 """Small, so that an examination takes a minute or two on a CPU."""
 
@@ -31,8 +33,15 @@ def named(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name}}
 
 
-def body_of(said: str, tools: Sequence[Mapping[str, Any]] = (), **more: Any) -> dict[str, Any]:
+def user(said: str) -> list[Said]:
+    return [{"role": "user", "content": said}]
+
+
+HELLO = user("Say hello in one word.")
+
+
+def body_of(said: Sequence[Said], tools: Sequence[Mapping[str, Any]] = (), **more: Any) -> dict[str, Any]:
     """A request without model and seed, at a temperature where a model strays."""
     offered = {"tools": list(tools)} if tools else {}
-    head = {"messages": [{"role": "user", "content": said}], "max_tokens": MAX_TOKENS, "temperature": 1}
+    head = {"messages": list(said), "max_tokens": MAX_TOKENS, "temperature": 1}
     return {**head, **offered, **more}

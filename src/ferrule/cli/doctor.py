@@ -1,0 +1,103 @@
+"""`ferrule doctor`: what an endpoint really honours, found by asking it, and what Ferrule does about the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+
+from ferrule.cli import json_page, streams, terminal
+from ferrule.cli.command import Command
+from ferrule.cli.doctor_advice import advice_on
+from ferrule.dialects.loose import entries, mapping, text
+from ferrule.engines.doctor import TOTAL, examine
+from ferrule.engines.http import Deadlines, Http
+from ferrule.engines.profile import Finding, Profile
+from ferrule.engines.profile_file import endpoint, save_profile
+from ferrule.errors import DefinitionError, EngineError
+
+_HEADINGS = ("probe", "verdict", "evidence")
+_DEADLINES = Deadlines(first=180, between=60, total=300)
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="the address of an endpoint with OpenAI's chat API")
+    parser.add_argument("--model", metavar="NAME", help="the model to ask (default: the first that it lists)")
+    parser.add_argument("--key-env", metavar="NAME", help="the environment variable that holds the key")
+    parser.add_argument(
+        "--runs", type=_at_least_one, default=3, metavar="N", help="ask each probe N times (default: 3)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--no-save", action="store_true", help="do not keep the profile for the engines to use")
+
+
+def _at_least_one(given: str) -> int:
+    if not given.isdecimal() or int(given) < 1:
+        raise ArgumentTypeError(f"{given!r} is not a number of runs")
+    return int(given)
+
+
+def _run(arguments: Namespace) -> None:
+    headers = _headers(arguments.key_env)
+    with terminal.progress("asking", TOTAL) as advance:
+        profile = asyncio.run(_examined(arguments.url, arguments.model, headers, arguments.runs, advance))
+    saved = None if arguments.no_save else save_profile(profile)
+    if arguments.json:
+        streams.write(json_page.page(profile.as_dict()) + "\n")
+        return
+    rows = [(finding.name, finding.verdict.value, finding.evidence) for finding in profile.findings]
+    closing = [*advice_on(profile), *([f"Kept in {saved}"] if saved else [])]
+    if sys.stdout.isatty():
+        terminal.show_table(_HEADINGS, rows)
+        terminal.show_lines(closing)
+        return
+    streams.write("".join("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in (_HEADINGS, *rows)))
+    # Beside the table and not in it, so that a program can read the table.
+    print("\n".join(closing), file=sys.stderr)
+
+
+def _headers(key_env: str | None) -> dict[str, str]:
+    if key_env is None:
+        return {}
+    key = os.environ.get(key_env)
+    if not key:
+        raise DefinitionError(f"{key_env} is not set", code="missing_key", hint="Name the variable that holds the key.")
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def _examined(
+    url: str, model: str | None, headers: dict[str, str], runs: int, advance: Callable[[str], None]
+) -> Profile:
+    http = Http(endpoint(url), headers, _DEADLINES)
+
+    def told(finding: Finding) -> None:
+        advance(finding.name)
+
+    try:
+        return await examine(http, model or await _first_model(http), runs=runs, advance=told)
+    finally:
+        await http.close()
+
+
+async def _first_model(http: Http) -> str:
+    listed = entries(mapping(await http.get("/v1/models")).get("data"))
+    name = text(listed[0].get("id")) if listed else ""
+    if not name:
+        raise EngineError(f"{http.base} lists no model", hint="Name one with --model.")
+    return name
+
+
+COMMAND = Command(
+    name="doctor",
+    about="Find out by asking what an endpoint really honours.",
+    more="Engines take many demands without a word and do not keep them. Each probe pulls the\n"
+    "model against a demand, several times; what would be kept anyway counts as unknown.\n"
+    "It sends 100 to 300 requests of at most 96 tokens each. The profile is kept in the\n"
+    "user's cache directory, for engines on that endpoint.",
+    examples="  ferrule doctor http://127.0.0.1:8080\n"
+    "  ferrule doctor https://example.com/v1 --model small --key-env MY_KEY --json",
+    add_options=_add_options,
+    run=_run,
+)
