@@ -6,6 +6,10 @@
     ├── AuthorityError        the caller may not do this
     ├── BudgetError           a limit of the loop is used up
     ├── ToolError             a tool says what went wrong, in words meant for the model
+    ├── LedgerError           the ledger does not allow this, or does not know what is named
+    │   ├── FencedError              another owner holds the conversation now
+    │   ├── ApprovalError            there is no leave for exactly this call; the code says why
+    │   └── LedgerUnavailableError   the database cannot be reached or is busy
     ├── EngineError           an engine failed, or said something that no engine of its kind says
     │   ├── EngineUnavailableError   it cannot be reached or is overloaded
     │   ├── EngineTimeoutError       it took too long
@@ -80,6 +84,34 @@ class ToolError(FerruleError):
     """Raised by a tool: its message goes to the model as it is. Of any other error only the kind is told."""
 
     code = "tool_failed"
+
+
+class LedgerError(FerruleError):
+    """The ledger does not allow this, or does not know what is named."""
+
+    code = "ledger_refused"
+    status = 409
+
+
+class FencedError(LedgerError):
+    """Another owner holds the conversation now: whoever gets this must stop working on it."""
+
+    code = "fenced"
+
+
+class ApprovalError(LedgerError):
+    """There is no leave for exactly this call; the code says why."""
+
+    code = "approval_refused"
+    status = 403
+
+
+class LedgerUnavailableError(LedgerError):
+    """The database cannot be reached or is busy. After a lost connection a write may have been made all the same."""
+
+    code = "ledger_unavailable"
+    status = 503
+    retryable = True
 
 
 class EngineError(FerruleError):

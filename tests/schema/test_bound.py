@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ferrule import ToolDefinition
 from ferrule.core.json_text import dumps
-from ferrule.schema.bound import Bounds, bounded, bounds_for, reached
+from ferrule.schema.bound import LARGEST, Bounds, bounded, bounds_for, reached
 
 LEAVES = st.sampled_from(
     [
@@ -40,7 +40,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), SCHEMAS, max_size=3).map(
     lambda held: {"type": "object", "properties": held}
 )
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=80),
+    st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | st.text(max_size=80),
     lambda inner: st.lists(inner, max_size=12) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
     max_leaves=12,
 )
@@ -91,8 +91,22 @@ def test_what_the_schema_bounds_itself_is_left_alone() -> None:
 
 
 def test_the_opposite_of_a_schema_is_never_bounded() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "integer", "not": {"type": "string"}}}}
+    schema = {"type": "object", "properties": {"a": {"type": "boolean", "not": {"type": "string"}}}}
     assert bounded(schema, Bounds(20, 4)) == schema
+
+
+def test_an_open_whole_number_has_an_end_and_one_with_bounds_keeps_them() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "minimum": 0}}}
+    made = bounded(schema, Bounds(20, 4))["properties"]
+    assert made["a"] == {"type": "integer", "minimum": -LARGEST, "maximum": LARGEST}
+    assert made["b"] == {"type": "integer", "minimum": 0, "maximum": LARGEST}
+
+
+def test_members_that_are_named_without_a_schema_are_the_only_ones() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "object", "required": ["x"]}}}
+    made = bounded(schema, Bounds(20, 4))
+    assert _fits({"a": {"x": 1}}, made)
+    assert not _fits({"a": {"x": 1, "y": 2}}, made)
 
 
 def test_a_value_that_is_as_long_as_it_may_be_is_seen() -> None:

@@ -10,7 +10,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from ferrule.cli import accepts, chat, doctor, explain, formats, inspect, parse, render, rule, streams
+from ferrule.cli import accepts, approvals, audit, chat, doctor, explain, formats, inspect, parse, render, rule, streams
 from ferrule.cli.command import Command
 from ferrule.errors import FerruleError
 
@@ -24,6 +24,8 @@ COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
     doctor.COMMAND,
     chat.COMMAND,
+    approvals.COMMAND,
+    audit.COMMAND,
 )
 FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
 

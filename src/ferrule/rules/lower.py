@@ -231,7 +231,9 @@ class _Walk:
             return in_order(elements, comma, self._lowering.share)
         other = self._other_member(extra, assign)
         after = Repeat(seq(comma, other), 0, None)
-        return in_order(elements, comma, self._lowering.share, after, Repeat(other, 0, None, comma))
+        # Beside listed members, which may be left out, others cannot be counted.
+        most = schema.get("maxProperties") if not names else None
+        return in_order(elements, comma, self._lowering.share, after, Repeat(other, 0, most, comma))
 
     def _other_member(self, extra: Any, assign: str) -> RuleNode:
         key = Str(JSON.quotes[0], excludes=self.excludes)

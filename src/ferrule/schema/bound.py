@@ -21,7 +21,12 @@ _ITEMS = (64, 32, 16, 8, 4, 2, 1)
 _COMFORTABLE, _SHORTEST = 64, 16
 # Names, marks and punctuation come to about this many characters a token in every tokenizer that was looked at.
 _FIXED_CHARACTERS_PER_TOKEN = 2
-_NUMBER_TOKENS = 8
+# An open whole number has at most so many digits, each of which may be a token.
+LARGEST = 10**15
+_NUMBER_TOKENS = 17
+_FREE_ITEMS = 4
+# A free value may be an object of so many members, each with a name and a text.
+_FREE_LOAD = (2 * _FREE_ITEMS, 4 * _FREE_ITEMS)
 _DEPTH = 6
 _VALUE_KEYWORDS = frozenset({"enum", "const", "$ref", "anyOf", "oneOf", "allOf", "type", "not", "if", "properties"})
 # Inside of these a bound would forbid the opposite of what it is meant for.
@@ -93,11 +98,28 @@ def _bounded(schema: Any, bounds: Bounds, depth: int) -> Any:
         made.setdefault("maxItems", max(bounds.items, int(fields.get("minItems", 0))))
         if "items" not in fields and "prefixItems" not in fields:
             made["items"] = _free(bounds)
+    if "integer" in types and "number" not in types:
+        made |= _digits(fields)
     if "object" in types and depth and _is_open(fields):
-        least = int(fields.get("minProperties", 0))
-        made.setdefault("maxProperties", max(bounds.items, least))
-        made["additionalProperties"] = _bounded(fields.get("additionalProperties", True), bounds, depth + 1)
+        made |= _members(fields, bounds, depth)
     return made
+
+
+def _digits(fields: Mapping[str, Any]) -> dict[str, int]:
+    """A model that has lost its way writes zeros without end; so many digits carry every amount, size and time."""
+    lower = {} if fields.keys() & {"minimum", "exclusiveMinimum"} else {"minimum": -LARGEST}
+    upper = {} if fields.keys() & {"maximum", "exclusiveMaximum"} else {"maximum": LARGEST}
+    return lower | upper
+
+
+def _members(fields: Mapping[str, Any], bounds: Bounds, depth: int) -> dict[str, Any]:
+    """Any members, so many of them; where some are named without a schema, those and no others."""
+    each = _bounded(fields.get("additionalProperties", True), bounds, depth + 1)
+    named: list[str] = list(fields.get("required") or ())
+    if named:
+        return {"properties": dict.fromkeys(named, each), "additionalProperties": False}
+    least = int(fields.get("minProperties", 0))
+    return {"maxProperties": fields.get("maxProperties", max(bounds.items, least)), "additionalProperties": each}
 
 
 def _says_something(fields: Mapping[str, Any]) -> bool:
@@ -111,15 +133,16 @@ def _is_open(fields: Mapping[str, Any]) -> bool:
 
 
 def _free(bounds: Bounds) -> dict[str, Any]:
-    """Any value, two levels deep."""
+    """Any value, two levels deep and not wide: it stands for whatever the schema's author did not think of."""
     plain: list[dict[str, Any]] = [
         {"type": "string", "maxLength": bounds.characters},
         {"type": "number"},
         {"type": "boolean"},
         {"type": "null"},
     ]
-    some = {"type": "array", "items": {"anyOf": plain}, "maxItems": bounds.items}
-    named = {"type": "object", "additionalProperties": {"anyOf": plain}, "maxProperties": bounds.items}
+    most = min(bounds.items, _FREE_ITEMS)
+    some = {"type": "array", "items": {"anyOf": plain}, "maxItems": most}
+    named = {"type": "object", "additionalProperties": {"anyOf": plain}, "maxProperties": most}
     return {"anyOf": [*plain, some, named]}
 
 
@@ -149,8 +172,10 @@ def _room(schema: Mapping[str, Any], budget: int, items: int) -> int:
 def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple[int, int]:
     """How many open strings a value can have, and how many tokens everything else takes."""
     if not isinstance(schema, Mapping) or depth > _DEPTH:
-        return (1, 4)
+        return _FREE_LOAD
     fields = cast("Mapping[str, Any]", schema)
+    if depth and not fields.keys() & _VALUE_KEYWORDS and not _says_something(fields):
+        return _FREE_LOAD
     if "enum" in fields or "const" in fields:
         values = fields.get("enum") or [fields.get("const")]
         return (0, _tokens(max(map(dumps, values), key=len)))
@@ -177,7 +202,11 @@ def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple
         longest = fields.get("maxLength")
         strings, fixed = (strings + 1, fixed + 2) if longest is None else (strings, fixed + int(longest) + 2)
     if "object" in types and _is_open(fields) and depth:
-        strings, fixed = strings + 2 * items, fixed + 4 * items
+        # A name beside each value, unless the names are given.
+        named = len(fields.get("required") or ())
+        each = _load(fields.get("additionalProperties", True), root, items, depth + 1)
+        count = named or items
+        strings, fixed = strings + count * (each[0] + (not named)), fixed + count * (each[1] + 4)
     return strings, fixed + (_NUMBER_TOKENS if {"integer", "number"} & {*types} else 2)
 
 

@@ -1,0 +1,34 @@
+"""The option that names a ledger, and how a command works on it."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import ArgumentParser
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from ferrule.run.ledger import Ledger
+from ferrule.run.ledgers import ledger_at
+
+T = TypeVar("T")
+
+
+def add_ledger_option(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--ledger", required=True, metavar="PATH_OR_DSN", help="a SQLite file, or postgresql://user@host/database"
+    )
+
+
+def on_ledger(where: str, work: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:
+    """What the work comes to. A command never begins a new ledger: a mistyped path is an error."""
+
+    async def opened() -> T:
+        async with await ledger_at(where, must_exist=True) as ledger:
+            return await work(ledger)
+
+    return asyncio.run(opened())
+
+
+def moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,143 @@
+"""SqlLedger: the ledger over any SQL database. A driver only says how one piece of work becomes one transaction."""
+
+from __future__ import annotations
+
+import secrets
+from abc import abstractmethod
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ferrule.core.context import Principal
+from ferrule.core.outcome import Outcome
+from ferrule.errors import LedgerError
+from ferrule.run import ledger_approvals, ledger_calls, ledger_conversations
+from ferrule.run.ledger import (
+    Approval,
+    ApprovalState,
+    AuditRecord,
+    Breach,
+    CallRecord,
+    ConversationRecord,
+    Ledger,
+)
+from ferrule.run.ledger_chain import GENESIS, first_breach
+from ferrule.run.ledger_claim import Claim
+from ferrule.run.ledger_tables import VERSION
+from ferrule.run.ledger_work import Work, say
+
+T = TypeVar("T")
+
+
+class SqlLedger(Ledger):
+    """`_transact` runs work in one transaction that is durable when it returns; work that raises leaves nothing."""
+
+    @abstractmethod
+    async def _transact(self, work: Work[T]) -> T: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(
+        self, conversation: str, principal: Principal, owner: str, lease: float, *, now: float
+    ) -> ConversationRecord:
+        return await self._transact(ledger_conversations.opened(conversation, principal, owner, lease, now))
+
+    async def load(self, conversation: str, principal: Principal | None = None) -> ConversationRecord | None:
+        return await self._transact(ledger_conversations.loaded(conversation, principal))
+
+    async def renew(self, conversation: str, epoch: int, lease: float, *, now: float) -> None:
+        await self._transact(ledger_conversations.renewed(conversation, epoch, lease, now))
+
+    async def release(self, conversation: str, epoch: int, *, now: float) -> None:
+        await self._transact(ledger_conversations.released(conversation, epoch, now))
+
+    async def save(self, conversation: str, epoch: int, state: Any, *, now: float) -> int:
+        return await self._transact(ledger_conversations.saved(conversation, epoch, state, now))
+
+    async def take_over(self, conversation: str, owner: str, lease: float, *, now: float) -> ConversationRecord:
+        return await self._transact(ledger_conversations.taken_over(conversation, owner, lease, now))
+
+    async def propose(
+        self, claim: Claim, epoch: int, *, side_effects: bool, needs_leave: bool, now: float
+    ) -> CallRecord:
+        return await self._transact(ledger_calls.proposed(claim, epoch, side_effects, needs_leave, now))
+
+    async def start(self, claim: Claim, epoch: int, *, approval: str = "", now: float) -> bool:
+        return await self._transact(ledger_calls.started(claim, epoch, approval, now))
+
+    async def finish(self, conversation: str, call_id: str, epoch: int, outcome: Outcome, *, now: float) -> CallRecord:
+        return await self._transact(ledger_calls.finished(conversation, call_id, epoch, outcome, now))
+
+    async def refuse(self, conversation: str, call_id: str, epoch: int, why: str, *, now: float) -> CallRecord:
+        return await self._transact(ledger_calls.refused(conversation, call_id, epoch, why, now))
+
+    async def mark_unknown(self, conversation: str, epoch: int, *, now: float) -> tuple[str, ...]:
+        return await self._transact(ledger_conversations.marked_unknown(conversation, epoch, now))
+
+    async def call(self, conversation: str, call_id: str) -> CallRecord | None:
+        return await self._transact(ledger_calls.found_call(conversation, call_id))
+
+    async def calls(self, conversation: str) -> tuple[CallRecord, ...]:
+        return await self._transact(ledger_calls.found_calls(conversation))
+
+    async def request_approval(
+        self, conversation: str, call_id: str, epoch: int, *, expires: float, now: float
+    ) -> Approval:
+        # Drawn at random: whoever guesses an id could decide on it.
+        work = ledger_approvals.requested(secrets.token_hex(16), conversation, call_id, epoch, expires, now)
+        return await self._transact(work)
+
+    async def approve(self, approval: str, by: str, arguments: bytes | None = None, *, now: float) -> Approval:
+        return await self._transact(ledger_approvals.approved(approval, by, arguments, now))
+
+    async def deny(self, approval: str, by: str, why: str = "", *, now: float) -> Approval:
+        return await self._transact(ledger_approvals.denied(approval, by, why, now))
+
+    async def approval(self, approval: str) -> Approval | None:
+        return await self._transact(ledger_approvals.found_approval(approval))
+
+    async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
+        return await self._transact(ledger_approvals.found_approvals(state))
+
+    async def audit(self, conversation: str) -> tuple[AuditRecord, ...]:
+        return await self._transact(_audit(conversation))
+
+    async def verify(self, conversation: str | None = None) -> Breach | None:
+        names = [conversation] if conversation is not None else await self._transact(_every_conversation())
+        for name in names:
+            # One transaction each: nobody waits long, and memory holds one conversation.
+            breach = await self._transact(_verified(name))
+            if breach is not None:
+                return breach
+        return None
+
+
+def admitted() -> Work[None]:
+    """Is this database of the version that we write? A new one is, from now on."""
+    yield from say("note_version", VERSION)
+    versions = [row[0] for row in (yield from say("versions")).rows]
+    if versions != [VERSION]:
+        raise LedgerError(
+            f"the ledger has version {max(versions)}, and this program writes {VERSION}", code="ledger_version"
+        )
+
+
+def _every_conversation() -> Work[list[str]]:
+    return [row[0] for row in (yield from say("every_conversation")).rows]
+
+
+def _audit(conversation: str) -> Work[tuple[AuditRecord, ...]]:
+    return tuple(AuditRecord(*row) for row in (yield from say("audit", conversation)).rows)
+
+
+def _verified(conversation: str) -> Work[Breach | None]:
+    # Locked, so that the rows and the head are of one moment.
+    yield from say("lock_conversation", conversation)
+    heads = (yield from say("head", conversation)).rows
+    last, head = heads[0] if heads else (0, GENESIS)
+    return first_breach(conversation, (yield from _audit(conversation)), last, head)

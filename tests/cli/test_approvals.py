@@ -1,0 +1,137 @@
+"""`ferrule approvals` and `ferrule audit`: what a person sees is what will run, and his word is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cli.command_line import run
+from ferrule.cli.exact import exactly, shortly
+from ferrule.core.context import Principal
+from ferrule.run.ledger import Approval
+from ferrule.run.ledger_claim import Claim, canonical_bytes
+from ferrule.run.ledgers import ledger_at
+
+TRICKY = {"to": "ann\u202e\u200b\x1b[2J", "note": "\n\n\n\ttool: harmless", "tag": "\U000e0041\u3164\u00a0\ufe0f"}
+
+
+def asked(path: Path, arguments: object, lasts: float = 600, call_id: str = "k") -> Approval:
+    async def story() -> Approval:
+        now = time.time()
+        async with await ledger_at(str(path)) as ledger:
+            if await ledger.load("c") is None:
+                await ledger.open("c", Principal("ann", "acme"), "one", 60, now=now)
+            claim = Claim("c", call_id, "acme", "ann", "pay", "f1", canonical_bytes(arguments))
+            await ledger.propose(claim, 1, side_effects=True, needs_leave=True, now=now)
+            return await ledger.request_approval("c", call_id, 1, expires=now + lasts, now=now)
+
+    return asyncio.run(story())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@given(text=st.text())
+@example("\u200b\u2060\ufeff\u00ad\u061c\u2028\u3000\u2800")
+def test_nothing_shown_is_hidden_and_plain_text_stays(text: str) -> None:
+    shown = exactly(canonical_bytes(text))
+    assert shown.replace(" ", "x").isprintable()
+    plain = "".join(character for character in text if character.isascii() and character.isalnum())
+    assert exactly(plain.encode()) == plain
+
+
+def test_bytes_that_are_no_text_are_spelled() -> None:
+    assert exactly(b"a\xffb") == "a\\xffb"
+
+
+def test_what_is_left_out_is_counted() -> None:
+    padded = canonical_bytes({"a": " " * 10_000, "z": "evil"})
+    assert shortly(padded).endswith(f"({len(padded) - 120} characters more)")
+    assert exactly(padded).endswith('"z":"evil"}')
+
+
+def test_a_waiting_call_is_listed_and_shown_from_its_exact_bytes(path: Path) -> None:
+    one = asked(path, TRICKY)
+    listed = run("approvals", "list", "--ledger", str(path))
+    assert (listed.code, listed.err) == (0, "")
+    assert listed.out.startswith(f"{one.id}  pending  pay  {{")
+    shown = run("approvals", "show", one.id, "--ledger", str(path))
+    arguments = shown.out.splitlines()[-1]
+    assert arguments == (
+        r'arguments:    {"note":"\n\n\n\ttool: harmless","tag":"\U000e0041\u3164\xa0\ufe0f",'
+        r'"to":"ann\u202e\u200b\u001b[2J"}'
+    )
+    assert one.arguments_sha256 in shown.out
+    assert run("approvals", "show", one.id, "--json", "--ledger", str(path)).json["arguments"] == one.arguments.decode()
+
+
+def test_a_call_is_approved_once_and_the_audit_names_who_did_it(path: Path) -> None:
+    one = asked(path, {"amount": 3})
+    told = run("approvals", "approve", one.id, "--by", "bob", "--ledger", str(path))
+    assert told.code == 0
+    assert told.out.startswith("approved:\n")
+    assert '{"amount":3}' in told.out
+    again = run("approvals", "approve", one.id, "--by", "eve", "--ledger", str(path))
+    assert (again.code, again.raw, again.err) == (1, b"", "error: this was decided before: it is approved\n")
+    audit = run("audit", "c", "--ledger", str(path))
+    assert audit.code == 0
+    assert [line.split()[4] for line in audit.out.splitlines()[:-1]] == [
+        *("opened", "proposed", "awaiting_approval", "approved")
+    ]
+    assert "  bob  " in audit.out
+    assert audit.out.splitlines()[-1].startswith("whole: 4 rows, the last hash is ")
+
+
+def test_a_denial_says_why(path: Path) -> None:
+    one = asked(path, {})
+    told = run("approvals", "deny", one.id, "--by", "bob", "--why", "too\x1b[2J much", "--ledger", str(path))
+    assert told.code == 0
+    assert "why:          too\\x1b[2J much\n" in told.out
+    assert run("approvals", "list", "--ledger", str(path)).out == "nothing waits\n"
+    (listed,) = run("approvals", "list", "--all", "--json", "--ledger", str(path)).json
+    assert (listed["state"], listed["decided_by"]) == ("denied", "bob")
+
+
+def test_what_ran_out_waits_no_longer(path: Path) -> None:
+    one = asked(path, {}, lasts=-1)
+    assert run("approvals", "list", "--ledger", str(path)).out == "nothing waits\n"
+    assert f"{one.id}  pending, ran out  " in run("approvals", "list", "--all", "--ledger", str(path)).out
+    late = run("approvals", "approve", one.id, "--by", "bob", "--ledger", str(path))
+    assert (late.code, late.raw) == (1, b"")
+
+
+def test_a_tampered_audit_exits_with_1_and_names_the_row(path: Path) -> None:
+    asked(path, {})
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE ferrule_audit SET decided_by = 'eve' WHERE seq = 2")
+    connection.commit()
+    connection.close()
+    ran = run("audit", "c", "--ledger", str(path))
+    assert ran.code == 1
+    assert len(ran.out.splitlines()) == 3
+    assert ran.err.startswith("error: the audit was tampered with: row 2 of 'c' was changed\n")
+    assert run("audit", "c", "--json", "--ledger", str(path)).json["breach"]["seq"] == 2
+
+
+@pytest.mark.parametrize("argv", [("approvals", "list"), ("audit", "c")], ids=" ".join)
+def test_a_ledger_that_is_not_there_is_not_begun(path: Path, argv: tuple[str, ...]) -> None:
+    ran = run(*argv, "--ledger", str(path))
+    assert (ran.code, ran.raw) == (1, b"")
+    assert ran.err.startswith("error: there is no ledger ledger.db")
+    assert not path.exists()
+
+
+def test_unknown_ids_exit_with_1(path: Path) -> None:
+    asked(path, {})
+    for argv in (("approvals", "show", "x"), ("approvals", "deny", "x"), ("audit", "x")):
+        ran = run(*argv, "--ledger", str(path))
+        assert (ran.code, ran.raw) == (1, b"")
+        assert ran.err.startswith("error: there is no ")

@@ -1,0 +1,155 @@
+"""Databases for the ledger's tests: a SQLite file, or a schema of its own in a private PostgreSQL cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+
+from ferrule.core.context import Principal
+from ferrule.run.ledger import Approval
+from ferrule.run.ledger_claim import Claim, canonical_bytes
+from ferrule.run.ledger_sql import SqlLedger
+from ferrule.run.ledgers import ledger_at
+
+T = TypeVar("T")
+
+ANN = Principal("ann", "acme")
+LEASE = 10.0
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a ledger is. `execute` goes around it, as somebody with access to the database can."""
+
+    where: str
+    execute: Callable[[str, Sequence[object]], list[tuple[Any, ...]]] = field(repr=False)
+
+    def run(self, story: Callable[[SqlLedger], Coroutine[Any, Any, T]]) -> T:
+        """What a story over this ledger comes to."""
+
+        async def told() -> T:
+            async with await ledger_at(self.where) as ledger:
+                return await story(ledger)
+
+        return asyncio.run(told())
+
+
+def claim(conversation: str = "c", call_id: str = "k", arguments: object = None, **others: str) -> Claim:
+    """Ann's call to pay three."""
+    told = {"tenant": "acme", "principal": "ann", "tool": "pay", "tool_fingerprint": "f1", **others}
+    given = {"amount": 3} if arguments is None else arguments
+    return Claim(conversation, call_id, arguments=canonical_bytes(given), **told)
+
+
+async def proposed(ledger: SqlLedger, needs_leave: bool = False, what: Claim | None = None) -> Claim:
+    """A call of Ann's conversation, whose owner is one."""
+    what = what or claim()
+    if await ledger.load(what.conversation) is None:
+        await ledger.open(what.conversation, ANN, "one", LEASE, now=0)
+    await ledger.propose(what, 1, side_effects=True, needs_leave=needs_leave, now=0)
+    return what
+
+
+async def approved(ledger: SqlLedger, what: Claim | None = None) -> tuple[Claim, Approval]:
+    """The same with leave until 5."""
+    what = await proposed(ledger, True, what)
+    asked = await ledger.request_approval(what.conversation, what.call_id, 1, expires=5, now=0)
+    return what, await ledger.approve(asked.id, "bob", now=1)
+
+
+# A claim with one thing changed, and how it is refused where leave was given for the other.
+OTHERWISE: dict[str, tuple[dict[str, object], str]] = {
+    "a byte of the arguments": ({"arguments": b'{"amount":4}'}, "approval_arguments_changed"),
+    "a space in the arguments": ({"arguments": b'{"amount": 3}'}, "approval_arguments_changed"),
+    "the principal": ({"principal": "eve"}, "approval_other_principal"),
+    "the tenant": ({"tenant": "evil"}, "approval_other_principal"),
+    "the tool": ({"tool": "pay_all"}, "approval_tool_changed"),
+    "the definition": ({"tool_fingerprint": "f2"}, "approval_tool_changed"),
+}
+
+
+def fresh_name() -> str:
+    return f"c{next(_numbers)}"
+
+
+def sqlite_home(folder: Path) -> Home:
+    import sqlite3
+
+    path = folder / "ledger.db"
+
+    def execute(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            return connection.execute(text, tuple(values)).fetchall()
+        finally:
+            connection.close()
+
+    return Home(str(path), execute)
+
+
+def postgres_home(cluster: Path) -> Home:
+    """A schema of its own, which the address names."""
+    schema = f"s{next(_numbers)}"
+    dsn = f"postgresql://postgres@/postgres?host={cluster}"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}".encode())
+    where = f"{dsn}&options=-csearch_path%3D{schema}"
+
+    def execute(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with psycopg.connect(where, autocommit=True) as connection:
+            cursor = connection.execute(text.replace("?", "%s").encode(), tuple(values))
+            return cursor.fetchall() if cursor.description else []
+
+    return Home(where, execute)
+
+
+@contextmanager
+def postgres_cluster() -> Iterator[Path]:
+    """A running server that only listens on a socket in its own folder; the folder. Nothing of it is left."""
+    folder = Path(tempfile.mkdtemp(prefix="ferrule-pg-"))
+    data = folder / "data"
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres", "postgres")
+    try:
+        _as_postgres(folder, "initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        settings = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c max_connections=60"
+        _as_postgres(folder, "pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", settings, "start")
+        try:
+            yield folder
+        finally:
+            _as_postgres(folder, "pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _as_postgres(folder: Path, program: str, *arguments: str) -> None:
+    """The server refuses to run as root, so root becomes another user for it."""
+    user: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        them = pwd.getpwnam("postgres")
+        user = {"user": them.pw_uid, "group": them.pw_gid, "extra_groups": []}
+    # Not captured: the server keeps what it inherits open, and reading it would never end.
+    with (folder / "setup.log").open("ab") as log:
+        subprocess.run([_binary(program), *arguments], check=True, cwd=folder, stdout=log, stderr=log, **user)
+
+
+def _binary(program: str) -> str:
+    found = shutil.which(program)
+    if found:
+        return found
+    # Debian keeps the server's programs out of the path, one folder for each version.
+    newest = max(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda path: int(path.parts[-3]))
+    return str(newest)

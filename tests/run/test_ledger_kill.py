@@ -1,0 +1,76 @@
+"""Killed at any point: the effect happens at most once, and whoever takes over knows what may have happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ferrule.errors import ApprovalError, FencedError
+from ferrule.run.ledger import CallState
+from ferrule.run.ledger_sql import SqlLedger
+from house.source_tree import SRC
+from run.ledger_databases import ANN, LEASE, Home, claim
+
+# Where it is killed, in which state the next owner finds the call, and what the effect has left by then.
+POINTS = {
+    "before start commits": (None, ""),
+    "started": (CallState.UNKNOWN, ""),
+    "within the effect": (CallState.UNKNOWN, "pa"),
+    "effect made": (CallState.UNKNOWN, "paid\n"),
+    "before finish commits": (CallState.UNKNOWN, "paid\n"),
+    "finished": (CallState.DONE, "paid\n"),
+}
+
+
+@pytest.mark.parametrize("needs_leave", [False, True], ids=["plain", "with leave"])
+@pytest.mark.parametrize("point", POINTS)
+def test_whenever_its_process_is_killed_a_call_happens_at_most_once(
+    home: Home, tmp_path: Path, point: str, needs_leave: bool
+) -> None:
+    effect = tmp_path / "effect"
+    effect.touch()
+    found, left = POINTS[point]
+    expected = found or (CallState.APPROVED if needs_leave else CallState.PROPOSED)
+    leave = home.run(lambda ledger: prepared(ledger, needs_leave))
+
+    victim = subprocess.run(
+        [sys.executable, Path(__file__).with_name("ledger_victim.py"), home.where, effect, point],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+    )
+    assert (victim.returncode, victim.stderr) == (-signal.SIGKILL, b"")
+    assert effect.read_text() == left
+
+    async def story(ledger: SqlLedger) -> None:
+        with pytest.raises(FencedError):
+            await ledger.take_over("c", "two", LEASE, now=9)
+        taken = await ledger.take_over("c", "two", LEASE, now=LEASE)
+        (call,) = await ledger.calls("c")
+        assert (taken.epoch, call.state) == (2, expected)
+        # Only a start that was never committed can be made up for.
+        assert await outcome_of_start(ledger, leave) == ("won" if found is None else "used" if needs_leave else "lost")
+        assert await ledger.verify() is None
+
+    home.run(story)
+
+
+async def outcome_of_start(ledger: SqlLedger, leave: str) -> str:
+    try:
+        return "won" if await ledger.start(claim(), 2, approval=leave, now=LEASE) else "lost"
+    except ApprovalError as refusal:
+        return refusal.code.removeprefix("approval_")
+
+
+async def prepared(ledger: SqlLedger, needs_leave: bool) -> str:
+    await ledger.open("c", ANN, "one", LEASE, now=0)
+    await ledger.propose(claim(), 1, side_effects=True, needs_leave=needs_leave, now=0)
+    if not needs_leave:
+        return ""
+    asked = await ledger.request_approval("c", "k", 1, expires=99, now=0)
+    return (await ledger.approve(asked.id, "bob", now=1)).id
