@@ -4,16 +4,17 @@ The first argument is the model's file. Each line of stdin is a request as the s
 answer.
 """
 
+import importlib
 import json
 import os
 import sys
+from typing import Any
 
 # The engine logs to the same place as print does, so the answers get a place of their own first.
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
-import xllamacpp  # noqa: E402  # pyright: ignore[reportMissingImports]
-
+xllamacpp: Any = importlib.import_module("xllamacpp")
 params = xllamacpp.CommonParams()
 params.model.path = sys.argv[1]
 params.n_parallel, params.n_ctx = 1, 2048

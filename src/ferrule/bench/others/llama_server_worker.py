@@ -3,14 +3,16 @@
 Arguments: the model, the port, the number of slots, the tokens of context over all of them, and a chat template's file.
 """
 
+import importlib
 import os
 import signal
 import sys
+from typing import Any
 
 # Blocked before the engine starts its threads, so that this one alone hears of the end.
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
 
-import xllamacpp  # noqa: E402  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]
+xllamacpp: Any = importlib.import_module("xllamacpp")
 
 
 def main() -> None:
