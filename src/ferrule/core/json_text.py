@@ -28,9 +28,14 @@ def loads(text: str) -> object:
     return json.loads(text, parse_constant=_refuse_constant)
 
 
+def digest(value: object) -> str:
+    """The whole hash of a JSON value: for what somebody agreed to, and somebody else might want to exchange."""
+    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def fingerprint(value: object) -> str:
-    """A short stable name for a JSON value."""
-    return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    """A short stable name for a JSON value, for telling things apart that nobody forges."""
+    return digest(value)[:16]
 
 
 def escaped(text: str) -> str:

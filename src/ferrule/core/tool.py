@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ferrule.core.json_schema import SchemaDict
-from ferrule.core.json_text import fingerprint
+from ferrule.core.json_text import digest
 from ferrule.errors import DefinitionError
 
 # What every provider's API takes as a function name; MCP and model templates also use dots and dashes.
@@ -56,7 +56,7 @@ class ToolDefinition:
     def fingerprint(self) -> str:
         """Changes whenever anything that a caller agreed to changes."""
         bound = [self.bound_capability, self.bound_version, self.side_effects]
-        return fingerprint([self.name, self.description, self.parameters, bound])
+        return digest([self.name, self.description, self.parameters, bound])
 
     def as_function(self) -> dict[str, Any]:
         """The OpenAI spelling, which chat templates expect too."""
