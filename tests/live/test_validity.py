@@ -15,7 +15,7 @@ from live.model import smol
 pytestmark = pytest.mark.live
 
 REQUIRED = 200
-AUTO = 24
+AUTO = 12
 
 
 async def tallies(asked: list[Question], choice: ToolChoice) -> dict[str, Tally]:
