@@ -1,4 +1,4 @@
-"""Each kind of choice, again and again, at a temperature where the model strays; `scripts/long choices` does fifty."""
+"""Each kind of choice, fifty times, at a temperature where the model strays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from live.model import smol
 
 pytestmark = pytest.mark.live
 
-RUNS = 20
+RUNS = 50
 
 
 @pytest.mark.parametrize("kind", KINDS)
