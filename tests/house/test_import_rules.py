@@ -70,7 +70,7 @@ PEERS = (
     Peers(
         "ferrule.dialects",
         frozenset({"definition", "ending", "extension", "field", "incoming", "lines", "loose", "narrow"})
-        | frozenset({"ndjson", "openai_error", "policy", "result_text", "sequence", "sse"}),
+        | frozenset({"ndjson", "objects", "openai_error", "policy", "result_text", "sequence", "sse"}),
         frozenset({""}),
     ),
 )

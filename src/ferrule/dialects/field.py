@@ -106,3 +106,8 @@ class Field:
     def _unexpected(self, words: str) -> DefinitionError:
         got = _WORDS.get(self.value.__class__, "something else")
         return self.refusal(f"must be {words}, got {got}", f"Send {words} here.")
+
+
+def wants_stream(body: object) -> bool:
+    """Every API of this family asks for a stream by the same field."""
+    return Field(body)["stream"].or_else(Field.boolean, False)

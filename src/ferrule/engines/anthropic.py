@@ -10,8 +10,10 @@ from functools import partial
 from ferrule.core.ids import ANY_ID
 from ferrule.dialects.anthropic.reply import ReplyDecoder
 from ferrule.dialects.anthropic.request import SAMPLING, request_body
+from ferrule.dialects.objects import SseObjects
 from ferrule.engines.chat import ChatEngine, ChatOptions
-from ferrule.engines.chat_api import ALL_CHOICES, ChatApi, SseObjects
+from ferrule.engines.chat_api import ChatApi
+from ferrule.engines.engine import ALL_CHOICES
 from ferrule.engines.http import PATIENT, Deadlines
 from ferrule.errors import DefinitionError, UnsupportedError
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from ferrule.core.event import Event
-from ferrule.core.json_text import loads
 from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.sse import SseDecoder, SseMessage
-from ferrule.errors import EngineError
-
-ALL_CHOICES = frozenset({"auto", "none", "required", "one", "allowed"})
-"""Every way in which a request can choose; `chat_choice.word_of` gives the word for one."""
-_DONE = "[DONE]"
+from ferrule.engines.engine import ALL_CHOICES
 
 
 class RequestBody(Protocol):
@@ -61,38 +55,3 @@ class ChatApi:
     """Fields of a request that the API has no place for. They are not sent, and the reply says so."""
     parallel: bool = True
     """Whether the API can be told to make one call only."""
-
-
-class SseObjects:
-    """The JSON objects in a stream of server-sent events; OpenAI's last word is not one and is passed over."""
-
-    def __init__(self) -> None:
-        self._decoder = SseDecoder()
-
-    def feed(self, data: bytes, /) -> list[dict[str, Any]]:
-        return _objects(self._decoder.feed(data))
-
-    def close(self) -> list[dict[str, Any]]:
-        return _objects(self._decoder.close())
-
-
-def _objects(messages: list[SseMessage]) -> list[dict[str, Any]]:
-    return [_object(message.data) for message in messages if message.data.strip() != _DONE]
-
-
-def _object(data: str) -> dict[str, Any]:
-    try:
-        value = loads(data)
-    except (ValueError, RecursionError) as damage:
-        raise _refusal(data) from damage
-    if not isinstance(value, dict):
-        raise _refusal(data)
-    return cast("dict[str, Any]", value)
-
-
-def _refusal(data: str) -> EngineError:
-    return EngineError(
-        f"a message of the stream is not a JSON object: {data[:80]!r}",
-        code="bad_stream",
-        hint="See whether the address is that of the engine, and whether something between cuts its answers off.",
-    )

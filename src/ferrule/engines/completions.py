@@ -6,27 +6,32 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, cast
 
-from ferrule.core.json_text import loads
-from ferrule.dialects.sse import SseDecoder
+from ferrule.dialects.loose import message_of
+from ferrule.dialects.objects import SseObjects
 from ferrule.engines.generator import Ended, Piece
 from ferrule.engines.http import Http
 from ferrule.errors import EngineError
 
-_DONE = "[DONE]"
-
 
 async def streamed(http: Http, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece | Ended, None]:
     """The pieces of a streamed completion."""
-    decoder = SseDecoder()
-    reading = Reading()
+    framing, reading = SseObjects(), Reading()
     async with aclosing(http.stream(path, body)) as received:
         async for data in received:
-            for message in decoder.feed(data):
-                if message.data != _DONE:
-                    for piece in reading.pieces(_chunk(message.data)):
-                        yield piece
+            for chunk in framing.feed(data):
+                for piece in reading.pieces(chunk):
+                    yield piece
+    for chunk in framing.close():
+        for piece in reading.pieces(chunk):
+            yield piece
     if reading.ended:
         yield reading.ended
+
+
+def refuse_errors(chunk: Mapping[str, Any]) -> None:
+    """`EngineError` where an engine says in the middle of a stream that it cannot go on."""
+    if "error" in chunk:
+        raise EngineError(f"the engine stopped: {message_of(chunk['error'])}", code="engine_refused")
 
 
 class Reading:
@@ -39,10 +44,7 @@ class Reading:
         self.ended: Ended | None = None
 
     def pieces(self, chunk: Mapping[str, Any]) -> list[Piece]:
-        if "error" in chunk:
-            told = chunk["error"]
-            words = cast("Mapping[str, Any]", told).get("message", told) if isinstance(told, Mapping) else told
-            raise EngineError(f"the engine stopped: {words}", code="engine_refused")
+        refuse_errors(chunk)
         found: list[Piece] = []
         for choice in cast("list[Mapping[str, Any]]", chunk.get("choices") or ()):
             if choice.get("text"):
@@ -55,13 +57,3 @@ class Reading:
             counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
             self.ended = Ended(self.ended.is_cut_off, *counts)
         return found
-
-
-def _chunk(data: str) -> Mapping[str, Any]:
-    try:
-        value = loads(data)
-    except ValueError as damage:
-        raise EngineError(f"the engine sent something that is not JSON: {data[:80]!r}") from damage
-    if not isinstance(value, dict):
-        raise EngineError(f"the engine sent something that is no object: {data[:80]!r}")
-    return cast("Mapping[str, Any]", value)

@@ -17,6 +17,9 @@ from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.bridge import run
 
+ALL_CHOICES = frozenset({"auto", "none", "required", "one", "allowed"})
+"""Every way in which a request can choose; `chat_choice.word_of` gives the word for one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:

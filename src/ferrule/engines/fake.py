@@ -10,7 +10,7 @@ from ferrule.core.message import Reasoning, Text
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
-from ferrule.engines.engine import Engine, Traits
+from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.errors import EngineError
 
@@ -62,7 +62,7 @@ class FakeGenerator:
 class FakeEngine(Engine):
     """Answers each request with the next of `replies`; `requests` keeps what was asked."""
 
-    traits = Traits(name="fake", honours=frozenset({"auto", "none", "required", "one", "allowed"}))
+    traits = Traits(name="fake", honours=ALL_CHOICES)
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.requests: list[ToolCallRequest] = []

@@ -37,6 +37,18 @@ class Writing:
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the backend's own, which go to it as they are."""
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What was asked for of how to choose tokens, in the words that most backends share."""
+        given = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "seed": self.seed,
+            "stop": list(self.stop) or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:

@@ -13,20 +13,13 @@ _WORD_TRIGGER = 1
 
 def streaming_body(writing: Writing) -> dict[str, Any]:
     """The body for `/v1/completions`, which takes llama.cpp's own fields too."""
-    given = {
-        "temperature": writing.temperature,
-        "top_p": writing.top_p,
-        "top_k": writing.top_k,
-        "seed": writing.seed,
-        "stop": list(writing.stop) or None,
-    }
     return {
         "prompt": writing.prompt,
         "max_tokens": writing.max_tokens,
         "cache_prompt": True,
         "stream": True,
         "stream_options": {"include_usage": True},
-        **{name: value for name, value in given.items() if value is not None},
+        **writing.sampling,
         **(_grammar(writing.grammar) if writing.grammar else {}),
         **writing.extra,
     }

@@ -15,8 +15,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule.engines.chat_api import SseObjects
+from ferrule.dialects.objects import SseObjects
 from ferrule.engines.checkpoint import read_checkpoint
+from ferrule.engines.completions import refuse_errors
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
@@ -85,30 +86,26 @@ class SglangGenerator:
         await self._http.close()
 
 
+# What SGLang calls otherwise.
+_WORDS = {"seed": "sampling_seed"}
+
+
 def _body(writing: Writing) -> dict[str, Any]:
-    given = {
-        "temperature": writing.temperature,
-        "top_p": writing.top_p,
-        "top_k": writing.top_k,
-        "sampling_seed": writing.seed,
-        "stop": list(writing.stop) or None,
-        "structural_tag": writing.grammar.text if writing.grammar else None,
-    }
+    given = {_WORDS.get(name, name): value for name, value in writing.sampling.items()}
+    held = {"structural_tag": writing.grammar.text} if writing.grammar else {}
     sampling = {
         "max_new_tokens": writing.max_tokens,
         # Marks may be special tokens of the model, and the parser must see them as the model spells them.
         "skip_special_tokens": False,
         "spaces_between_special_tokens": False,
-        **{name: value for name, value in given.items() if value is not None},
+        **given,
+        **held,
     }
     return {"text": writing.prompt, "sampling_params": sampling, "stream": True}
 
 
 def _read(chunk: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    if "error" in chunk:
-        told = chunk["error"]
-        words = cast("Mapping[str, Any]", told).get("message", told) if isinstance(told, Mapping) else told
-        raise EngineError(f"the engine stopped: {words}", code="engine_refused")
+    refuse_errors(chunk)
     meta = chunk.get("meta_info")
     return str(chunk.get("text") or ""), cast("Mapping[str, Any]", meta) if isinstance(meta, Mapping) else {}
 

@@ -19,7 +19,7 @@ from ferrule.core.json_text import fingerprint
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.engine import Engine, Traits
+from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.generator import Ended, Grammar, ModelFacts, TextGenerator, Writing
 from ferrule.engines.grammar import grammar_of
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
@@ -65,7 +65,7 @@ class TextEngine(Engine):
         self.generator = generator
         self._known: _Known | None = None
         self._grammars: ByteCache[RuleKey, tuple[Grammar, str]] = ByteCache(lambda held: len(held[0].text))
-        self.traits: Traits = replace(generator.traits, honours=_ALL_CHOICES if self._target else frozenset({"auto"}))
+        self.traits: Traits = replace(generator.traits, honours=ALL_CHOICES if self._target else frozenset({"auto"}))
 
     @property
     def _target(self) -> str | None:
@@ -210,9 +210,6 @@ class TextEngine(Engine):
             return grammar_of(rule, target, facts), rule.fingerprint
 
         return self._grammars.get(key, make)
-
-
-_ALL_CHOICES = frozenset({"auto", "none", "required", "one", "allowed"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,13 +80,6 @@ class VllmGenerator:
         await self._http.close()
 
     def _body(self, writing: Writing) -> dict[str, Any]:
-        given = {
-            "temperature": writing.temperature,
-            "top_p": writing.top_p,
-            "top_k": writing.top_k,
-            "seed": writing.seed,
-            "stop": list(writing.stop) or None,
-        }
         held = {"structured_outputs": {"structural_tag": writing.grammar.text}} if writing.grammar else {}
         return {
             "model": self._model,
@@ -98,7 +91,7 @@ class VllmGenerator:
             "add_special_tokens": False,
             # Marks may be special tokens of the model, and the parser must see them.
             "skip_special_tokens": False,
-            **{name: value for name, value in given.items() if value is not None},
+            **writing.sampling,
             **held,
             **writing.extra,
         }

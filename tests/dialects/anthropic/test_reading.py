@@ -27,8 +27,9 @@ from ferrule import (
 )
 from ferrule.core.receipt import How, Receipt
 from ferrule.dialects.anthropic.body import body_of, count_body, error_body
-from ferrule.dialects.anthropic.reading import read_request, wants_stream
+from ferrule.dialects.anthropic.reading import read_request
 from ferrule.dialects.anthropic.request import request_body
+from ferrule.dialects.field import wants_stream
 
 HELLO = {"role": "user", "content": "Hello"}
 PING = {"name": "ping", "input_schema": {"type": "object"}}

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import ChatMessage, ChoiceMode, DefinitionError, Role, Text, ToolCall, ToolChoice
-from ferrule.dialects.openai_chat.reading import read_request, uses_functions, wants_stream, wants_usage
+from ferrule.dialects.field import wants_stream
+from ferrule.dialects.openai_chat.reading import read_request, uses_functions, wants_usage
 from ferrule.dialects.openai_chat.request import request_body
 
 HELLO = {"role": "user", "content": "Hello"}

@@ -23,8 +23,9 @@ from ferrule import (
     ToolChoice,
 )
 from ferrule.core.receipt import How, Receipt
+from ferrule.dialects.field import wants_stream
 from ferrule.dialects.openai_responses.body import body_of
-from ferrule.dialects.openai_responses.reading import read_request, wants_stream
+from ferrule.dialects.openai_responses.reading import read_request
 from ferrule.dialects.openai_responses.request import request_body
 
 PING = {"type": "function", "name": "ping", "parameters": None, "strict": None}

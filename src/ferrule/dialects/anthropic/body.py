@@ -9,8 +9,8 @@ from typing import Any
 
 from ferrule.core.call import ToolCall
 from ferrule.core.event import FinishReason, Usage
-from ferrule.core.message import Reasoning, Text
-from ferrule.core.reply import Reply, ReplyPart
+from ferrule.core.reply import Reply
+from ferrule.dialects.anthropic.messages import block
 from ferrule.dialects.extension import Extension
 from ferrule.errors import FerruleError
 
@@ -38,22 +38,12 @@ def body_of(reply: Reply, *, id: str, model: str) -> dict[str, Any]:
         "type": "message",
         "role": "assistant",
         "model": model,
-        "content": [_block(part) for part in reply.parts if not isinstance(part, ToolCall) or part.complete],
+        "content": [block(part) for part in reply.parts if not isinstance(part, ToolCall) or part.complete],
         "stop_reason": STOP_REASONS[reply.finish_reason],
         "stop_sequence": None,
         "usage": usage_body(reply.usage or Usage()),
         **Extension.of(reply).as_field(),
     }
-
-
-def _block(part: ReplyPart) -> dict[str, Any]:
-    match part:
-        case Text(text):
-            return {"type": "text", "text": text}
-        case Reasoning(text):
-            return {"type": "thinking", "thinking": text, "signature": ""}
-        case ToolCall():
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
 
 
 def usage_body(usage: Usage) -> dict[str, int]:

@@ -27,7 +27,7 @@ def messages_body(messages: Iterable[ChatMessage], *, reasoning: bool) -> list[d
     # The results of one turn's calls must stand together in the next message.
     for is_tool, group in groupby(messages, key=lambda message: message.role is Role.TOOL):
         if is_tool:
-            blocks = [_block(part) for message in group for part in message.parts]
+            blocks = [block(part) for message in group for part in message.parts]
             bodies.append({"role": "user", "content": blocks})
         else:
             bodies += [body for message in group for body in _bodies(message, reasoning)]
@@ -42,7 +42,7 @@ def _bodies(message: ChatMessage, reasoning: bool) -> list[dict[str, Any]]:
                 "content": _content([message.content] if not message.parts[1:] else _texts(message)),
             }
         ]
-    blocks = [_block(part) for part in message.parts if _is_said(part, reasoning)]
+    blocks = [block(part) for part in message.parts if _is_said(part, reasoning)]
     return [{"role": message.role.value, "content": blocks}] if blocks else []
 
 
@@ -59,7 +59,7 @@ def _is_said(part: Part, reasoning: bool) -> bool:
             return True
 
 
-def _block(part: Part) -> dict[str, Any]:
+def block(part: Part) -> dict[str, Any]:
     match part:
         case Text(text):
             return {"type": "text", "text": text}

@@ -60,10 +60,6 @@ def uses_functions(body: dict[str, Any]) -> bool:
     return body.get("functions") is not None and body.get("tools") is None
 
 
-def wants_stream(body: dict[str, Any]) -> bool:
-    return Field(body)["stream"].or_else(Field.boolean, False)
-
-
 def wants_usage(body: dict[str, Any]) -> bool:
     options = Field(body)["stream_options"]
     return options.is_given and options["include_usage"].or_else(Field.boolean, False)

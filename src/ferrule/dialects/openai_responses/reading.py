@@ -44,10 +44,6 @@ def read_request(body: dict[str, Any]) -> ToolCallRequest:
     )
 
 
-def wants_stream(body: dict[str, Any]) -> bool:
-    return Field(body)["stream"].or_else(Field.boolean, False)
-
-
 def _read_schema(config: Field) -> dict[str, Any] | None:
     if not config.is_given or not config["format"].is_given:
         return None

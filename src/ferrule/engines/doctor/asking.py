@@ -14,8 +14,8 @@ from ferrule.core.ids import ANY_ID
 from ferrule.core.json_text import canonical
 from ferrule.core.reply import Reply, fold
 from ferrule.dialects.loose import entries, mapping, text
+from ferrule.dialects.objects import SseObjects
 from ferrule.dialects.openai_chat.reply import ReplyDecoder
-from ferrule.engines.chat_api import SseObjects
 from ferrule.engines.http import Http
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError
 
