@@ -193,7 +193,7 @@ def test_a_string_that_reached_its_bound_is_told_in_the_receipt() -> None:
 
 def test_a_backend_that_lost_its_grammar_is_found_out() -> None:
     reply = engine("I would rather talk.")[0].generate(asked(choice=ToolChoice.required()))
-    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["choice_not_honoured"]
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["grammar_lost", "choice_not_honoured"]
 
 
 def test_a_target_that_the_backend_is_not_held_by_is_refused() -> None:
@@ -201,3 +201,24 @@ def test_a_target_that_the_backend_is_not_held_by_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="gbnf"):
         made.generate(asked())
     assert fake.asked == []
+
+
+def test_an_engine_that_lets_go_of_its_grammar_is_found_out_and_nothing_is_claimed_of_it() -> None:
+    loose = PARIS.replace('"days"', ' "days"')
+    reply = engine(loose)[0].generate(asked())
+    receipt = reply.calls[0].receipt
+    assert reply.calls[0].arguments == {"city": "Paris", "days": 2}
+    assert receipt is not None
+    assert (receipt.how, receipt.enforced) == (How.VALIDATED, ())
+    assert [told.code for told in reply.diagnostics] == ["grammar_lost"]
+    assert "grammar" in receipt.notes[-1]
+
+
+def test_a_name_that_comes_again_in_a_free_object_is_said_once_and_the_receipt_tells() -> None:
+    tool = ToolDefinition("note", "", {"type": "object", "properties": {"about": {"type": "object"}}})
+    text = '<tool_call>\n{"name": "note", "arguments": {"about": {"a": 1, "a": 2}}}\n</tool_call>'
+    reply = engine(text)[0].generate(ToolCallRequest(messages=(ChatMessage.user("go"),), tools=(tool,)))
+    receipt = reply.calls[0].receipt
+    assert reply.calls[0].function.arguments == '{"about": {"a": 1}}'
+    assert receipt is not None
+    assert receipt.notes[-1] == '"a" came again in the same object; the first stands'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
@@ -178,6 +178,25 @@ def test_a_key_that_is_there_twice_is_bad_however_it_is_spelled(text: str) -> No
     assert "twice" in reader.problem
 
 
+@given(
+    st.recursive(
+        st.integers() | st.text(max_size=3), lambda v: st.lists(st.tuples(st.sampled_from("ab"), v)), max_leaves=8
+    )
+)
+def test_below_the_strict_depth_the_first_of_equal_keys_stands(value: object) -> None:
+    text, repeated = _with_repeats({"a": value} if not isinstance(value, list) else value)
+    for size in (1, 3, len(text)):
+        reader = Reader(strict_depth=0)
+        at, out, given = 0, "", ""
+        for start in range(0, len(text), size):
+            given += text[start : start + size]
+            at = reader.read(given, at, start + size >= len(text))
+            out += reader.take()
+        assert reader.is_done
+        assert json.loads(out) == json.loads(text, object_pairs_hook=_first)
+        assert bool(reader.repeated) == repeated
+
+
 def test_the_same_key_in_two_objects_is_fine() -> None:
     assert respell('[{"a": {"a": 1}}, {"a": 2}]') == '[{"a": {"a": 1}}, {"a": 2}]'
 
@@ -238,3 +257,19 @@ def test_with_a_root_reading_starts_inside_it() -> None:
     reader, out = read_pieces(["city='Ro", "me', days=2)"], PYTHON, KEYWORDS)
     assert reader.is_done
     assert out == '{"city": "Rome", "days": 2}'
+
+
+def _with_repeats(value: object) -> tuple[str, bool]:
+    """A list of pairs is an object, with as many equal keys as it has."""
+    if isinstance(value, dict):
+        value = list(cast("dict[str, object]", value).items())
+    if not isinstance(value, list):
+        return json.dumps(value), False
+    pairs = cast("list[tuple[str, object]]", value)
+    inner = [(key, *_with_repeats(item)) for key, item in pairs]
+    text = "{" + ", ".join(f'"{key}": {told}' for key, told, _ in inner) + "}"
+    return text, len({key for key, _ in pairs}) < len(pairs) or any(found for *_, found in inner)
+
+
+def _first(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    return dict(reversed(pairs))

@@ -5,11 +5,17 @@ All that a text engine asks of a backend. Must not know tools, formats or messag
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ferrule.engines.engine import Traits
+
+
+class Watching(Protocol):
+    """Tells whether a text, as far as it has come, is what a grammar admits."""
+
+    def feed(self, text: str, /) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +25,8 @@ class Grammar:
     target: str
     text: str
     triggers: tuple[str, ...] = ()
+    watch: Callable[[], Watching] | None = field(default=None, compare=False, repr=False)
+    """Begins to follow a text that is written under it, where that can be done exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from ferrule.engines.generator import Grammar, ModelFacts
 from ferrule.errors import FormatError
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.lark import emit_lark
-from ferrule.rules.matcher import grammar_error
+from ferrule.rules.matcher import ByteMatcher
 from ferrule.rules.rule import Rule
 from ferrule.rules.structural_tag import emit_structural_tag
 
@@ -17,11 +17,9 @@ Emit = Callable[[Rule, ModelFacts], Grammar]
 
 
 def _lark(rule: Rule, facts: ModelFacts) -> Grammar:
-    # An engine may go on in silence without a grammar that does not compile.
-    reason = grammar_error(emit_lark(rule))
-    if reason:
-        raise FormatError(f"the grammar does not compile: {reason:.200}", code="bad_grammar")
-    return Grammar("lark", emit_lark(rule, facts.specials, facts.ends))
+    # An engine may go on in silence without a grammar that does not compile, or that its matcher gives up on half way.
+    held = ByteMatcher(emit_lark(rule))
+    return Grammar("lark", emit_lark(rule, facts.specials, facts.ends), watch=held.watch)
 
 
 def _gbnf(rule: Rule, facts: ModelFacts) -> Grammar:

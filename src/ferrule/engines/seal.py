@@ -17,9 +17,11 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.rules.claims import claims_of
 from ferrule.schema.bound import Bounds, reached
 from ferrule.schema.check import checker_for
+from ferrule.wire.read_value import REPEATED_KEY
 
 NOT_OFFERED = "not_offered"
 INVALID_ARGUMENTS = "invalid_arguments"
+LET_GO = "the engine wrote what its grammar does not admit"
 
 
 @dataclass(slots=True)
@@ -31,18 +33,23 @@ class Seal:
     encoding: str | None = None
     """How arguments were held while decoding; None where nothing held them."""
     bounds: Bounds | None = None
+    is_held: bool = True
+    """Whether the engine has kept to its grammar so far; where it has not, nothing is claimed of it."""
     seconds: float = 0.0
     tokens: int = 0
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _json: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    _odd: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
 
     def passed(self, events: Sequence[Event]) -> Iterator[Event]:
         for event in events:
             match event:
                 case CallStart(index, _, name):
-                    self._names[index], self._json[index] = name, []
+                    self._names[index], self._json[index], self._odd[index] = name, [], []
                 case ArgumentsDelta(index, json):
                     self._json[index].append(json)
+                case Diagnostic(code, message, index=int(index)) if code == REPEATED_KEY and index in self._odd:
+                    self._odd[index].append(message)
                 case CallEnd(index, True):
                     yield from self._sealed(index)
                     continue
@@ -68,7 +75,7 @@ class Seal:
     def _sealed(self, index: int) -> Iterator[Event]:
         faults = self.faults(index)
         if not faults:
-            yield CallEnd(index, receipt=self._receipt(index, self.draft.how))
+            yield CallEnd(index, receipt=self._receipt(index, self.draft.how if self.is_held else How.VALIDATED))
             return
         code = NOT_OFFERED if faults[0].keyword == NOT_OFFERED else INVALID_ARGUMENTS
         yield Diagnostic(code, "; ".join(map(str, faults)), index=index)
@@ -76,8 +83,8 @@ class Seal:
 
     def _receipt(self, index: int, how: How) -> Receipt:
         tool = self.tools.get(self._names[index])
-        claims = claims_of(tool, self.encoding) if tool else None
-        notes = self.draft.notes
+        claims = claims_of(tool, self.encoding if self.is_held else None) if tool else None
+        notes = (*self.draft.notes, *self._odd[index], *(() if self.is_held else (LET_GO,)))
         if how is not How.REFUSED and self.bounds and reached(loads(self.arguments(index)), self.bounds):
             notes = (*notes, f"something in it is as long as the rule lets it be ({self.bounds})")
         said = replace(self.draft, how=how, seconds=round(self.seconds, 3), tokens=self.tokens, notes=notes)

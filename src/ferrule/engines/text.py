@@ -24,15 +24,16 @@ from ferrule.engines.generator import Ended, Grammar, ModelFacts, TextGenerator,
 from ferrule.engines.grammar import grammar_of
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
-from ferrule.engines.seal import Seal
+from ferrule.engines.seal import LET_GO, Seal
 from ferrule.errors import UnsupportedError
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
-from ferrule.schema.bound import Bounds, bounded, bounds_for
+from ferrule.schema.bound import Bounds, Overhead, bounded, bounds_for
 from ferrule.schema.check import checker_for
 from ferrule.wire.bind import ReasoningMode, bind
 from ferrule.wire.encoding import encoding_of
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
+from ferrule.wire.overhead import overhead_of
 from ferrule.wire.parse import Parser
 from ferrule.wire.registry import get_format
 
@@ -79,6 +80,7 @@ class TextEngine(Engine):
         work = await self._work(request, known)
         started = time.monotonic()
         seen = _Seen()
+        watch = work.writing.grammar.watch() if work.writing.grammar and work.writing.grammar.watch else None
         async with aclosing(self.generator.write(work.writing)) as pieces:
             async for piece in pieces:
                 work.seal.seconds = time.monotonic() - started
@@ -86,6 +88,9 @@ class TextEngine(Engine):
                     seen.ended = piece
                     break
                 work.seal.tokens += piece.tokens
+                if watch is not None and work.seal.is_held and not watch.feed(piece.text):
+                    work.seal.is_held = False
+                    yield Diagnostic("grammar_lost", LET_GO)
                 for event in work.seal.passed(work.parser.feed(piece.text)):
                     yield seen.noted(event)
         for event in work.seal.passed(work.parser.close()):
@@ -127,7 +132,7 @@ class TextEngine(Engine):
         prompt, notes = await known.prompting.prompt(request.messages, tools, self.generator.templated, date.today())
         mode, prefix = self._reasoning(known, prompt)
         budget = request.max_tokens or self.options.max_tokens
-        bounds = self._bounds(request, offered, budget)
+        bounds = self._bounds(request, offered, budget, known.prompting.format)
         if self._target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
             raise UnsupportedError(
                 f"{self.traits.name} cannot be held to {request.choice.mode.value!r} without a grammar",
@@ -173,12 +178,15 @@ class TextEngine(Engine):
         knows_it = opened.strip() in known.prompting.source
         return self.options.reasoning or (ReasoningMode.ON if knows_it else ReasoningMode.OFF), ""
 
-    def _bounds(self, request: ToolCallRequest, offered: Sequence[ToolDefinition], budget: int) -> Bounds | None:
+    def _bounds(
+        self, request: ToolCallRequest, offered: Sequence[ToolDefinition], budget: int, format: Format
+    ) -> Bounds | None:
         if not self.options.is_bounded or not offered or self._target is None:
             return None
         # Text and reasoning before a call take from the same budget.
         left = budget if request.choice.mode is ChoiceMode.REQUIRED else budget * 3 // 4
-        return bounds_for(offered, left, None if request.parallel_tool_calls else 1)
+        overhead = Overhead(*overhead_of(format))
+        return bounds_for(offered, left, None if request.parallel_tool_calls else 1, overhead)
 
     def _grammar(
         self,

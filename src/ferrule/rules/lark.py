@@ -37,6 +37,7 @@ from ferrule.rules.rule import (
     rebuilt,
 )
 from ferrule.rules.widen import widened
+from ferrule.rules.without import without
 from ferrule.schema.notation import JSON, Escapes, Quote
 
 # The spelling that our renderer writes, so that constrained and rendered text are the same language.
@@ -251,9 +252,12 @@ def _prose(excludes: tuple[str, ...], not_first: str, at_most: int | None) -> st
     first = f"[^{''.join(map(_escaped, not_first))}]" if not_first else ""
     count = "*" if at_most is None else f"{{0,{at_most}}}"
     body = f"/(?:{first}(?s:.){count})?/" if first else f"/(?s:.){count}/"
-    if not excludes:
-        return body
-    return f"{body} & ~/(?s:.*)(?:{'|'.join(map(_escaped, excludes))})(?s:.*)/"
+    return body if not excludes else f"{body} & {_without(excludes)}"
+
+
+def _without(marks: tuple[str, ...]) -> str:
+    spelled = without(marks, _escaped)
+    return f"/{spelled}/" if spelled else f"~/(?s:.*)(?:{'|'.join(map(_escaped, marks))})(?s:.*)/"
 
 
 def _string(node: Str) -> str:
@@ -261,9 +265,7 @@ def _string(node: Str) -> str:
     stop = _escaped(quote.close[0])
     char = rf"(?:[^{stop}\\\x00-\x1f]|{_ESCAPES[quote.escapes]})"
     body = f"/{_escaped(quote.open)}{char}{times(node.at_least, node.at_most)}{_escaped(quote.close)}/"
-    if not node.excludes:
-        return body
-    return f"{body} & ~/(?s:.*)(?:{'|'.join(map(_escaped, node.excludes))})(?s:.*)/"
+    return body if not node.excludes else f"{body} & {_without(node.excludes)}"
 
 
 def _class(node: Chars) -> str:

@@ -42,8 +42,25 @@ class Reach:
     """Every character was admitted and the text may end after the last."""
 
 
+class Watch:
+    """Follows a text as it comes, and knows whether it is still what a grammar admits."""
+
+    __slots__ = ("_matcher", "is_held")
+
+    def __init__(self, matcher: LLMatcher) -> None:
+        self._matcher = matcher
+        self.is_held = True
+
+    def feed(self, text: str) -> bool:
+        """Whether everything so far is the beginning of something that the grammar admits."""
+        if self.is_held and text:
+            given = list(text.encode("utf-8", "surrogateescape"))
+            self.is_held = self._matcher.try_consume_tokens(given) == len(given)
+        return self.is_held
+
+
 class ByteMatcher:
-    """A compiled grammar, to be asked about any number of whole texts."""
+    """A compiled grammar, to be asked about any number of texts."""
 
     __slots__ = ("_start",)
 
@@ -55,6 +72,9 @@ class ByteMatcher:
                 code="bad_grammar",
                 hint="`ferrule explain` shows what the tools' schemas ask for; simplify the part that is named here.",
             )
+
+    def watch(self) -> Watch:
+        return Watch(self._start.deep_copy())
 
     def accepts(self, text: str) -> bool:
         return self.reach(text).is_whole

@@ -45,18 +45,34 @@ class Bounds:
         return f"open strings end at {self.characters} characters, open arrays at {self.items} items"
 
 
-def bounds_for(tools: Iterable[ToolDefinition], budget: int, most_calls: int | None) -> Bounds:
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """How many characters stand around a call, and around each argument besides its name and value."""
+
+    call: int
+    argument: int
+
+
+# What most families write who put JSON between two marks.
+_JSON_OVERHEAD = Overhead(call=40, argument=6)
+
+
+def bounds_for(
+    tools: Iterable[ToolDefinition], budget: int, most_calls: int | None, overhead: Overhead = _JSON_OVERHEAD
+) -> Bounds:
     """Bounds under which any call to any of the tools fits in `budget` tokens, a character of a string costing one.
 
     That is the worst case for text in ASCII; text whose characters take several tokens each may still run out, and is
     then cut off and told so, as without bounds. A small budget lowers the number of calls first, then that of items.
     """
-    offered = [tool.parameters for tool in tools]
+    offered = [(tool.parameters, _around(tool, overhead)) for tool in tools]
     calls_tried = _CALLS if most_calls is None else tuple(sorted({min(n, most_calls) for n in _CALLS}, reverse=True))
     for least in (_COMFORTABLE, _SHORTEST):
         for items in _ITEMS:
             for calls in calls_tried:
-                room = min((_room(schema, budget // calls, items) for schema in offered), default=budget)
+                room = min(
+                    (_room(schema, budget // calls - around, items) for schema, around in offered), default=budget
+                )
                 if room >= least:
                     return Bounds(room, items, calls)
     return Bounds(_SHORTEST, 1, 1)
@@ -162,6 +178,12 @@ def _inside(keyword: str, held: Any, bounds: Bounds, depth: int) -> Any:
     return held
 
 
+def _around(tool: ToolDefinition, overhead: Overhead) -> int:
+    """The tokens of everything that the wire format writes for a call, whatever its values are."""
+    arguments = len(tool.parameters.get("properties") or ())
+    return _tokens(overhead.call + len(tool.name) + arguments * overhead.argument)
+
+
 def _room(schema: Mapping[str, Any], budget: int, items: int) -> int:
     """How long each open string may be."""
     strings, fixed = _load(schema, schema, items, 0)
@@ -178,7 +200,7 @@ def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple
         return _FREE_LOAD
     if "enum" in fields or "const" in fields:
         values = fields.get("enum") or [fields.get("const")]
-        return (0, _tokens(max(map(dumps, values), key=len)))
+        return (0, _tokens(max(map(len, map(dumps, values)))))
     if "$ref" in fields:
         return _load(local_target(fields["$ref"], root), root, items, depth + 1)
     options = [*(fields.get("anyOf") or ()), *(fields.get("oneOf") or ())]
@@ -191,7 +213,7 @@ def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple
     properties: Mapping[str, Any] = fields.get("properties") or {}
     for name, inner in properties.items():
         more = _load(inner, root, items, depth + 1)
-        strings, fixed = strings + more[0], fixed + more[1] + _tokens(name) + 4
+        strings, fixed = strings + more[0], fixed + more[1] + _tokens(len(name)) + 4
     kinds: Any = fields.get("type")
     types: list[str] = [kinds] if isinstance(kinds, str) else list(kinds or ())
     if "array" in types:
@@ -210,5 +232,5 @@ def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple
     return strings, fixed + (_NUMBER_TOKENS if {"integer", "number"} & {*types} else 2)
 
 
-def _tokens(text: str) -> int:
-    return -(-len(text) // _FIXED_CHARACTERS_PER_TOKEN)
+def _tokens(characters: int) -> int:
+    return -(-characters // _FIXED_CHARACTERS_PER_TOKEN)

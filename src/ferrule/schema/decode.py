@@ -35,6 +35,8 @@ class Decoded:
 
     json_text: str
     ok: bool
+    repeated: tuple[str, ...] = ()
+    """The keys that an object had more than once, and of which the first stands."""
 
 
 def decode(raw: str, allowed: frozenset[str], python_literals: bool = False) -> Decoded:
@@ -42,9 +44,10 @@ def decode(raw: str, allowed: frozenset[str], python_literals: bool = False) -> 
     if allowed == _STRING_ONLY:
         return Decoded(_string(raw), True)
     for notation in (JSON, PYTHON) if python_literals else (JSON,):
-        text = _read(raw, notation)
+        reader = Reader(notation, strict_depth=0)
+        text = _read(raw, notation, reader)
         if text is not None and _is_allowed(text, allowed):
-            return Decoded(text, True)
+            return Decoded(text, True, tuple(reader.repeated))
     return Decoded(_string(raw), "string" in allowed)
 
 
@@ -63,9 +66,8 @@ def _string(raw: str) -> str:
     return _HALF_A_PAIR.sub(lambda half: f"\\u{ord(half[0]):04x}", dumps(raw))
 
 
-def _read(raw: str, notation: Notation) -> str | None:
+def _read(raw: str, notation: Notation, reader: Reader) -> str | None:
     """The raw text as JSON text, numbers as written; None where it is not exactly one value of the notation."""
-    reader = Reader(notation)
     end = reader.read(raw, 0, True)
     if not reader.is_done or _NOT_SPACE.search(raw, end):
         return None

@@ -3,6 +3,9 @@
 What comes out is always one spelling of JSON (", " and ": ", numbers as written, no needless escapes), so the same call
 gives the same arguments text whatever the family wrote. Output only grows: strings stream, scalars wait for their end.
 Each character is looked at a bounded number of times however the text is cut. Never raises on what it reads.
+
+A key that an object has already is a fault. Below `strict_depth` it is left out instead, the first stands, and
+`repeated` says so: no grammar can keep the keys of a free object apart, and whoever gets the JSON must see each once.
 """
 
 from __future__ import annotations
@@ -27,10 +30,18 @@ _VALUE, _FIRST, _KEY, _ASSIGN, _AFTER, _STRING, _WORDS, _BARE, _DONE, _BAD = ran
 class Reader:
     """Reads one value. With `root`, reading starts inside that container, whose opener was read by somebody else."""
 
-    __slots__ = ("_held", "_is_key", "_key", "_keys", "_notation", "_out", "_quote", "_stack", "_state", "problem")
+    __slots__ = (
+        *("_held", "_is_key", "_key", "_keys", "_notation", "_out", "_quote", "_stack", "_state"),
+        *("_kept", "_left_out_at", "_strict_depth", "problem", "repeated"),
+    )
 
-    def __init__(self, notation: Notation = JSON, root: Container | None = None) -> None:
+    def __init__(self, notation: Notation = JSON, root: Container | None = None, strict_depth: int = MAX_DEPTH) -> None:
         self._notation = notation
+        self._strict_depth = strict_depth
+        # How deep the object is, one of whose members is being left out; 0 where nothing is.
+        self._left_out_at = 0
+        self._kept: list[str] = []
+        self.repeated: list[str] = []
         self._stack: list[Container] = []
         self._keys: list[set[str]] = []
         self._out: list[str] = []
@@ -53,10 +64,12 @@ class Reader:
 
     def take(self) -> str:
         """The JSON text since the last take."""
-        if not self._out:
-            return ""
-        text = "".join(self._out)
-        self._out.clear()
+        out = self._out
+        if self._left_out_at:
+            out.clear()
+            out = self._kept
+        text = "".join(out)
+        out.clear()
         return text
 
     def read(self, text: str, at: int, at_end: bool) -> int:
@@ -107,7 +120,6 @@ class Reader:
                 return None
         if keyed:
             if self._notation.has_bare_keys or self._stack[-1].assign == "=":
-                self._start_item()
                 self._state = _BARE
                 return at
             return self._fail(at, "expected a quoted key")
@@ -156,12 +168,15 @@ class Reader:
 
     def _value_ended(self) -> None:
         self._state = _AFTER if self._stack else _DONE
+        if self._left_out_at and len(self._stack) == self._left_out_at:
+            self._out, self._kept, self._left_out_at = self._kept, [], 0
 
     def _start_string(self, quote: Quote, at: int, is_key: bool) -> int:
-        self._start_item()
         self._quote = quote
         self._is_key = is_key
-        self._out.append('"')
+        if not is_key:
+            self._start_item()
+            self._out.append('"')
         self._state = _STRING
         return at + len(quote.open)
 
@@ -200,26 +215,36 @@ class Reader:
         return at + found.size
 
     def _write(self, json: str) -> None:
-        self._out.append(json)
-        if self._is_key:
-            self._key.append(json)
+        (self._key if self._is_key else self._out).append(json)
 
     def _end_string(self, at: int) -> int:
+        if self._is_key:
+            return self._end_key(at)
         self._out.append('"')
-        if not self._is_key:
-            self._value_ended()
-            return at
-        return self._end_key(at)
+        self._value_ended()
+        return at
 
     def _end_key(self, at: int) -> int:
+        """A key is written when it is whole: only then is it known whether the object has it already."""
         key = "".join(self._key)
         self._key.clear()
         self._is_key = False
-        if key in self._keys[-1]:
+        if key in self._keys[-1] and not self._leave_out(key):
             return self._fail(at, f'the key "{key}" is there twice')
         self._keys[-1].add(key)
+        self._start_item()
+        self._out.append(f'"{key}"')
         self._state = _ASSIGN
         return at
+
+    def _leave_out(self, key: str) -> bool:
+        depth = len(self._stack)
+        if depth <= self._strict_depth:
+            return False
+        self.repeated.append(key)
+        if not self._left_out_at:
+            self._kept, self._out, self._left_out_at = self._out, [], depth
+        return True
 
     def _read_run(self, text: str, at: int) -> int:
         match = (_WORD if self._state == _WORDS else _BARE_KEY).match(text, at)
@@ -234,7 +259,6 @@ class Reader:
             if not word:
                 self._fail(0, "expected a key")
                 return
-            self._out.append(f'"{escaped(word)}"')
             self._key[:] = [escaped(word)]
             self._end_key(0)
             return

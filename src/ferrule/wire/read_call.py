@@ -12,7 +12,7 @@ from ferrule.wire.opencall import OpenCall
 from ferrule.wire.plan import first_of
 from ferrule.wire.read_envelope import read_envelope, read_keyed
 from ferrule.wire.read_fields import read_fields
-from ferrule.wire.read_value import read_value
+from ferrule.wire.read_value import ARGUMENTS_DEPTH, read_value
 from ferrule.wire.stops import Stops
 from ferrule.wire.tape import MAX_NAME, MisfitError, Tape, Walk
 
@@ -114,5 +114,5 @@ class CallReader:
         if (yield from tape.char()) != node.opener:
             raise MisfitError(f"arguments begin with {node.opener!r}")
         tape.at += 1
-        reader = Reader(node.notation, node.root)
+        reader = Reader(node.notation, node.root, ARGUMENTS_DEPTH)
         yield from read_value(tape, reader, call)

@@ -9,7 +9,7 @@ from ferrule.schema.notation import JSON, JSON_BARE_KEYS, OBJECT, Notation
 from ferrule.schema.reader import Reader
 from ferrule.wire.node import Envelope, Slot
 from ferrule.wire.opencall import OpenCall
-from ferrule.wire.read_value import read_value
+from ferrule.wire.read_value import ARGUMENTS_DEPTH, read_value
 from ferrule.wire.tape import MisfitError, Tape, Walk
 
 OnName = Callable[[str], None]
@@ -85,7 +85,7 @@ def read_arguments(tape: Tape, call: OpenCall, notation: Notation = JSON) -> Wal
     char = yield from tape.char()
     if char == "{":
         tape.at += 1
-        yield from read_value(tape, Reader(notation, OBJECT), call)
+        yield from read_value(tape, Reader(notation, OBJECT, ARGUMENTS_DEPTH), call)
         return
     reader = Reader(JSON)
     if char == '"':

@@ -14,6 +14,7 @@ from ferrule.wire.node import Fields, Kind, Lit, Node, Slot, Space
 from ferrule.wire.offered import Offered
 from ferrule.wire.opencall import OpenCall
 from ferrule.wire.plan import first, first_of
+from ferrule.wire.read_value import REPEATED_KEY, repeated_words
 from ferrule.wire.stops import Stops
 from ferrule.wire.tape import MAX_NAME, MisfitError, Tape, Walk
 
@@ -145,6 +146,8 @@ class _Field:
             wanted = " or ".join(sorted(types))
             message = f"the value of {self.key!r} is not {wanted}; it is passed on as a string"
             self.call.note("undecodable_value", message)
+        if decoded.repeated:
+            self.call.note(REPEATED_KEY, repeated_words(decoded.repeated))
         self.call.json(decoded.json_text)
 
 
