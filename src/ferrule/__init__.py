@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ferrule.engines.text import TextOptions
     from ferrule.run.conversation import ConversationTurn, ToolConversation
     from ferrule.run.executor import ToolExecutor
-    from ferrule.run.loop import Decision
+    from ferrule.run.journal import Decision
 
 # Engines bring templates and grammars along, which a program that only reads and writes calls does not need.
 _LATE = {

@@ -25,7 +25,7 @@ from ferrule import (
 from ferrule.core.message_json import messages_as_json, messages_from_json
 from ferrule.engines.fake import FakeEngine
 from ferrule.run.conversation import ToolConversation
-from ferrule.run.loop import Decision
+from ferrule.run.journal import Decision
 from ferrule.run.machine import State
 
 CALL = ToolCall.of("add", {"a": 2, "b": 3}, id="c1")

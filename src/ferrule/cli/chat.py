@@ -20,7 +20,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.pick import pick
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.happened import ConfirmationRequired, LoopEnded, ToolFinished, ToolProgressed, ToolStarted
-from ferrule.run.loop import Decision
+from ferrule.run.journal import Decision
 
 
 def _add_options(parser: ArgumentParser) -> None:

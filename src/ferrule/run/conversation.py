@@ -1,12 +1,14 @@
 """ToolConversation: talk to a model that has tools. Bound tools run by themselves; of others the calls are handed out.
 
-It can be saved as JSON at any time between turns and continued elsewhere.
+It can be saved as JSON at any time between turns and continued elsewhere. With a ledger it is written down as it goes,
+and another process can go on with it in the middle of a turn.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,8 +26,10 @@ from ferrule.engines.engine import Engine
 from ferrule.errors import DefinitionError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.happened import LoopEnded, LoopEvent
-from ferrule.run.loop import Decide, Loop, nobody
-from ferrule.run.machine import State
+from ferrule.run.holding import Holding
+from ferrule.run.ledger import Ledger
+from ferrule.run.loop import Decide, Loop, later, nobody
+from ferrule.run.machine import OVER, Machine, State
 from ferrule.schema.define import FunctionTool
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
@@ -74,6 +78,57 @@ class ToolConversation:
         self._context = context or CallContext()
         self._executor, self._definitions = _bound(tools)
         self._last = ConversationTurn(Reply())
+        self._holding: Holding | None = None
+        self._patience = 0.0
+        self._left: dict[str, Any] | None = None
+        """The loop of a turn that is not over."""
+
+    @staticmethod
+    async def open(
+        ledger: Ledger,
+        id: str,
+        engine: Engine,
+        tools: Tools = (),
+        *,
+        lease: float = 30.0,
+        patience: float = 0.0,
+        decide: Decide = later,
+        clock: Callable[[], float] = time.time,
+        **options: Any,
+    ) -> ToolConversation:
+        """A conversation in a ledger: a new one, or an old one as it was left, by this process or one that died.
+
+        Where `is_unfinished`, go on with `resume`. Calls that change the world wait for leave in the ledger, for
+        `patience` seconds here and then until `resume`. `FencedError` while another process holds it.
+        """
+        made = ToolConversation(engine, tools, decide=decide, **options)
+        if made._executor is None:
+            raise DefinitionError("only a conversation whose tools run by themselves is kept in a ledger")
+        made._holding = await Holding.take(ledger, id, made._context.principal, lease, clock)
+        made._context = replace(made._context, conversation=id)
+        made._patience = patience
+        held = made._holding.record.state
+        if held is not None:
+            made._restore(held)
+        return made
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a turn was begun and is not over."""
+        return self._left is not None
+
+    async def resume(self) -> ConversationTurn:
+        """Go on with a turn that is not over: after leave was given, or after a process died."""
+        async with aclosing(self.stream_resumed()) as events:
+            async for _ in events:
+                pass
+        return self._last
+
+    async def close(self) -> None:
+        """Let another process have it at once."""
+        if self._holding is not None:
+            await self._holding.release()
+            self._holding = None
 
     async def send_message(self, text: str) -> ConversationTurn:
         """The user says something; what comes of it."""
@@ -104,10 +159,19 @@ class ToolConversation:
             raise DefinitionError(
                 "the last turn's calls have no results yet", hint="Give them with submit_tool_results first."
             )
+        if self._left is not None:
+            raise DefinitionError("the last turn is not over", hint="Go on with it by resume first.")
         self.messages.append(ChatMessage.user(text))
         async with aclosing(self._by_hand() if self._executor is None else self._by_itself()) as events:
             async for event in events:
                 yield event
+
+    async def stream_resumed(self) -> AsyncGenerator[LoopEvent]:
+        """The same as `resume`, as it happens."""
+        if self._left is not None:
+            async with aclosing(self._by_itself()) as events:
+                async for event in events:
+                    yield event
 
     def send(self, text: str) -> ConversationTurn:
         """`send_message`, for a program that is not asynchronous."""
@@ -120,15 +184,13 @@ class ToolConversation:
 
     def save(self) -> dict[str, Any]:
         """The whole conversation as JSON. Engines and tools are not in it: they are given again to `load`."""
-        return {"version": _VERSION, "messages": messages_as_json(self.messages)}
+        return self._kept(self._left)
 
     @staticmethod
     def load(held: Mapping[str, Any], engine: Engine, tools: Tools = (), **options: Any) -> ToolConversation:
         """A saved conversation, continued here."""
-        if held.get("version") != _VERSION:
-            raise DefinitionError(f"a conversation of version {held.get('version')!r} cannot be read")
         made = ToolConversation(engine, tools, **options)
-        made.messages = list(messages_from_json(held["messages"]))
+        made._restore(held)
         last = made.messages[-1] if made.messages else None
         if last is not None and last.tool_calls and made._executor is None:
             made._last = ConversationTurn(Reply(tuple(last.tool_calls)), last.tool_calls)
@@ -137,16 +199,50 @@ class ToolConversation:
     async def _by_itself(self) -> AsyncGenerator[LoopEvent]:
         assert self._executor is not None
         await self._executor.refresh()
+        loop = self._loop(self._executor)
+        async with AsyncExitStack() as stack:
+            if self._holding is not None:
+                await stack.enter_async_context(self._holding)
+                loop.journal = self._holding.journal(self._kept, self._patience)
+            try:
+                async with aclosing(loop.stream()) as events:
+                    async for event in events:
+                        yield event
+            finally:
+                self._settle(loop)
+            if self._holding is not None:
+                await self._holding.save(self.save())
+
+    def _loop(self, executor: ToolExecutor) -> Loop:
+        """A new loop, or the one that was left."""
         asked = replace(self._request, messages=tuple(self.messages))
-        loop = Loop(self.engine, self._executor, asked, self._context, self._decide)
-        try:
-            async with aclosing(loop.stream()) as events:
-                async for event in events:
-                    yield event
-        finally:
-            # What was said and done stays said and done, also where the rest was broken off.
-            self.messages += _whole(loop.added)
-            self._last = ConversationTurn(loop.reply, (), loop.machine.state)
+        loop = Loop(self.engine, executor, asked, self._context, self._decide, place=str(len(self.messages)))
+        if self._left is not None:
+            loop.place = self._left["place"]
+            loop.added = list(messages_from_json(self._left["added"]))
+            last = loop.added[-1].parts if loop.added else ()
+            loop.reply = Reply(tuple(part for part in last if not isinstance(part, ToolResult)))
+            loop.machine = Machine.from_dict(self._left["machine"], executor.policy)
+        return loop
+
+    def _settle(self, loop: Loop) -> None:
+        state = loop.machine.state
+        self._last = ConversationTurn(loop.reply, (), state)
+        if state is State.WAITING or (self._holding is not None and state not in OVER):
+            self._left = loop.as_dict()
+            return
+        # What was said and done stays said and done, also where the rest was broken off.
+        self.messages += _whole(loop.added)
+        self._left = None
+
+    def _kept(self, loop: dict[str, Any] | None) -> dict[str, Any]:
+        return {"version": _VERSION, "messages": messages_as_json(self.messages), "loop": loop}
+
+    def _restore(self, held: Mapping[str, Any]) -> None:
+        if held.get("version") != _VERSION:
+            raise DefinitionError(f"a conversation of version {held.get('version')!r} cannot be read")
+        self.messages = list(messages_from_json(held["messages"]))
+        self._left = held.get("loop")
 
     async def _by_hand(self) -> AsyncGenerator[LoopEvent]:
         choice = self._request.tool_choice if self._definitions else ToolChoice.auto()

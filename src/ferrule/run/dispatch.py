@@ -125,7 +125,16 @@ class Dispatcher:
             outcome = await self._once(call, given)
             if not isinstance(outcome, NotDelivered):
                 break
-        return outcome
+        return self._shaped(call, outcome)
+
+    def definition(self, name: str) -> ToolDefinition | None:
+        return self._definitions.get(name)
+
+    def _shaped(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        """An answer as JSON and not longer than a model should read: what is written down is what is read."""
+        if not isinstance(outcome, Answered):
+            return outcome
+        return replace(outcome, content=capped(shaped(outcome.content), f"result-{call.id}", self.remainders))
 
     async def _once(self, call: ToolCall, context: CallContext) -> Outcome:
         seconds = self.per_tool_timeout_seconds
@@ -144,7 +153,7 @@ class Dispatcher:
         """What the model reads."""
         match outcome:
             case Answered(content, is_error):
-                shown = capped(shaped(content), f"result-{call.id}", self.remainders)
+                shown = content
             case NotDelivered(reason):
                 shown, is_error = f"not_delivered: {reason}", True
             case Unknown(reason):

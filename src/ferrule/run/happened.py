@@ -35,9 +35,10 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationRequired:
-    """A call changes the world and waits for leave."""
+    """A call changes the world and waits for leave. `approval` is its id in the ledger, where there is one."""
 
     call: ToolCall
+    approval: str = ""
 
 
 @dataclass(frozen=True, slots=True)

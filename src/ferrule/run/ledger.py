@@ -228,6 +228,10 @@ class Ledger(ABC):
     async def approval(self, approval: str) -> Approval | None: ...
 
     @abstractmethod
+    async def approval_for(self, conversation: str, call_id: str) -> Approval | None:
+        """The one that was asked for last for a call."""
+
+    @abstractmethod
     async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
         """Of every conversation, oldest first."""
 

@@ -88,6 +88,11 @@ def found_approval(approval: str) -> Work[Approval | None]:
     return approval_of(rows[0]) if rows else None
 
 
+def found_approval_for(conversation: str, call_id: str) -> Work[Approval | None]:
+    rows = (yield from say("approvals_for", conversation, call_id)).rows
+    return approval_of(rows[-1]) if rows else None
+
+
 def found_approvals(state: ApprovalState | None) -> Work[tuple[Approval, ...]]:
     answer = yield from (say("approvals") if state is None else say("approvals_in", state.value))
     return tuple(map(approval_of, answer.rows))

@@ -101,6 +101,9 @@ class SqlLedger(Ledger):
     async def approval(self, approval: str) -> Approval | None:
         return await self._transact(ledger_approvals.found_approval(approval))
 
+    async def approval_for(self, conversation: str, call_id: str) -> Approval | None:
+        return await self._transact(ledger_approvals.found_approval_for(conversation, call_id))
+
     async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
         return await self._transact(ledger_approvals.found_approvals(state))
 

@@ -106,6 +106,9 @@ STATEMENTS: Mapping[str, str] = {
     "approval": f"SELECT {APPROVAL} FROM ferrule_approval WHERE id = ?",
     "approvals": f"SELECT {APPROVAL} FROM ferrule_approval ORDER BY requested_at, id",
     "approvals_in": f"SELECT {APPROVAL} FROM ferrule_approval WHERE state = ? ORDER BY requested_at, id",
+    # One that was replaced is older than the one that replaced it, also where both were asked for in one moment.
+    "approvals_for": f"SELECT {APPROVAL} FROM ferrule_approval WHERE conversation = ? AND call_id = ? "
+    "ORDER BY CASE WHEN state = 'replaced' THEN 0 ELSE 1 END, requested_at",
     "add_approval": _insert("ferrule_approval", APPROVAL),
     "replace_approvals": "UPDATE ferrule_approval SET state = 'replaced' WHERE conversation = ? AND call_id = ? "
     "AND state IN ('pending', 'approved') AND expires_at <= ?",

@@ -1,6 +1,7 @@
 """Loop: drives the machine. Asks the engine, runs calls side by side, asks people for leave, and hands everything on.
 
-It decides nothing: what comes next is the machine's word, and what a call comes to is the executor's.
+It decides nothing: what comes next is the machine's word, and what a call comes to is the executor's. After every step
+it writes itself down, so that another process can go on where this one stopped.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ToolChoice
 from ferrule.core.context import CallContext, Progress
 from ferrule.core.message import ChatMessage, Role
+from ferrule.core.message_json import messages_as_json
+from ferrule.core.outcome import NotDelivered
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
@@ -27,29 +31,28 @@ from ferrule.run.happened import (
     ToolProgressed,
     ToolStarted,
 )
+from ferrule.run.journal import Decision, Entry, Journal, NoJournal
 from ferrule.run.machine import Ask, End, Give, Machine, Run, Seek, Step
 
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person's word on a call. `arguments` replace the model's, and are checked again."""
-
-    is_allowed: bool
-    why: str = ""
-    arguments: str | None = None
+Decide = Callable[[ToolCall], Awaitable[Decision | None]]
 
 
-Decide = Callable[[ToolCall], Awaitable[Decision]]
-
-
-async def nobody(call: ToolCall) -> Decision:
+async def nobody(call: ToolCall) -> Decision | None:
     """Where nobody is asked, nothing that changes the world happens."""
     return Decision(False, "nobody was there to allow it")
 
 
+async def later(call: ToolCall) -> Decision | None:
+    """Somebody will decide, elsewhere and in his own time: the turn ends waiting, and is gone on with after that."""
+    return None
+
+
 @dataclass(slots=True)
 class Loop:
-    """One run of the loop over one conversation; `added` are the messages that it brings."""
+    """One run of the loop over one conversation; `added` are the messages that it brings.
+
+    `place` is where it stands in the conversation. A machine that has begun already is gone on with.
+    """
 
     engine: Engine
     executor: Dispatcher
@@ -59,6 +62,8 @@ class Loop:
     machine: Machine = field(default_factory=Machine)
     added: list[ChatMessage] = field(default_factory=list[ChatMessage])
     reply: Reply = field(default_factory=Reply)
+    journal: Journal = field(default_factory=NoJournal)
+    place: str = "0"
     _told: asyncio.Queue[LoopEvent] = field(default_factory=asyncio.Queue[LoopEvent])
     _tasks: set[asyncio.Task[list[Step]]] = field(default_factory=set[asyncio.Task[list[Step]]])
     _words: str = ""
@@ -84,20 +89,33 @@ class Loop:
                 task.cancel()
             await asyncio.gather(driving, *self._tasks, return_exceptions=True)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that another process needs to go on, as JSON."""
+        return {"place": self.place, "added": messages_as_json(self.added), "machine": self.machine.as_dict()}
+
     async def _drive(self) -> None:
-        started = time.monotonic()
-        steps = self.machine.begin()
+        started = time.monotonic() - self.machine.spent.seconds
+        steps = self.machine.resume()
         while True:
-            ended = await self._take(steps)
-            if ended is not None:
-                self._told.put_nowait(LoopEnded(ended.state, self._words))
+            self._give(steps)
+            # Between what has changed the machine and this there is no await, so both are of one moment.
+            await self.journal.keep(self.as_dict())
+            self._take(steps)
+            if not self._tasks:
+                self._told.put_nowait(LoopEnded(self.machine.state, self._words))
                 return
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             self.machine.elapsed(time.monotonic() - started)
             self._tasks -= done
             steps = [step for task in done for step in task.result()]
 
-    async def _take(self, steps: list[Step]) -> End | None:
+    def _give(self, steps: list[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Give):
+                told = [self.executor.result_of(call, outcome, hint) for call, outcome, hint in step.results]
+                self.added.append(ChatMessage(Role.TOOL, tuple(told)))
+
+    def _take(self, steps: list[Step]) -> None:
         for step in steps:
             match step:
                 case Ask():
@@ -105,14 +123,9 @@ class Loop:
                 case Run(call):
                     self._begin(self._run(call))
                 case Seek(call):
-                    self._told.put_nowait(ConfirmationRequired(call))
                     self._begin(self._seek(call))
-                case Give(results):
-                    told = [self.executor.result_of(call, outcome, hint) for call, outcome, hint in results]
-                    self.added.append(ChatMessage(Role.TOOL, tuple(told)))
-                case End():
-                    return step
-        return None
+                case Give() | End():
+                    pass
 
     def _begin(self, work: Awaitable[list[Step]]) -> None:
         self._tasks.add(asyncio.ensure_future(work))
@@ -146,13 +159,40 @@ class Loop:
             # A tool may be running in a thread.
             loop.call_soon_threadsafe(self._told.put_nowait, ToolProgressed(call.id, progress))
 
-        context = replace(self.context, call_id=call.id, tell=tell)
-        outcome = await self.executor.run(call, context)
+        place = self._place_of(call)
+        context = replace(self.context, call_id=self.journal.key(place, call), tell=tell)
+        outcome = self.executor.fault_of(call, context)
+        entry = self._entry(call)
+        if outcome is not None or entry is None:
+            outcome = outcome or NotDelivered("it is offered no longer")
+            await self.journal.refuse(place, str(self.executor.result_of(call, outcome).content))
+        else:
+            outcome = await self.journal.run(entry, lambda: self.executor.run(call, context))
         self._told.put_nowait(ToolFinished(self.executor.result_of(call, outcome)))
         return self.machine.resulted(call.id, outcome)
 
     async def _seek(self, call: ToolCall) -> list[Step]:
-        decision = await self.decide(call)
+        entry = self._entry(call)
+        if entry is None:
+            return self.machine.denied(call.id, "it is offered no longer")
+        leave = await self.journal.ask(entry)
+        decision = leave.decision
+        if decision is None:
+            self._told.put_nowait(ConfirmationRequired(call, leave.approval))
+            decision = await self.decide(call)
+            if decision is not None:
+                await self.journal.decided(leave.approval, decision)
+            else:
+                decision = await self.journal.awaited(leave.approval)
+        if decision is None:
+            return []
         if not decision.is_allowed:
             return self.machine.denied(call.id, decision.why)
         return self.machine.approved(call.id, decision.arguments)
+
+    def _place_of(self, call: ToolCall) -> str:
+        return f"{self.place}.{self.machine.place_of(call.id)}"
+
+    def _entry(self, call: ToolCall) -> Entry | None:
+        tool = self.executor.definition(call.name)
+        return tool and Entry(self._place_of(call), call, tool, self.executor.requires_confirmation(call))

@@ -141,6 +141,25 @@ class Machine:
         self._move(Happening.BEGUN, State.ASKING)
         return [Ask()]
 
+    def resume(self) -> list[Step]:
+        """The steps that were under way when it was written down; whoever takes it up does them, again or at last."""
+        match self.state:
+            case State.READY:
+                return self.begin()
+            case State.ASKING:
+                return [Ask()]
+            case State.CLOSING:
+                return [Ask(is_last=True, words=limit_reached(self.policy, self.spent))]
+            case State.RUNNING | State.WAITING:
+                return [*map(Run, self.under_way), *map(Seek, self.waits_for)]
+            case State.DONE | State.STOPPED:
+                return [End(self.state)]
+
+    def place_of(self, call_id: str) -> str:
+        """Where a call stands in the loop: its round and its place there. A model may write the same id twice."""
+        places = [number for number, one in enumerate(self._round) if one.call.id == call_id]
+        return f"{self.spent.rounds}.{places[0] if places else 0}"
+
     def replied(self, reply: Reply, needs_leave: frozenset[str] = frozenset()) -> list[Step]:
         """The model has answered. `needs_leave` are the ids of calls that a person must allow."""
         if self.state is State.CLOSING or not reply.calls:
@@ -186,7 +205,7 @@ class Machine:
         self.spent.seconds = seconds
 
     def cancel(self) -> list[Step]:
-        if self.state in _OVER:
+        if self.state in OVER:
             return []
         self._move(Happening.CANCELLED, State.STOPPED)
         return [End(State.STOPPED)]
@@ -272,7 +291,7 @@ class Machine:
         return [Give(results), Ask(is_last=bool(words), words=words)]
 
 
-_OVER = (State.DONE, State.STOPPED)
+OVER = (State.DONE, State.STOPPED)
 _KINDS: Mapping[str, type[Answered] | type[NotDelivered] | type[Unknown]] = {
     "answered": Answered,
     "not_delivered": NotDelivered,
@@ -300,4 +319,4 @@ def diagram() -> str:
     lines = ["stateDiagram-v2", "    [*] --> ready"]
     for (state, happening), targets in TRANSITIONS.items():
         lines += [f"    {state.value} --> {target.value}: {happening.value}" for target in targets]
-    return "\n".join([*lines, *(f"    {state.value} --> [*]" for state in _OVER), ""])
+    return "\n".join([*lines, *(f"    {state.value} --> [*]" for state in OVER), ""])
