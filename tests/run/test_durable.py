@@ -232,3 +232,21 @@ def test_definitions_alone_are_not_kept_in_a_ledger(home: Home) -> None:
             await ToolConversation.open(ledger, "c", FakeEngine([]), [POST], context=ANN)
 
     home.run(story)
+
+
+def test_an_effect_that_happened_is_told_even_if_its_tool_is_gone_since(home: Home) -> None:
+    async def story(ledger: Ledger) -> str:
+        talk = await waiting(ledger, source())
+        await ledger.approve(await leave(ledger), "bob", now=1)
+        before = (await ledger.load("c", ANN.principal)) or pytest.fail("it is not there")
+        talk = await opened(ledger, source(), Reply.of("posted"))
+        await talk.resume()
+        # As if its process had died before it wrote down more than the effect itself.
+        again = (await ledger.load("c", ANN.principal)) or pytest.fail("it is not there")
+        await ledger.save("c", again.epoch, before.state, now=2)
+        await talk.close()
+        bare = await opened(ledger, FakeSource(()), Reply.of("I see"))
+        await bare.resume()
+        return str(bare.messages[-2].results[0].content)
+
+    assert home.run(story) == "post {'text': 'hello'}"

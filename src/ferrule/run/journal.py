@@ -52,6 +52,10 @@ class Journal(Protocol):
         """The loop as it is now, as JSON."""
         ...
 
+    async def known(self, place: str, /) -> Outcome | None:
+        """What became of a call that was begun before, whatever has become of its tool since."""
+        ...
+
     async def run(self, entry: Entry, effect: Effect, /) -> Outcome:
         """What became of a call: from its effect, which begins at most once, or from what is written."""
         ...
@@ -81,6 +85,9 @@ class NoJournal:
 
     async def keep(self, state: dict[str, Any], /) -> None:
         return
+
+    async def known(self, place: str, /) -> Outcome | None:
+        return None
 
     async def run(self, entry: Entry, effect: Effect, /) -> Outcome:
         return await effect()

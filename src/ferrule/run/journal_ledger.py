@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,11 @@ _UNSTARTED = frozenset({CallState.PROPOSED, CallState.AWAITING_APPROVAL, CallSta
 # Behind the place of a call that only reads, once for each time that its outcome was lost.
 _AGAIN = "~"
 _OTHERS = Unknown("it was begun before, and what became of it was not written down", code="owner_lost")
+# What is told of a call that has no outcome written beside its state.
+_LEFT_OPEN: Mapping[CallState, Outcome] = {
+    CallState.STARTED: _OTHERS,
+    CallState.REFUSED: Answered("refused: it may not run", is_error=True, code="refused"),
+}
 
 
 @dataclass(slots=True)
@@ -50,8 +55,15 @@ class LedgerJournal:
     async def keep(self, state: dict[str, Any], /) -> None:
         await self.ledger.save(self.conversation, self.epoch, self.keeps(state), now=self.clock())
 
+    async def known(self, place: str, /) -> Outcome | None:
+        _, known = await self._found(place)
+        if known is None or known.state in _UNSTARTED:
+            return None
+        return known.outcome or _LEFT_OPEN.get(known.state)
+
     async def run(self, entry: Entry, effect: Effect, /) -> Outcome:
-        entry, known = await self._found(entry)
+        place, known = await self._found(entry.place)
+        entry = replace(entry, place=place)
         if known is not None and known.outcome is not None:
             return known.outcome
         if known is None:
@@ -101,13 +113,13 @@ class LedgerJournal:
                 return decision
             await asyncio.sleep(self.poll_seconds)
 
-    async def _found(self, entry: Entry) -> tuple[Entry, CallRecord | None]:
+    async def _found(self, place: str) -> tuple[str, CallRecord | None]:
         """What is written of a call; of one that only reads and was lost, of its next attempt."""
         while True:
-            known = await self.ledger.call(self.conversation, entry.place)
+            known = await self.ledger.call(self.conversation, place)
             if known is None or known.state is not CallState.UNKNOWN or known.side_effects:
-                return entry, known
-            entry = replace(entry, place=entry.place + _AGAIN)
+                return place, known
+            place += _AGAIN
 
     async def _propose(self, entry: Entry) -> None:
         await self.ledger.propose(

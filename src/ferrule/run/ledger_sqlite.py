@@ -56,7 +56,7 @@ class SqliteLedger(SqlLedger):
             raise LedgerError("the ledger is closed", code="ledger_closed")
         # A task that is cancelled here leaves the transaction to its thread, which ends it as if nothing had happened.
         connection = self._connection
-        return await self._in_thread(lambda: _run(connection, work))
+        return await self._in_thread(lambda: in_transaction(connection, work))
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
@@ -74,10 +74,10 @@ class SqliteLedger(SqlLedger):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        _run(connection, admitted(), DIALECT.tables())
+        in_transaction(connection, admitted(), DIALECT.tables())
 
 
-def _run(connection: sqlite3.Connection, work: Work[T], first: Sequence[str] = ()) -> T:
+def in_transaction(connection: sqlite3.Connection, work: Work[T], first: Sequence[str] = ()) -> T:
     connection.execute("BEGIN IMMEDIATE")
     try:
         for text in first:

@@ -18,7 +18,7 @@ from ferrule.core.choice import ToolChoice
 from ferrule.core.context import CallContext, Progress
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.message_json import messages_as_json
-from ferrule.core.outcome import NotDelivered
+from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
@@ -72,22 +72,24 @@ class Loop:
         """Everything as it happens; closing it cancels what is under way."""
         self.machine.policy = self.executor.policy
         driving = asyncio.ensure_future(self._drive())
+        waiting: asyncio.Future[LoopEvent] = asyncio.ensure_future(self._told.get())
         try:
             while True:
-                waiting = asyncio.ensure_future(self._told.get())
                 await asyncio.wait({waiting, driving}, return_when=asyncio.FIRST_COMPLETED)
                 if waiting.done():
-                    yield waiting.result()
+                    event = waiting.result()
+                    waiting = asyncio.ensure_future(self._told.get())
+                    yield event
                     continue
-                waiting.cancel()
                 while not self._told.empty():
                     yield self._told.get_nowait()
                 driving.result()
                 return
         finally:
-            for task in (driving, *self._tasks):
+            under_way = (waiting, driving, *self._tasks)
+            for task in under_way:
                 task.cancel()
-            await asyncio.gather(driving, *self._tasks, return_exceptions=True)
+            await asyncio.gather(*under_way, return_exceptions=True)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that another process needs to go on, as JSON."""
@@ -161,18 +163,24 @@ class Loop:
 
         place = self._place_of(call)
         context = replace(self.context, call_id=self.journal.key(place, call), tell=tell)
-        outcome = self.executor.fault_of(call, context)
-        entry = self._entry(call)
-        if outcome is not None or entry is None:
-            outcome = outcome or NotDelivered("it is offered no longer")
-            await self.journal.refuse(place, str(self.executor.result_of(call, outcome).content))
-        else:
-            outcome = await self.journal.run(entry, lambda: self.executor.run(call, context))
+        # What has happened has happened, also where the tool is gone since.
+        outcome = await self.journal.known(place) or await self._begun(call, place, context)
         self._told.put_nowait(ToolFinished(self.executor.result_of(call, outcome)))
         return self.machine.resulted(call.id, outcome)
 
+    async def _begun(self, call: ToolCall, place: str, context: CallContext) -> Outcome:
+        fault, entry = self.executor.fault_of(call, context), self._entry(call, place)
+        if fault is None and entry is not None:
+            return await self.journal.run(entry, lambda: self.executor.run(call, context))
+        outcome = fault or NotDelivered("it is offered no longer")
+        await self.journal.refuse(place, str(self.executor.result_of(call, outcome).content))
+        return outcome
+
     async def _seek(self, call: ToolCall) -> list[Step]:
-        entry = self._entry(call)
+        place = self._place_of(call)
+        if await self.journal.known(place) is not None:
+            return self.machine.approved(call.id)
+        entry = self._entry(call, place)
         if entry is None:
             return self.machine.denied(call.id, "it is offered no longer")
         leave = await self.journal.ask(entry)
@@ -193,6 +201,6 @@ class Loop:
     def _place_of(self, call: ToolCall) -> str:
         return f"{self.place}.{self.machine.place_of(call.id)}"
 
-    def _entry(self, call: ToolCall) -> Entry | None:
+    def _entry(self, call: ToolCall, place: str) -> Entry | None:
         tool = self.executor.definition(call.name)
-        return tool and Entry(self._place_of(call), call, tool, self.executor.requires_confirmation(call))
+        return tool and Entry(place, call, tool, self.executor.requires_confirmation(call))
