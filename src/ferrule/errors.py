@@ -10,6 +10,8 @@
     │   ├── FencedError              another owner holds the conversation now
     │   ├── ApprovalError            there is no leave for exactly this call; the code says why
     │   └── LedgerUnavailableError   the database cannot be reached or is busy
+    ├── BusError              the bus carried what no peer of ours writes
+    │   └── BusUnavailableError      it cannot be reached, or does not let us in
     ├── EngineError           an engine failed, or said something that no engine of its kind says
     │   ├── EngineUnavailableError   it cannot be reached or is overloaded
     │   ├── EngineTimeoutError       it took too long
@@ -110,6 +112,21 @@ class LedgerUnavailableError(LedgerError):
     """The database cannot be reached or is busy. After a lost connection a write may have been made all the same."""
 
     code = "ledger_unavailable"
+    status = 503
+    retryable = True
+
+
+class BusError(FerruleError):
+    """The bus carried what no peer of ours writes."""
+
+    code = "bus_failed"
+    status = 502
+
+
+class BusUnavailableError(BusError):
+    """The bus cannot be reached, or does not let us in."""
+
+    code = "bus_unavailable"
     status = 503
     retryable = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from ferrule import DefinitionError, FinishReason, ToolChoice, Usage
 from ferrule.core.receipt import How
 from ferrule.engines.chat import ChatEngine
 from ferrule.engines.openai import openai
+from ferrule.engines.profile import Finding, Profile, Verdict
+from ferrule.engines.profile_file import save_profile
 from ferrule.errors import UnsupportedError
 
 GOOD = '{"city": "Paris"}'
@@ -109,3 +112,27 @@ def test_what_the_responses_api_has_no_place_for_is_told() -> None:
 def test_an_unknown_api_is_refused() -> None:
     with pytest.raises(DefinitionError, match="assistants"):
         openai("m", key="k", api="assistants")
+
+
+@pytest.mark.parametrize("verdict, kept", [(Verdict.HONOURED, True), (Verdict.IGNORED, False), (Verdict.PARTLY, False)])
+def test_what_the_doctor_found_counts_and_not_what_is_believed(
+    verdict: Verdict, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    findings = tuple(Finding(name, verdict, "seen") for name in ("required", "named"))
+    save_profile(Profile("http://127.0.0.1:1/v1", "m", "2026-01-31", findings))
+    api = openai("m", url="http://127.0.0.1:1").api
+    assert (("required" in api.honours), ("one" in api.honours)) == (kept, kept)
+    assert "none" in api.honours
+    assert openai("another", url="http://127.0.0.1:1").api.honours == {"auto", "none", "required"}
+    assert openai("m", url="http://127.0.0.1:1", api="responses").api.honours == {"auto", "none", "required"}
+
+
+def test_a_server_that_was_seen_to_ignore_required_is_not_asked_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    url = "http://127.0.0.1:1"
+    save_profile(Profile(url, "m", "2026-01-31", (Finding("required", Verdict.IGNORED, "prose"),)))
+    with pytest.raises(UnsupportedError, match="required"):
+        openai("m", url=url).generate(asked(choice=ToolChoice.required()))

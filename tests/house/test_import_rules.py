@@ -66,7 +66,18 @@ PEERS = (
         ),
         frozenset({"", "pick", "doctor"}),
     ),
-    Peers("ferrule.sources", frozenset({"source", "wrapped"}), frozenset({""})),
+    Peers(
+        "ferrule.sources",
+        frozenset({"source", "wrapped"})
+        # What the caller's end of the bus and the worker's end share.
+        | frozenset({"bus_connection", "bus_exchange", "bus_frame", "bus_micro", "bus_names"})
+        | frozenset({"bus_once", "bus_running", "bus_subject", "bus_token"})
+        # What the source of MCP servers is made of.
+        | frozenset({"mcp_client", "mcp_config", "mcp_elicit", "mcp_http", "mcp_lines", "mcp_link"})
+        | frozenset({"mcp_listing", "mcp_names", "mcp_pins", "mcp_results", "mcp_stdio"}),
+        # The relay is a source that calls through the bus.
+        frozenset({"", "bus_relay"}),
+    ),
     Peers(
         "ferrule.dialects",
         frozenset({"definition", "ending", "extension", "field", "incoming", "lines", "loose", "narrow"})

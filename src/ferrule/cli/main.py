@@ -10,7 +10,24 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from ferrule.cli import accepts, approvals, audit, chat, doctor, explain, formats, inspect, parse, render, rule, streams
+from ferrule.cli import (
+    accepts,
+    approvals,
+    audit,
+    capabilities,
+    chat,
+    doctor,
+    explain,
+    formats,
+    inspect,
+    mcp,
+    parse,
+    render,
+    rule,
+    streams,
+    trace,
+    worker,
+)
 from ferrule.cli.command import Command
 from ferrule.errors import FerruleError
 
@@ -24,8 +41,12 @@ COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
     doctor.COMMAND,
     chat.COMMAND,
+    mcp.COMMAND,
+    worker.COMMAND,
+    capabilities.COMMAND,
     approvals.COMMAND,
     audit.COMMAND,
+    trace.COMMAND,
 )
 FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
 
@@ -65,11 +86,11 @@ def _parser() -> ArgumentParser:
         prog="ferrule",
         description="Ferrule binds language models to tools.",
         epilog="`ferrule COMMAND --help` explains a command.\n\nexample:\n  ferrule parse --format hermes < reply.txt",
-        # Indented by two, argparse has no room for a name of nine letters beside its line.
+        # argparse makes room for names by the length of the metavar below and the indent: `capabilities` needs both.
         formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, indent_increment=1),
     )
     parser.add_argument("--version", action="version", version=f"ferrule {_version()}")
-    listed = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    listed = parser.add_subparsers(title="commands", metavar="COMMAND OPTIONS", required=True)
     for command in COMMANDS:
         added = listed.add_parser(
             command.name,

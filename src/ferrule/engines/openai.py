@@ -24,6 +24,8 @@ from ferrule.engines.chat import ChatEngine, ChatOptions
 from ferrule.engines.chat_api import ChatApi, ReplyDecoder
 from ferrule.engines.engine import ALL_CHOICES
 from ferrule.engines.http import PATIENT, Deadlines
+from ferrule.engines.profile import honoured_choices
+from ferrule.engines.profile_file import load_profile
 from ferrule.errors import DefinitionError, UnsupportedError
 
 OPENAI = "https://api.openai.com/v1"
@@ -75,8 +77,9 @@ def openai(
     """An engine on OpenAI, or on whatever speaks its API at `url`.
 
     `api` is "chat" or "responses". The key is taken from OPENAI_API_KEY for OpenAI itself only: another server is sent
-    the key that it is given here. `honours` are the choices that the server is known to keep; `strict` asks it to hold
-    arguments to the schemas, `reasoning` sends back what the model thought in earlier turns.
+    the key that it is given here. `honours` are the choices that the server is known to keep; left out, what `ferrule
+    doctor` has found there counts, and without that what is known of all servers. `strict` asks it to hold arguments to
+    the schemas, `reasoning` sends back what the model thought in earlier turns.
     """
     if api not in _APIS:
         raise DefinitionError(f"OpenAI has no API {api!r}", hint=f"Use one of: {', '.join(_APIS)}.")
@@ -93,7 +96,14 @@ def openai(
         decoder=facts.decoder,
         framing=SseObjects,
         headers={**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})},
-        honours=frozenset(honours) if honours is not None else ALL_CHOICES if is_openai else _KEPT_BY_ALL,
+        honours=frozenset(honours) if honours is not None else _honours(url, model, api),
         lacks=(*facts.lacks, *(facts.lacks_at_openai if is_openai else ())),
     )
     return ChatEngine(url, spoken, options, deadlines)
+
+
+def _honours(url: str, model: str, api: str) -> frozenset[str]:
+    believed = ALL_CHOICES if url.rstrip("/") == OPENAI else _KEPT_BY_ALL
+    # The probes speak the chat API; what they saw says nothing of another one.
+    profile = load_profile(url, model) if api == "chat" else None
+    return believed if profile is None else honoured_choices(profile, believed)

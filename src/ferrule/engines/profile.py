@@ -71,9 +71,18 @@ class Profile:
 _CHOICES = {"none": "none", "required": "required", "one": "named", "allowed": "allowed"}
 
 
-def honoured_choices(profile: Profile) -> frozenset[str]:
-    """The choices that the endpoint keeps by itself, in the words of `Traits.honours`; "auto" demands nothing."""
-    return frozenset({"auto", *(choice for choice, probe in _CHOICES.items() if profile.honours(probe))})
+def honoured_choices(profile: Profile, believed: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The choices that the endpoint keeps by itself, in the words of `Traits.honours`; "auto" demands nothing.
+
+    Where the probes could not tell, what is believed of it stands.
+    """
+    seen = {finding.name: finding.verdict for finding in profile.findings}
+    kept = {
+        choice
+        for choice, probe in _CHOICES.items()
+        if profile.honours(probe) or (choice in believed and seen.get(probe, Verdict.UNKNOWN) is Verdict.UNKNOWN)
+    }
+    return frozenset({"auto", *kept})
 
 
 def _finding(body: Mapping[str, object]) -> Finding:

@@ -1,0 +1,1 @@
+"""Hearth: the tools of a small household on a bus. See README.md."""

@@ -1,0 +1,47 @@
+"""A model with the tools of the bus: `python -m hearth.ask --engine llama:MODEL.gguf "When are the apples picked?"`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+from ferrule import ChatMessage, ToolCall, ToolCallRequest
+from ferrule.core.context import CallContext
+from ferrule.engines.engine import Engine
+from ferrule.engines.pick import pick
+from ferrule.run.executor import ToolExecutor
+from ferrule.run.loop import Decision, Loop
+from ferrule.sources.bus import Bus
+
+Decide = Callable[[ToolCall], Awaitable[Decision | None]]
+
+
+async def answered(engine: Engine, bus: Bus, question: str, decide: Decide, context: CallContext | None = None) -> Loop:
+    """The whole loop for one question, with everything that is served on the bus."""
+    request = ToolCallRequest(messages=(ChatMessage.user(question),), max_tokens=512)
+    return await ToolExecutor(bus).run_chat_with_tools(engine, request, decide=decide, context=context)
+
+
+async def ask_the_user(call: ToolCall) -> Decision | None:
+    said = await asyncio.to_thread(input, f"run {call.name}({call.function.arguments})? [y/N] ")
+    return Decision(said.strip().lower() in ("y", "yes"), "the user said no")
+
+
+async def _main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("question")
+    parser.add_argument("--engine", required=True, help="as `ferrule chat` takes it")
+    parser.add_argument("--nats", default=os.environ.get("FERRULE_NATS", "nats://127.0.0.1:4222"))
+    arguments = parser.parse_args()
+    async with pick(arguments.engine) as engine, Bus(arguments.nats) as bus:
+        loop = await answered(engine, bus, arguments.question, ask_the_user)
+    for message in loop.added:
+        for result in message.results:
+            print(f"[{result.name}: {result.text:.200}]")
+    print(loop.reply.text)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

@@ -1,0 +1,129 @@
+"""What a PNG picture is like, read with nothing but the standard library."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ferrule import ToolError, tool
+from hearth.files import content_of
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_KINDS = {0: "greyscale", 2: "colour", 3: "palette", 4: "greyscale with transparency", 6: "colour with transparency"}
+_MOST_PIXELS = 16_000_000
+_NAMES = {
+    "black": (0, 0, 0), "white": (255, 255, 255), "grey": (128, 128, 128), "red": (220, 40, 40),
+    "orange": (245, 140, 30), "yellow": (240, 220, 50), "green": (50, 160, 70), "blue": (50, 90, 200),
+    "light blue": (140, 190, 240), "purple": (130, 60, 160), "pink": (240, 150, 180), "brown": (120, 75, 40),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    width: int
+    height: int
+    depth: int
+    kind: int
+    is_interlaced: bool
+    palette: bytes
+    data: bytes
+
+
+@tool(bound_to=("image.describe", "1.0"))
+def describe_image(file: str) -> dict[str, Any]:
+    """Says what a picture is like: its size, its format and its main colours.
+
+    Args:
+        file: the picture's name
+    """
+    picture = _read(content_of(file))
+    told: dict[str, Any] = {"format": "PNG", "width": picture.width, "height": picture.height}
+    told["kind"] = f"{_KINDS[picture.kind]}, {picture.depth} bits"
+    if picture.depth == 8 and not picture.is_interlaced:
+        told["colours"] = _main_colours(picture)
+    return told
+
+
+def _read(content: bytes) -> _Picture:
+    if not content.startswith(_SIGNATURE):
+        raise ToolError("it is no PNG picture")
+    try:
+        chunks = list(_chunks(content))
+        width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", dict(chunks)[b"IHDR"])
+        if kind not in _CHANNELS or not 0 < width * height <= _MOST_PIXELS:
+            raise ToolError("the picture is too large, or of no known kind")
+        packed = b"".join(data for name, data in chunks if name == b"IDAT")
+        # As much as the picture can have and no more, whatever the file would unpack to.
+        size = height * (1 + (width * _CHANNELS[kind] * depth + 7) // 8)
+        data = zlib.decompressobj().decompress(packed, size)
+    except (struct.error, zlib.error, KeyError) as problem:
+        raise ToolError("the picture is damaged") from problem
+    return _Picture(width, height, depth, kind, bool(interlaced), dict(chunks).get(b"PLTE", b""), data)
+
+
+def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = len(_SIGNATURE)
+    while at + 8 <= len(content):
+        (length,) = struct.unpack_from(">I", content, at)
+        yield content[at + 4 : at + 8], content[at + 8 : at + 8 + length]
+        at += length + 12
+
+
+def _main_colours(picture: _Picture) -> list[dict[str, Any]]:
+    counted: Counter[str] = Counter()
+    step = max(1, picture.height // 100)
+    for number, row in enumerate(_rows(picture)):
+        if number % step == 0:
+            counted.update(_colour(picture, row, at) for at in range(0, picture.width, max(1, picture.width // 100)))
+    total = counted.total()
+    return [{"colour": name, "percent": round(100 * count / total)} for name, count in counted.most_common(4)]
+
+
+def _colour(picture: _Picture, row: bytes, at: int) -> str:
+    channels = _CHANNELS[picture.kind]
+    values = row[at * channels : (at + 1) * channels]
+    if picture.kind == 3:
+        values = picture.palette[values[0] * 3 : values[0] * 3 + 3] or b"\0\0\0"
+    red, green, blue = values[:3] if len(values) >= 3 else (values[0],) * 3
+    return min(
+        _NAMES, key=lambda name: sum((a - b) ** 2 for a, b in zip(_NAMES[name], (red, green, blue), strict=True))
+    )
+
+
+def _rows(picture: _Picture) -> Iterator[bytes]:
+    """The rows of pixels, each with its filter undone."""
+    channels = _CHANNELS[picture.kind]
+    length = picture.width * channels
+    above = bytes(length)
+    for start in range(0, picture.height * (length + 1), length + 1):
+        line = picture.data[start : start + length + 1]
+        if len(line) <= length:
+            raise ToolError("the picture is damaged")
+        above = _unfiltered(line[0], line[1:], above, channels)
+        yield above
+
+
+def _unfiltered(kind: int, line: bytes, above: bytes, channels: int) -> bytes:
+    row = bytearray(line)
+    for at in range(len(row)):
+        left = row[at - channels] if at >= channels else 0
+        corner = above[at - channels] if at >= channels else 0
+        match kind:
+            case 0:
+                break
+            case 1:
+                added = left
+            case 2:
+                added = above[at]
+            case 3:
+                added = (left + above[at]) // 2
+            case _:
+                guess = left + above[at] - corner
+                added = min((left, above[at], corner), key=lambda value: abs(guess - value))
+        row[at] = (row[at] + added) & 255
+    return bytes(row)

@@ -1,0 +1,75 @@
+"""The processes that `bus_costs` measures: an echo behind bare nats-py, and the same echo as a capability."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+from nats.aio.client import Client
+
+from ferrule.core.context import CallContext
+from ferrule.core.outcome import Answered, Outcome
+from ferrule.core.tool import ToolDefinition
+from ferrule.schema.define import tool
+from ferrule.sources.functions import Functions
+from ferrule.sources.source import Source
+from ferrule.sources.worker import Worker
+
+BARE_SUBJECT: Final = "bench.echo"
+KEY: Final = b"bench" * 8
+CAP: Final = 256
+
+
+@tool(bound_to=("bench.echo", "1.0"))
+async def echo(text: str) -> str:
+    """Gives back what it is given."""
+    return text
+
+
+async def bare(url: str) -> None:
+    client: Any = Client()
+    await client.connect(url)
+
+    async def answer(message: Any) -> None:
+        await message.respond(message.data)
+
+    await client.subscribe(BARE_SUBJECT, "q", answer)
+    await client.flush()
+    await _until_told()
+
+
+class Echo(Source):
+    """The least that a source can be, so that what is measured is the bus."""
+
+    id = "echo"
+
+    async def tools(self) -> tuple[ToolDefinition, ...]:
+        return (echo.definition,)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+        return Answered(arguments["text"])
+
+
+async def source(url: str) -> None:
+    async with Worker(Echo(), url, key=KEY, cap=CAP):
+        await _until_told()
+
+
+async def function(url: str) -> None:
+    async with Worker(Functions([echo]), url, key=KEY, cap=CAP):
+        await _until_told()
+
+
+async def _until_told() -> None:
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+
+
+KINDS: Final[dict[str, Callable[[str], Coroutine[Any, Any, None]]]] = {
+    "bare": bare,
+    "source": source,
+    "function": function,
+}
+
+if __name__ == "__main__":
+    asyncio.run(KINDS[sys.argv[1]](sys.argv[2]))

@@ -1,0 +1,57 @@
+"""The options that name a bus and the key to it."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from ferrule.errors import DefinitionError
+from ferrule.sources.bus import Bus
+from ferrule.sources.bus_connection import DEFAULT_URL
+from ferrule.sources.bus_token import LOCAL
+
+URL_VARIABLE, KEY_VARIABLE = "FERRULE_NATS", "FERRULE_BUS_KEY"
+
+
+def add_bus_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--nats",
+        default=os.environ.get(URL_VARIABLE, DEFAULT_URL),
+        metavar="URL",
+        help=f"the server, such as nats://user:password@host:4222 (default: ${URL_VARIABLE}, or {DEFAULT_URL})",
+    )
+    parser.add_argument("--credentials", default="", metavar="FILE", help="a .creds file, where the server wants one")
+    parser.add_argument(
+        "--inbox",
+        default="",
+        metavar="PREFIX",
+        help="where answers come to, if permissions name it (default: a new one)",
+    )
+    parser.add_argument("--tenant", default=LOCAL, metavar="NAME", help="whose capabilities (default: local)")
+
+
+def add_key_option(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help=f"the key that callers sign with (or ${KEY_VARIABLE}); without one, only the tenant local is served",
+    )
+
+
+def bus_of(arguments: Namespace, key: bytes | None = None) -> Bus:
+    """The bus that the options name."""
+    return Bus(
+        arguments.nats, tenant=arguments.tenant, key=key, credentials=arguments.credentials, inbox=arguments.inbox
+    )
+
+
+def key_of(arguments: Namespace) -> bytes | None:
+    """The key, from its file or the environment: never from the command line, where everybody can read it."""
+    if arguments.key_file:
+        try:
+            return Path(arguments.key_file).read_bytes().strip()
+        except OSError as problem:
+            raise DefinitionError(f"the key cannot be read: {problem.strerror}: {arguments.key_file}") from problem
+    held = os.environ.get(KEY_VARIABLE, "")
+    return held.encode() or None

@@ -1,0 +1,132 @@
+"""`ferrule worker`: serves Python functions as capabilities on a NATS bus until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from ferrule.cli import json_page, streams
+from ferrule.cli.bus_option import URL_VARIABLE, add_bus_options, add_key_option, bus_of, key_of
+from ferrule.cli.command import Command
+from ferrule.cli.functions import AnyTool, read_functions
+from ferrule.cli.terminal import seen
+from ferrule.errors import DefinitionError
+from ferrule.sources.bus_relay import Relay
+from ferrule.sources.functions import Functions
+from ferrule.sources.source import Source
+from ferrule.sources.worker import CAP, Worker
+
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "tools",
+        nargs="*",
+        type=read_functions,
+        metavar="MODULE:NAME",
+        help="functions to serve: a function, a list of them, or a whole module",
+    )
+    add_bus_options(parser)
+    add_key_option(parser)
+    parser.add_argument(
+        "--server",
+        default="tools",
+        metavar="NAME",
+        help="the first part of capabilities that name none (default: tools)",
+    )
+    parser.add_argument("--cap", type=int, default=CAP, metavar="N", help=f"calls at once, at most (default: {CAP})")
+    parser.add_argument(
+        "--label", action="append", type=_label, default=[], metavar="NAME=TEXT", help="told to whoever looks around"
+    )
+    relays = parser.add_mutually_exclusive_group()
+    relays.add_argument("--relay", action="store_true", help="also serve llm.tools.call, for tools that change nothing")
+    relays.add_argument(
+        "--relay-effects", action="store_true", help="the same for all tools; each call then needs leave"
+    )
+    parser.add_argument("--audit", metavar="FILE", help="where the relay writes a line for each call (default: stderr)")
+
+
+def _run(arguments: Namespace) -> None:
+    tools: list[AnyTool] = [one for group in arguments.tools for one in group]
+    if not tools and not arguments.relay and not arguments.relay_effects:
+        raise DefinitionError(
+            "there is nothing to serve", hint="Name functions, such as my_tools.py:TOOLS, or --relay."
+        )
+    if arguments.cap < 1:
+        raise DefinitionError("a worker takes at least one call", hint="Give --cap 1 or more.")
+    # Tools that look around on the bus themselves find it by this name.
+    os.environ[URL_VARIABLE] = arguments.nats
+    asyncio.run(_served(arguments, tools))
+
+
+async def _served(arguments: Namespace, tools: list[AnyTool]) -> None:
+    key = key_of(arguments)
+    sources: list[Source] = [Functions(tools, threads=arguments.cap)] if tools else []
+    if arguments.relay or arguments.relay_effects:
+        audit = _Audit(arguments.audit)
+        sources.append(Relay(bus_of(arguments, key), audit=audit.write, allows_effects=arguments.relay_effects))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in _STOPS:
+        loop.add_signal_handler(one, stop.set)
+    async with AsyncExitStack() as stack:
+        for source in sources:
+            worker = Worker(
+                source,
+                arguments.nats,
+                server=arguments.server,
+                tenant=arguments.tenant,
+                key=key,
+                cap=arguments.cap,
+                metadata=dict(arguments.label),
+                credentials=arguments.credentials,
+            )
+            await stack.enter_async_context(worker)
+            for capability in worker.capabilities:
+                streams.write(f"serving {seen(str(capability))}\n")
+            for notice in worker.notices:
+                print(seen(notice), file=sys.stderr)
+        streams.write("ready\n")
+        await stop.wait()
+        streams.write("stopping: what runs is finished first\n")
+
+
+class _Audit:
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        text = json_page.line(dict(line)) + "\n"
+        if self._path is None:
+            sys.stderr.write(text)
+            return
+        with Path(self._path).open("a", encoding="utf-8") as page:
+            page.write(text)
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name:
+        raise ArgumentTypeError(f"{text!r} is not NAME=TEXT")
+    return name, value
+
+
+COMMAND = Command(
+    name="worker",
+    about="Serve Python functions as capabilities on a NATS bus.",
+    more="Each function is a capability: what its @tool is bound to, or SERVER.function@1.0. Stop it with\n"
+    "Ctrl-C or SIGTERM: what runs is finished, and what is queued goes to another worker.",
+    examples="  ferrule worker my_tools.py:TOOLS --nats nats://127.0.0.1:4222\n"
+    "  ferrule worker my_package.tools --server kitchen --cap 4 --key-file bus.key\n"
+    "  ferrule worker --relay --audit relay.jsonl",
+    add_options=_add_options,
+    run=_run,
+)

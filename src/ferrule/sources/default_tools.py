@@ -1,0 +1,52 @@
+"""The default tools: seven that a household or an office has a use for, each bound to a capability. Definitions only.
+
+Whoever serves the capability makes the tool work; `examples/hearth` serves all of them. Give them to a `Bus` as its
+bindings, and it offers those that somebody serves.
+"""
+
+from __future__ import annotations
+
+from ferrule.core.json_schema import JsonSchema
+from ferrule.core.tool import ToolDefinition
+
+_FILE = JsonSchema.string(minLength=1, maxLength=300)
+
+DEFAULT_TOOLS: tuple[ToolDefinition, ...] = (
+    ToolDefinition.build("search_corpus")
+    .description("Searches documents by words and gives the passages that fit best, with where they stand.")
+    .parameter("query", JsonSchema.string(minLength=1, maxLength=500), "words to look for", required=True)
+    .parameter("corpus", JsonSchema.string(maxLength=100), "which collection; left out, all of them")
+    .parameter("limit", JsonSchema.integer(minimum=1, maximum=20), "how many passages at most")
+    .bound_to("corpus.search", "1.0")
+    .done(),
+    ToolDefinition.build("list_corpora")
+    .description("Lists the collections of documents that can be searched.")
+    .bound_to("corpus.list", "1.0")
+    .done(),
+    ToolDefinition.build("translate")
+    .description("Translates a text into another language.")
+    .parameter("text", JsonSchema.string(minLength=1, maxLength=5_000), "what to translate", required=True)
+    .parameter("to", JsonSchema.string(pattern="^[a-z]{2}$"), "the language, such as de", required=True)
+    .bound_to("language.translate", "1.0")
+    .done(),
+    ToolDefinition.build("find_neighbour")
+    .description("Finds who else is on the network, and what each can do.")
+    .parameter("can", JsonSchema.string(maxLength=200), "part of a capability's name; left out, everybody")
+    .bound_to("neighbour.find", "1.0")
+    .done(),
+    ToolDefinition.build("list_marketplace")
+    .description("Lists what neighbours offer and look for.")
+    .parameter("about", JsonSchema.string(maxLength=200), "a word that must occur")
+    .bound_to("market.list", "1.0")
+    .done(),
+    ToolDefinition.build("describe_image")
+    .description("Says what a picture is like: its size, its format and its main colours.")
+    .parameter("file", _FILE, "the picture's name", required=True)
+    .bound_to("image.describe", "1.0")
+    .done(),
+    ToolDefinition.build("transcribe_audio")
+    .description("Says what a recording holds: how long it is, how loud, and where there is silence.")
+    .parameter("file", _FILE, "the recording's name", required=True)
+    .bound_to("audio.transcribe", "1.0")
+    .done(),
+)

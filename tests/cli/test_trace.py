@@ -1,0 +1,93 @@
+"""`ferrule trace`: a conversation as a timeline that a person can read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.command_line import run
+from ferrule import Reply, ToolCall, tool
+from ferrule.cli.timeline import WIDTH, Span, Timeline
+from ferrule.core.context import CallContext, Principal
+from ferrule.engines.fake import FakeEngine
+from ferrule.run.conversation import ToolConversation
+from ferrule.run.journal import Decision
+from ferrule.run.ledger import CallState
+from ferrule.run.ledgers import ledger_at
+
+ANN = CallContext(principal=Principal("ann", "acme"))
+CALLS = Reply.of(ToolCall.of("look", {"city": "Paris"}, id="a"), ToolCall.of("pay", {"amount": 3}, id="b"))
+
+
+@tool
+async def look(city: str) -> str:
+    return f"sunny in {city}\x1b[2J"
+
+
+@tool(side_effects=True)
+async def pay(amount: int) -> str:
+    return f"paid {amount}"
+
+
+async def yes(call: ToolCall) -> Decision:
+    return Decision(True)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    """One conversation that is over and one that waits for leave."""
+    path = tmp_path / "ledger.db"
+
+    async def story() -> None:
+        async with await ledger_at(str(path)) as held:
+            done = FakeEngine([CALLS, Reply.of("Paid.")])
+            talk = await ToolConversation.open(held, "over", done, [look, pay], decide=yes, context=ANN)
+            await talk.send_message("Look and pay.")
+            waits = await ToolConversation.open(held, "waits", FakeEngine([CALLS]), [look, pay], context=ANN)
+            await waits.send_message("Look and pay.")
+
+    asyncio.run(story())
+    return str(path)
+
+
+def test_it_tells_what_was_said_and_what_became_of_each_call(ledger: str) -> None:
+    shown = run("trace", "over", "--ledger", ledger).out
+    for told in ("Look and pay.", 'calls look({"city": "Paris"})', "look gave: sunny in Paris", "pay gave: paid 3"):
+        assert told in shown
+    assert "pay (effect)" in shown
+    assert "approved by" in shown
+    assert "done in" in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_a_turn_that_waits_is_told_as_far_as_it_has_come(ledger: str) -> None:
+    shown = run("trace", "waits", "--ledger", ledger).out
+    assert "waiting" in shown
+    assert CallState.AWAITING_APPROVAL.value in shown
+
+
+def test_as_json_it_is_for_programs(ledger: str) -> None:
+    told = json.loads(run("trace", "over", "--ledger", ledger, "--json").out)
+    assert {call["tool"]: call["state"] for call in told["calls"]} == {"look": "done", "pay": "done"}
+    assert told["said"][-1] == "assistant  Paid."
+
+
+def test_a_conversation_that_is_not_there_is_an_error(ledger: str) -> None:
+    ran = run("trace", "nobody", "--ledger", ledger)
+    assert (ran.code, "there is no conversation" in ran.err) == (1, True)
+
+
+MOMENTS = st.floats(0, 1_000)
+
+
+@given(MOMENTS, MOMENTS, MOMENTS, st.sampled_from(["done", "unknown", "failed"]))
+def test_a_bar_keeps_to_the_scale_whatever_the_clocks_say(asked: float, began: float, ended: float, end: str) -> None:
+    timeline = Timeline(0.0, 1_000.0, 1, {})
+    span = Span("f", True, {"proposed": 0.0, "awaiting_approval": asked, "started": began, end: ended})
+    assert len(timeline.bar(span)) <= WIDTH
+    assert timeline.bar(span).endswith("?") == (end == "unknown")

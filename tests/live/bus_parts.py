@@ -1,0 +1,87 @@
+"""What the live tests of the bus share: a server, workers of small functions, and a listener that hears everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from ferrule.bench.bus_server import NatsServer, nats_server
+from ferrule.core.context import CallContext
+from ferrule.schema.define import tool
+from ferrule.sources.bus import Bus
+from ferrule.sources.bus_connection import Connection, Message
+from ferrule.sources.functions import Function, Functions
+from ferrule.sources.worker import Worker
+
+KEY = b"a key of at least sixteen bytes"
+Scenario = Callable[[NatsServer], Coroutine[Any, Any, None]]
+
+
+def run(scenario: Scenario, configuration: str = "") -> None:
+    """Runs a scenario on a server of its own."""
+    with nats_server(configuration) as server:
+        asyncio.run(scenario(server))
+
+
+@asynccontextmanager
+async def on_bus(server: NatsServer, *functions: Function, **options: Any) -> AsyncGenerator[Bus]:
+    """A bus and one worker with these functions."""
+    async with Worker(Functions(functions), server.url, **options), Bus(server.url) as bus:
+        yield bus
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncGenerator[Connection]:
+    connection = Connection(url)
+    await connection.open()
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def heard(url: str, subject: str = ">") -> AsyncGenerator[list[Message]]:
+    """Everything that is said on the bus meanwhile."""
+    messages: list[Message] = []
+
+    async def keep(message: Message) -> None:
+        messages.append(message)
+
+    async with connected(url) as connection:
+        await connection.receive(subject, keep)
+        await connection.flush()
+        yield messages
+        await connection.flush()
+
+
+@contextmanager
+def noted() -> Generator[tuple[list[str], Function]]:
+    """A list, and an effect that writes into it."""
+    posted: list[str] = []
+
+    @tool(side_effects=True, bound_to=("market.post", "1.0"))
+    async def post(text: str, context: CallContext) -> str:
+        """Posts a notice."""
+        posted.append(text)
+        await asyncio.sleep(0.05)
+        return f"posted {text}"
+
+    yield posted, post
+
+
+@tool(bound_to=("echo.say", "1.2"))
+async def say(text: str) -> str:
+    """Says it again."""
+    return text
+
+
+@tool(bound_to=("echo.sleep", "1.0"))
+async def sleep(seconds: float, context: CallContext) -> float:
+    """Takes its time and tells how far it is."""
+    for step in range(10):
+        context.report(step, 10)
+        await asyncio.sleep(seconds / 10)
+    return seconds

@@ -1,0 +1,108 @@
+"""Real MCP servers for the live tests: two of the protocol's own (scripts/setup-mcp) and one of ours, two ways."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ferrule.core.context import CallContext, Progress
+from ferrule.core.outcome import Answered, Outcome
+from ferrule.sources.mcp import McpServers
+from ferrule.sources.mcp_config import Endpoint, Process, Server, Timeouts
+from ferrule.sources.mcp_elicit import Elicit, declined
+
+ROOT = Path(__file__).parents[2]
+_PACKAGES = ROOT / ".cache" / "mcp" / "node_modules" / "@modelcontextprotocol"
+_OWN = Path(__file__).parent / "mcp_server.py"
+
+
+def everything(name: str = "every") -> Server:
+    return Server(name, Process("node", (str(_PACKAGES / "server-everything/dist/index.js"), "stdio")))
+
+
+def filesystem(folder: Path, name: str = "files") -> Server:
+    entry = str(_PACKAGES / "server-filesystem/dist/index.js")
+    return Server(name, Process("node", (entry, str(folder))), trusted=True)
+
+
+def own(name: str = "own", call: float = 60.0) -> Server:
+    return Server(name, Process(sys.executable, (str(_OWN), "stdio")), timeouts=Timeouts(call=call))
+
+
+def hanging(name: str = "hangs") -> Server:
+    return Server(name, Process(sys.executable, ("-c", "import sys; sys.stdin.read()")))
+
+
+def web(port: int, name: str = "web") -> Server:
+    return Server(name, Endpoint(f"http://127.0.0.1:{port}/mcp"))
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextmanager
+def own_on_http(port: int) -> Generator[subprocess.Popen[bytes]]:
+    with _running([sys.executable, str(_OWN), "http", str(port)], port) as process:
+        yield process
+
+
+@contextmanager
+def everything_on_http(port: int) -> Generator[subprocess.Popen[bytes]]:
+    entry = str(_PACKAGES / "server-everything/dist/index.js")
+    with _running(["env", f"PORT={port}", "node", entry, "streamableHttp"], port) as process:
+        yield process
+
+
+@contextmanager
+def _running(command: list[str], port: int) -> Generator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _await_port(port)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await_port(port: int) -> None:
+    give_up = time.monotonic() + 30
+    while time.monotonic() < give_up:
+        with socket.socket() as caller:
+            if caller.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError(f"nothing listens on {port}")
+
+
+def opened(*servers: Server, elicit: Elicit = declined) -> McpServers:
+    """A source that waits for its servers, on a busy machine too."""
+    return McpServers(servers, elicit=elicit, settle_seconds=60)
+
+
+async def called(
+    source: McpServers, name: str, tell: Callable[[Progress], None] = lambda heard: None, **arguments: Any
+) -> Outcome:
+    return await source.call(name, arguments, CallContext(call_id="call-1", tell=tell))
+
+
+async def answer(source: McpServers, name: str, **arguments: Any) -> Any:
+    outcome = await called(source, name, **arguments)
+    assert isinstance(outcome, Answered), outcome
+    assert not outcome.is_error, outcome
+    return outcome.content
+
+
+async def until(claim: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not claim():
+            await asyncio.sleep(0.02)

@@ -1,0 +1,103 @@
+"""`ferrule worker`, `ferrule capabilities` and the Python of docs/how-to/bus.md, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ferrule.bench.bus_server import NatsServer, nats_server
+
+pytestmark = pytest.mark.live
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "bus.md").read_text(encoding="utf-8")
+TOOLS, CALLER = re.findall(r"^```python live\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+SLOW = """
+import time
+from ferrule import tool
+
+def slow(seconds: float) -> str:
+    time.sleep(seconds)
+    return "finished"
+"""
+
+
+def ferrule(*options: str, place: Path, server: NatsServer) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *options],
+        cwd=place,
+        env={**os.environ, "FERRULE_NATS": server.url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@contextmanager
+def worker(*options: str, place: Path, server: NatsServer) -> Generator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "ferrule", "worker", *options, "--nats", server.url]
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "ready\n":
+            assert process.poll() is None
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def test_the_page_is_right(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+    (tmp_path / "caller.py").write_text(CALLER, encoding="utf-8")
+    with nats_server() as server, worker("tools.py:TOOLS", "--cap", "8", place=tmp_path, server=server):
+        ran = ferrule("caller.py", place=tmp_path, server=server)
+        assert ran.returncode == 0, ran.stderr
+        assert "['brew', 'order']" in ran.stdout
+        assert "total=2, message='brewing')" in ran.stdout
+        assert "Answered(content='2 cups of coffee'" in ran.stdout
+        listed = ferrule("-m", "ferrule", "capabilities", place=tmp_path, server=server)
+        assert "kitchen.brew@1.0" in listed.stdout
+        page = ferrule("-m", "ferrule", "capabilities", "--json", place=tmp_path, server=server)
+        rows = {row["capability"]: row for row in json.loads(page.stdout)}
+        assert rows["kitchen.brew@1.0"]["requests"] == 1
+        assert rows["kitchen.order@1.0"]["side_effects"] is True
+        assert rows["kitchen.order@1.0"]["workers"] == 1
+
+
+def test_a_function_that_is_bound_to_nothing_is_served_under_the_servers_name(tmp_path: Path) -> None:
+    (tmp_path / "slow_tools.py").write_text(SLOW, encoding="utf-8")
+    with (
+        nats_server() as server,
+        worker("slow_tools.py:slow", "--server", "kitchen", place=tmp_path, server=server) as running,
+    ):
+        listed = ferrule("-m", "ferrule", "capabilities", "--json", place=tmp_path, server=server)
+        assert [row["capability"] for row in json.loads(listed.stdout)] == ["kitchen.slow@1.0"]
+        program = CALLER.replace('bus.call("brew", {"cups": 2}', 'bus.call("slow", {"seconds": 1.5}')
+        (tmp_path / "caller.py").write_text(program, encoding="utf-8")
+        command = [sys.executable, "caller.py"]
+        environment = {**os.environ, "FERRULE_NATS": server.url}
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as caller:
+            time.sleep(1.2)
+            running.send_signal(signal.SIGTERM)
+            assert caller.stdout is not None
+            assert "Answered(content='finished'" in caller.stdout.read()
+        assert running.wait(10) == 0
+
+
+def test_where_nobody_serves_and_where_no_server_is_that_is_said(tmp_path: Path) -> None:
+    with nats_server() as server:
+        empty = ferrule("-m", "ferrule", "capabilities", place=tmp_path, server=server)
+        assert (empty.returncode, empty.stdout) == (0, "nobody serves anything here\n")
+        server.stop()
+        gone = ferrule("-m", "ferrule", "capabilities", place=tmp_path, server=server)
+        assert gone.returncode == 1
+        assert gone.stderr.startswith("error: the bus at nats://127.0.0.1")
+        assert "Traceback" not in gone.stderr

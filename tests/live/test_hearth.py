@@ -1,0 +1,262 @@
+"""The specification's integration tests on a real bus: real workers and tools, a model that says what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Coroutine, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import ChatMessage, Reply, ToolCall, ToolCallRequest
+from ferrule.bench.bus_server import nats_server
+from ferrule.core.context import CallContext, Principal
+from ferrule.core.outcome import Answered, Outcome
+from ferrule.engines.fake import FakeEngine
+from ferrule.run.executor import ToolExecutor
+from ferrule.run.loop import Decision, Loop
+from ferrule.sources.bus import Bus
+from ferrule.sources.bus_subject import Capability
+from ferrule.sources.default_tools import DEFAULT_TOOLS
+
+pytestmark = pytest.mark.live
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RELAY = Capability.read("llm.tools.call")
+
+
+@dataclass(frozen=True, slots=True)
+class Hearth:
+    url: str
+    audit: Path
+    environment: dict[str, str]
+
+    def on_bus(self, work: Any) -> Any:
+        async def opened() -> Any:
+            async with Bus(self.url) as bus:
+                return await work(bus)
+
+        return asyncio.run(opened())
+
+    def call(self, name: str, arguments: dict[str, Any], context: CallContext | None = None) -> Outcome:
+        return self.on_bus(lambda bus: bus.call(name, arguments, context or CallContext()))
+
+    def chat(self, replies: list[Reply], allows: bool = True, principal: Principal | None = None) -> Loop:
+        async def decided(call: ToolCall) -> Decision | None:
+            return Decision(allows, "not today")
+
+        def talked(bus: Bus) -> Coroutine[Any, Any, Loop]:
+            request = ToolCallRequest(messages=(ChatMessage.user("?"),))
+            context = CallContext(conversation=os.urandom(6).hex(), principal=principal or Principal())
+            return ToolExecutor(bus).run_chat_with_tools(FakeEngine(replies), request, decide=decided, context=context)
+
+        return self.on_bus(talked)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
+
+
+@contextmanager
+def worker(environment: dict[str, str], *options: str) -> Generator[None]:
+    command = [sys.executable, "-m", "ferrule", "worker", *options]
+    with subprocess.Popen(command, cwd=EXAMPLES, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "ready\n":
+            assert process.poll() is None
+        try:
+            yield
+        finally:
+            process.terminate()
+            assert process.wait(10) == 0
+
+
+@pytest.fixture(scope="module")
+def hearth(tmp_path_factory: pytest.TempPathFactory) -> Generator[Hearth]:
+    place = tmp_path_factory.mktemp("hearth")
+    with ExitStack() as stack:
+        server = stack.enter_context(nats_server())
+        environment = {
+            **os.environ,
+            **{"FERRULE_NATS": server.url, "HEARTH_MARKET": str(place / "market.db"), "HEARTH_FILES": str(place)},
+        }
+        subprocess.run([sys.executable, "-m", "hearth.samples"], cwd=EXAMPLES, env=environment, check=True)
+        stack.enter_context(worker(environment, "hearth.tools:TOOLS", "--label", "node=kitchen"))
+        audit = place / "relay.jsonl"
+        stack.enter_context(worker(environment, "--relay", "--label", "node=relay", "--audit", str(audit)))
+        yield Hearth(server.url, audit, environment)
+
+
+def said(loop: Loop) -> list[Any]:
+    return [result for message in loop.added for result in message.results]
+
+
+def test_the_seven_default_tools_are_served_as_they_are_defined(hearth: Hearth) -> None:
+    async def looked(bus: Bus) -> dict[str, Any]:
+        return {tool.name: tool for tool in await bus.tools()}
+
+    served = hearth.on_bus(looked)
+    assert len(DEFAULT_TOOLS) == 7
+    for tool in DEFAULT_TOOLS:
+        found = served[tool.name]
+        assert (found.bound_capability, found.bound_version) == (tool.bound_capability, tool.bound_version)
+        assert set(found.properties) == set(tool.properties)
+        assert set(found.required) == set(tool.required)
+        assert not found.side_effects
+    assert served["post_to_market"].side_effects
+
+
+def test_an_answer_is_grounded_by_a_search_over_real_files(hearth: Hearth) -> None:
+    loop = hearth.chat(
+        [
+            Reply.of(ToolCall.of("search_corpus", {"query": "boiler pressure", "limit": 1}, id="c1")),
+            Reply.of("Between 1.2 and 1.8 bar."),
+        ]
+    )
+    (result,) = said(loop)
+    assert not result.is_error
+    (passage,) = result.content
+    assert (passage["corpus"], passage["file"]) == ("house", "heating.md")
+    page = EXAMPLES / "hearth" / "corpora" / "house" / "heating.md"
+    assert passage["text"] in page.read_text(encoding="utf-8")
+    assert "1.2 and 1.8 bar" in passage["text"]
+    assert loop.reply.text == "Between 1.2 and 1.8 bar."
+
+
+def test_a_chain_of_tools_ends_in_a_translation(hearth: Hearth) -> None:
+    asked = {"capability": "language.translate@1.0", "input": {"text": "apples keeps until March", "to": "fr"}}
+    loop = hearth.chat(
+        [
+            Reply.of(ToolCall.of("search_corpus", {"query": "Boskoop keeps", "corpus": "garden"}, id="c1")),
+            Reply.of(ToolCall.of("translate", {"text": "apples keeps until March", "to": "de"}, id="c2")),
+            Reply.of(ToolCall.of("call_tool", asked, id="c3")),
+            Reply.of("Äpfel hält bis März."),
+        ]
+    )
+    search, german, french = said(loop)
+    assert "keeps until March" in json.dumps(search.content)
+    assert german.content == {"text": "Äpfel hält bis März", "not_in_the_table": []}
+    assert french.content == {"text": "pommes se garde jusqu'en mars", "not_in_the_table": []}
+    line = hearth.lines()[-1]
+    assert (line["call"], line["capability"], line["outcome"]) == ("c3", "language.translate@1.0", "answered")
+    assert (line["principal"], line["hops"]) == ("local", 6)
+
+
+def test_a_market_post_needs_leave_and_is_posted_once(hearth: Hearth) -> None:
+    posting = [
+        Reply.of(ToolCall.of("post_to_market", {"title": "a blue bicycle", "kind": "offer"}, id="p1")),
+        Reply.of("Done."),
+    ]
+    refused = hearth.chat(posting, allows=False)
+    assert said(refused)[0].is_error
+    assert hearth.call("list_marketplace", {"about": "bicycle"}) == Answered([])
+    allowed = hearth.chat(posting)
+    assert said(allowed)[0].content["title"] == "a blue bicycle"
+    listed = hearth.call("list_marketplace", {"about": "Bicycle"})
+    assert isinstance(listed, Answered)
+    assert [notice["kind"] for notice in listed.content] == ["offer"]
+
+
+def test_a_relay_does_not_stand_in_for_leave(hearth: Hearth) -> None:
+    body = {"capability": "market.post@1.0", "input": {"title": "stolen", "kind": "offer"}}
+    outcome = hearth.call("call_tool", body)
+    assert isinstance(outcome, Answered)
+    assert (outcome.is_error, outcome.code) == (True, "requires_confirmation")
+    assert hearth.call("list_marketplace", {"about": "stolen"}) == Answered([])
+
+
+def test_tools_that_call_tools_are_stopped_by_the_budget(hearth: Hearth) -> None:
+    body: dict[str, Any] = {"capability": "corpus.list@1.0", "input": {}}
+    for _ in range(20):
+        body = {"capability": "llm.tools.call@1.0", "input": body}
+    before = len(hearth.lines()) if hearth.audit.exists() else 0
+    outcome = hearth.call("call_tool", body, CallContext(call_id="deep"))
+    assert isinstance(outcome, Answered)
+    assert (outcome.is_error, outcome.code) == (True, "budget_exhausted")
+    lines = hearth.lines()[before:]
+    assert sorted(line["hops"] for line in lines) == list(range(7))
+    assert {line["call"] for line in lines} == {"deep"}
+
+
+def test_a_chain_within_the_budget_reaches_its_end(hearth: Hearth) -> None:
+    body: dict[str, Any] = {"capability": "corpus.list@1.0", "input": {}}
+    for _ in range(4):
+        body = {"capability": "llm.tools.call@1.0", "input": body}
+    outcome = hearth.call("call_tool", body)
+    assert isinstance(outcome, Answered)
+    assert [entry["corpus"] for entry in outcome.content] == ["garden", "house"]
+
+
+def test_a_tool_that_calls_has_no_more_rights_than_who_called_it(hearth: Hearth) -> None:
+    ann = CallContext(principal=Principal("ann", scopes=frozenset({"llm.tools.call", "corpus.list"})))
+    allowed = hearth.call("call_tool", {"capability": "corpus.list@1.0", "input": {}}, ann)
+    assert isinstance(allowed, Answered)
+    assert not allowed.is_error
+    refused = hearth.call("call_tool", {"capability": "market.list@1.0", "input": {}}, ann)
+    assert isinstance(refused, Answered)
+    assert (refused.is_error, refused.code) == (True, "token_scope_insufficient")
+    assert hearth.lines()[-1]["code"] == "token_scope_insufficient"
+
+
+@pytest.mark.parametrize(
+    "body, code",
+    [
+        ({"capability": "language.translate@1.0", "input": {"text": "x"}}, "bad_request"),
+        ({"capability": "language.translate@7.0", "input": {"text": "x", "to": "de"}}, "bad_request"),
+        ({"capability": "nonsense", "input": {}}, "bad_request"),
+    ],
+)
+def test_a_relay_checks_against_the_targets_own_schema(hearth: Hearth, body: dict[str, Any], code: str) -> None:
+    outcome = hearth.call("call_tool", body)
+    assert isinstance(outcome, Answered)
+    assert (outcome.is_error, outcome.code) == (True, code)
+
+
+def test_neighbours_are_found_by_discovery(hearth: Hearth) -> None:
+    found = hearth.call("find_neighbour", {"can": "translate"})
+    assert found == Answered([{"neighbour": "kitchen", "can": ["language.translate@1.0"]}])
+    everybody = hearth.call("find_neighbour", {})
+    assert isinstance(everybody, Answered)
+    assert [entry["neighbour"] for entry in everybody.content] == ["kitchen", "relay"]
+
+
+def test_a_picture_and_a_recording_are_described_from_their_bytes(hearth: Hearth) -> None:
+    picture = hearth.call("describe_image", {"file": "sunset.png"})
+    assert isinstance(picture, Answered)
+    assert (picture.content["width"], picture.content["height"]) == (120, 80)
+    assert [entry["colour"] for entry in picture.content["colours"]] == ["orange", "blue"]
+    sound = hearth.call("transcribe_audio", {"file": "bell.wav"})
+    assert isinstance(sound, Answered)
+    assert sound.content["seconds"] == 2.5
+    assert sound.content["silences"] == [{"from": 1.0, "to": 1.5}]
+    assert sound.content["peak_dbfs"] == -6.0
+
+
+@pytest.mark.parametrize("name", ["../market.db", "relay.jsonl/../../etc/passwd", "/etc/passwd", "missing.png", "a\0b"])
+def test_no_name_leads_out_of_the_folder(hearth: Hearth, name: str) -> None:
+    for tool in ("describe_image", "transcribe_audio"):
+        outcome = hearth.call(tool, {"file": name})
+        assert isinstance(outcome, Answered)
+        assert outcome.is_error
+
+
+def test_the_commands_of_the_readme_work_as_they_are_printed(hearth: Hearth) -> None:
+    page = (EXAMPLES / "hearth" / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines()]
+    looks = [line for line in commands if "hearth.call" in line or line.endswith("capabilities")]
+    assert len(looks) == 4
+    printed = ""
+    for line in looks:
+        shell = ["bash", "-c", line]
+        ran = subprocess.run(shell, cwd=EXAMPLES, env=hearth.environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, f"{line}\n{ran.stdout}\n{ran.stderr}"
+        printed += ran.stdout
+    for expected in ("corpus.search@1.0", "1.2 and 1.8 bar", '"colour": "orange"', "guten Morgen"):
+        assert expected in printed

@@ -1,0 +1,163 @@
+"""The protocol's own servers and one of ours, over stdio and HTTP, both eras, all at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from ferrule.core.context import Progress
+from ferrule.core.outcome import Answered
+from ferrule.run.dispatch import Dispatcher
+from ferrule.sources.mcp import McpServers
+from ferrule.sources.mcp_elicit import ElicitAnswer, Elicitation
+from live.mcp_world import (
+    answer,
+    called,
+    everything,
+    everything_on_http,
+    filesystem,
+    free_port,
+    hanging,
+    opened,
+    own,
+    own_on_http,
+    until,
+    web,
+)
+
+pytestmark = pytest.mark.live
+
+
+def test_many_servers_at_once_give_one_list_and_one_that_hangs_delays_nobody(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("hello", encoding="utf-8")
+
+    async def story() -> None:
+        port = free_port()
+        with own_on_http(port):
+            servers = [own("own"), own("own_"), everything(), filesystem(tmp_path), web(port), hanging()]
+            async with McpServers(servers, settle_seconds=0) as source:
+                await until(lambda: sum(one.state == "ready" for one in source.servers) == 5)
+                ready = {one.name: one for one in source.servers if one.state == "ready"}
+                assert set(ready) == {"own", "own_", "every", "files", "web"}
+                assert {one.era for one in ready.values()} == {"2025-11-25", "2026-07-28"}
+                tools = await source.tools()
+                assert len(tools) >= 90
+                assert len({one.name for one in tools}) == len(tools)
+
+                dispatcher = Dispatcher(source)
+                admitted = await dispatcher.refresh()
+                assert len(admitted) == len(tools), dispatcher.notices
+
+                sums = await asyncio.gather(*(answer(source, name, a=2, b=3) for name in ("own_add", "web_add")))
+                assert sums == [{"total": 5}, {"total": 5}]
+                assert await answer(source, "every_get-sum", a=2, b=3) == "The sum of 2 and 3 is 5."
+                read = await answer(source, "files_read_text_file", path=str(tmp_path / "note.txt"))
+                assert read == {"content": "hello"}
+
+                # own_ + add and own + _add would be one name.
+                (other,) = [one.tools[0] for one in source.servers if one.name == "own_"]
+                assert not other.startswith("own_")
+                mine, theirs = await answer(source, "own_pid"), await answer(source, other.replace("_add", "_pid"))
+                assert mine["result"] != theirs["result"]
+                assert any(notice == f"own_: 'add' is offered as {other}" for notice in source.notices)
+                assert any(notice.startswith("hangs: connecting") for notice in source.notices)
+
+                effects = {one.name: one.side_effects for one in tools}
+                assert not effects["files_read_text_file"]
+                assert effects["files_write_file"]
+                # It says that it only reads, and nobody vouches for it.
+                assert effects["own_add"]
+
+    asyncio.run(story())
+
+
+def test_progress_and_the_idempotency_key_arrive_over_both_transports() -> None:
+    async def story() -> None:
+        port = free_port()
+        with own_on_http(port):
+            async with opened(own(), web(port), everything()) as source:
+                for name in ("own", "web"):
+                    heard: list[Progress] = []
+                    assert isinstance(await called(source, f"{name}_steps", heard.append), Answered)
+                    assert heard == [Progress(step, 3, f"step {step}") for step in (1, 2, 3)]
+                    assert await answer(source, f"{name}_key") == {"result": "call-1"}
+                heard = []
+                await called(source, "every_trigger-long-running-operation", heard.append, duration=0.4, steps=2)
+                assert [one.done for one in heard] == [1, 2]
+
+    asyncio.run(story())
+
+
+def test_a_cancelled_call_is_cancelled_on_the_server_and_the_connection_stays() -> None:
+    async def story() -> None:
+        port = free_port()
+        with own_on_http(port):
+            async with opened(own(), web(port)) as source:
+                for name in ("own", "web"):
+                    work = asyncio.ensure_future(called(source, f"{name}_wait", mark=name, seconds=60))
+                    await asyncio.sleep(0.3)
+                    work.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await work
+                    assert await answer(source, f"{name}_cancellations") == {"result": [name]}
+
+    asyncio.run(story())
+
+
+def test_what_a_server_asks_is_answered_in_both_eras_and_declined_by_default() -> None:
+    questions: list[Elicitation] = []
+
+    async def elicit(asked: Elicitation) -> ElicitAnswer:
+        questions.append(asked)
+        return ElicitAnswer("accept", {"name": "Ann"})
+
+    async def story() -> None:
+        port = free_port()
+        with own_on_http(port):
+            servers = [own(), web(port), everything()]
+            async with opened(*servers, elicit=elicit) as source:
+                for name in ("own", "web"):
+                    assert await answer(source, f"{name}_greet") == {"result": "hello Ann"}
+                await answer(source, "every_trigger-elicitation-request")
+                assert [one.server for one in questions] == ["own", "web", "every"]
+                assert all(one.context and one.context.call_id == "call-1" for one in questions)
+            async with opened(*servers) as source:
+                declined = await called(source, "own_greet")
+                assert isinstance(declined, Answered)
+                assert "declin" in json.dumps(declined.content)
+
+    asyncio.run(story())
+
+
+def test_images_and_resources_are_described_and_structure_comes_first() -> None:
+    async def story() -> None:
+        async with opened(everything()) as source:
+            picture = await answer(source, "every_get-tiny-image")
+            assert [part["type"] for part in picture] == ["text", "image", "text"]
+            assert len(json.dumps(picture)) < 1_000
+            weather = await answer(source, "every_get-structured-content", location="New York")
+            assert set(weather) == {"temperature", "conditions", "humidity"}
+            wrong = await called(source, "every_echo")
+            assert isinstance(wrong, Answered)
+            assert wrong.is_error
+
+    asyncio.run(story())
+
+
+def test_a_server_of_the_older_era_on_http_keeps_its_session_and_gets_a_new_one_after_a_restart() -> None:
+    async def story() -> None:
+        port = free_port()
+        async with McpServers([web(port)], settle_seconds=0) as source:
+            for _ in range(2):
+                with everything_on_http(port):
+                    await until(lambda: source.servers[0].state == "ready")
+                    assert source.servers[0].era == "2025-11-25"
+                    assert await answer(source, "web_echo", message="hi") == "Echo: hi"
+                lost = await called(source, "web_echo", message="hi")
+                assert not isinstance(lost, Answered)
+                await until(lambda: source.servers[0].state == "failed")
+
+    asyncio.run(story())

@@ -1,0 +1,216 @@
+"""One conversation among people, processes and workers that come and go, in virtual time, all from one seed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from ferrule.core.call import ToolCall
+from ferrule.core.context import CallContext, Principal
+from ferrule.core.event import Event
+from ferrule.core.message import Role
+from ferrule.core.reply import Reply
+from ferrule.core.request import ToolCallRequest
+from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
+from ferrule.engines.fake import events_of
+from ferrule.errors import EngineUnavailableError, FencedError, LedgerError
+from ferrule.run.conversation import ToolConversation
+from ferrule.run.executor import ToolExecutor
+from ferrule.run.ledger import ApprovalState
+from ferrule.run.ledger_sql import SqlLedger, admitted
+from ferrule.run.ledger_sqlite import DIALECT, in_transaction
+from ferrule.run.ledger_work import Work
+from ferrule.run.machine import State
+from ferrule.schema.define import tool
+from ferrule.sources.bus import Bus
+from ferrule.sources.functions import Functions
+from ferrule.sources.worker import Worker
+from run.virtual_bus import Broker, Line
+
+T = TypeVar("T")
+ANN = CallContext(principal=Principal("ann", "local"))
+LEASE = 10.0
+LONGEST = 20_000.0
+STEPS = (("look",), ("pay", "look"), ("post",), ("pay", "post", "look"))
+
+
+class MemoryLedger(SqlLedger):
+    """The real ledger over SQLite without a file or a thread. `is_alive` is of the process that holds it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.is_alive = True
+
+    async def _transact(self, work: Work[T]) -> T:
+        # A moment, so that others come between.
+        await asyncio.sleep(0.0001)
+        if not self.is_alive:
+            await asyncio.Event().wait()
+        return in_transaction(self.connection, work)
+
+    async def close(self) -> None:
+        return
+
+
+@dataclass(slots=True)
+class World:
+    seed: int
+    trouble: float = 0.04
+    luck: random.Random = field(init=False)
+    broker: Broker = field(init=False)
+    connection: sqlite3.Connection = field(init=False)
+    effects: Counter[str] = field(default_factory=Counter[str])
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+    deaths: Counter[str] = field(default_factory=Counter[str])
+    tasks: list[asyncio.Task[None]] = field(default_factory=list[Any])
+
+    def __post_init__(self) -> None:
+        self.luck = random.Random(self.seed)
+        self.broker = Broker(self.luck, self.trouble)
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        in_transaction(self.connection, admitted(), DIALECT.tables())
+
+    async def lived(self) -> ToolConversation:
+        """Until the conversation is over, whoever has to go on with it."""
+        for number in range(2):
+            self._begin(self._staffed(number))
+        for name in ("bob", "eve"):
+            self._begin(self._approving(name))
+        async with asyncio.timeout(LONGEST):
+            talk = None
+            while talk is None:
+                talk = await self._owned()
+        return talk
+
+    def _begin(self, work: Awaitable[None]) -> None:
+        self.tasks.append(asyncio.ensure_future(work))
+
+    async def _staffed(self, number: int) -> None:
+        """A worker, and the next when it dies."""
+        while True:
+            worker = Worker(Functions(self._tools()), server="home")
+            line = worker.connection = cast("Any", Line(self.broker))
+            await worker.open()
+            await asyncio.sleep(self.luck.uniform(5, 120))
+            line.is_alive = False
+            self.deaths["worker"] += 1
+            for running in (*worker._running._held.values(),):  # pyright: ignore[reportPrivateUsage]
+                if running.task is not None:
+                    running.task.cancel()
+            await asyncio.sleep(self.luck.uniform(0, 10))
+
+    def _tools(self) -> list[Any]:
+        async def happen(name: str, context: CallContext) -> str:
+            await asyncio.sleep(self.luck.choice([0, 0.1, 2, 6]))
+            self.effects[context.call_id] += 1
+            self.keys[context.call_id] = name
+            await asyncio.sleep(self.luck.choice([0, 0.1, 2, 6]))
+            return f"{name} happened"
+
+        @tool
+        async def look(context: CallContext) -> str:
+            return await happen("look", context)
+
+        @tool(side_effects=True)
+        async def pay(context: CallContext) -> str:
+            return await happen("pay", context)
+
+        @tool(side_effects=True)
+        async def post(context: CallContext) -> str:
+            return await happen("post", context)
+
+        return [look, pay, post]
+
+    async def _approving(self, name: str) -> None:
+        ledger = MemoryLedger(self.connection)
+        while True:
+            await asyncio.sleep(self.luck.uniform(0.5, 5))
+            for asked in await ledger.approvals(ApprovalState.PENDING):
+                now = asyncio.get_running_loop().time()
+                # Another was faster, or it has run out.
+                with suppress(LedgerError):
+                    if self.luck.random() < 0.15:
+                        await ledger.deny(asked.id, name, "no", now=now)
+                    else:
+                        await ledger.approve(asked.id, name, now=now)
+
+    async def _owned(self) -> ToolConversation | None:
+        """A process that goes on with the conversation until it is over, or dies before that."""
+        ledger = MemoryLedger(self.connection)
+        bus = Bus(silence=3.0)
+        bus.connection = cast("Any", Line(self.broker))
+        bus._exchange._connection = bus.connection  # pyright: ignore[reportPrivateUsage]
+        working = asyncio.ensure_future(self._working(ledger, bus))
+        life = self.luck.uniform(0, 60) if self.luck.random() < 0.6 else None
+        done, _ = await asyncio.wait({working}, timeout=life)
+        if done:
+            await bus.close()
+            return working.result()
+        # From this moment on the process says and writes nothing more.
+        self.deaths["owner"] += 1
+        ledger.is_alive = bus.connection.is_alive = False
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await asyncio.sleep(self.luck.uniform(0, 2 * LEASE))
+        return None
+
+    async def _working(self, ledger: SqlLedger, bus: Bus) -> ToolConversation:
+        await bus.open()
+        while True:
+            tools = await bus.tools()
+            if len(tools) == len({name for step in STEPS for name in step}):
+                break
+            await asyncio.sleep(5)
+        executor = ToolExecutor(bus, per_tool_timeout_seconds=20, max_iterations=len(STEPS) + 1)
+        talk = await self._opened(ledger, executor)
+        while True:
+            try:
+                turn = await (talk.resume() if talk.is_unfinished else talk.send_message("go"))
+            except EngineUnavailableError:
+                await asyncio.sleep(1)
+                continue
+            if turn.state is State.DONE:
+                return talk
+            await asyncio.sleep(self.luck.uniform(1, 20))
+
+    async def _opened(self, ledger: SqlLedger, executor: ToolExecutor) -> ToolConversation:
+        while True:
+            try:
+                return await ToolConversation.open(
+                    *(ledger, "c", Unsteady(self.luck), executor),
+                    context=ANN,
+                    lease=LEASE,
+                    patience=self.luck.choice([0, 5, 60]),
+                    clock=asyncio.get_running_loop().time,
+                )
+            except FencedError:
+                await asyncio.sleep(1)
+
+
+class Unsteady(Engine):
+    """Makes the calls of one step after the other; slow at times, and at times not there."""
+
+    traits = Traits(name="unsteady", honours=ALL_CHOICES)
+
+    def __init__(self, luck: random.Random) -> None:
+        self._luck = luck
+
+    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        await asyncio.sleep(self._luck.choice([0, 0.2, 3]))
+        if self._luck.random() < 0.1:
+            raise EngineUnavailableError("the engine is not there")
+        given = sum(message.role is Role.TOOL for message in request.messages)
+        calls = STEPS[given] if given < len(STEPS) else ()
+        # Kimi's and others' models count their calls from zero in every turn.
+        said = [ToolCall.of(name, {}, id=f"functions.{name}:{number}") for number, name in enumerate(calls)]
+        for event in events_of(Reply.of(*said) if said else Reply.of("all done")):
+            yield event
+
+    async def close(self) -> None:
+        return

@@ -1,0 +1,91 @@
+"""An MCP server of the older era in plain Python, for what a well-kept SDK would never do. Starts in no time.
+
+`python mcp_plain_server.py PAGES`, where PAGES is JSON: a list of pages of tools, each tool as it goes over the wire.
+What a tool does is in its name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+PAGES: list[list[Any]] = json.loads(sys.argv[1])
+NAMED = {"jsonrpc": "2.0"}
+# Calls that are answered a while after the next list was refused.
+LATE: list[int] = []
+
+
+def say(**message: Any) -> None:
+    sys.stdout.write(json.dumps({**message, **NAMED}) + "\n")
+    sys.stdout.flush()
+
+
+def listed(params: dict[str, Any]) -> dict[str, Any]:
+    number = int(params.get("cursor") or 0)
+    following = {"nextCursor": str(number + 1)} if number + 1 < len(PAGES) else {}
+    return {"tools": PAGES[number], **following}
+
+
+def text(words: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}], **more}
+
+
+def called(id: int, params: dict[str, Any]) -> None:
+    arguments = params.get("arguments") or {}
+    match params["name"]:
+        case "die":
+            os._exit(3)
+        case "silent":
+            pass
+        case "flood":
+            # The id comes last, as the SDK of JavaScript writes it.
+            sys.stdout.write('{"result": {"content": [{"type": "text", "text": "' + "x" * arguments["bytes"] + '"}]}, ')
+            sys.stdout.write(f'"jsonrpc": "2.0", "id": {id}}}\n')
+            sys.stdout.flush()
+        case "refuse":
+            say(id=id, error={"code": arguments["code"], "message": "no"})
+        case "outlive":
+            LATE.append(id)
+            say(method="notifications/tools/list_changed")
+        case "nonsense":
+            say(id=id, result={"content": "this is no list"})
+        case "misfit":
+            say(id=id, result=text("x", structuredContent={"total": "three"}))
+        case "change" | "change_quietly" as name:
+            PAGES[0][0]["description"] = "Something else."
+            if name == "change":
+                say(method="notifications/tools/list_changed")
+            say(id=id, result=text("changed"))
+        case name:
+            say(id=id, result=text(name, structuredContent={"arguments": arguments, "meta": params.get("_meta")}))
+
+
+def main() -> None:
+    print("listening, as some servers print where they must not")
+    for line in sys.stdin:
+        message = json.loads(line)
+        id, params = message.get("id"), message.get("params") or {}
+        match message["method"]:
+            case "initialize":
+                capabilities = {"tools": {"listChanged": True}}
+                named = {"name": "plain", "version": "1"}
+                version = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": named}
+                say(id=id, result=version)
+            case "tools/list" if LATE:
+                say(id=id, error={"code": -32603, "message": "no list now"})
+                time.sleep(0.2)
+                say(id=LATE.pop(), result=text("late"))
+            case "tools/list":
+                say(id=id, result=listed(params))
+            case "tools/call":
+                called(id, params)
+            case _ if id is not None:
+                say(id=id, error={"code": -32601, "message": "method not found"})
+            case _:
+                pass
+
+
+main()

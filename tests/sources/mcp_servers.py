@@ -1,0 +1,39 @@
+"""Configurations of the plain server, and waiting for what a source becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ferrule.core.context import CallContext
+from ferrule.core.outcome import Outcome
+from ferrule.sources.mcp import McpServers
+from ferrule.sources.mcp_config import Process, Server, Timeouts
+from ferrule.sources.mcp_link import Habits
+
+PLAIN = Path(__file__).parent / "mcp_plain_server.py"
+SWIFT = Habits(refresh=30, first_pause=0.01, longest_pause=0.05, most_bytes=64 * 1024)
+
+
+def tool(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {"type": "object"}, **more}
+
+
+def plain(name: str, *pages: list[Any], trusted: bool = False, timeouts: Timeouts | None = None) -> Server:
+    reach = Process(sys.executable, (str(PLAIN), json.dumps(pages)))
+    return Server(name, reach, trusted, timeouts or Timeouts())
+
+
+async def until(claim: Callable[[], bool]) -> None:
+    """Until it is so; a test that waits in vain fails and does not hang."""
+    async with asyncio.timeout(20):
+        while not claim():
+            await asyncio.sleep(0.01)
+
+
+async def called(source: McpServers, name: str, context: CallContext | None = None, **arguments: Any) -> Outcome:
+    return await source.call(name, arguments, context or CallContext(call_id="c1"))
