@@ -2,95 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
 import subprocess
-import sys
-from collections.abc import Coroutine, Generator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from ferrule import ChatMessage, Reply, ToolCall, ToolCallRequest
-from ferrule.bench.bus_server import nats_server
+from ferrule import Reply, ToolCall
 from ferrule.core.context import CallContext, Principal
-from ferrule.core.outcome import Answered, Outcome
-from ferrule.engines.fake import FakeEngine
-from ferrule.run.executor import ToolExecutor
-from ferrule.run.loop import Decision, Loop
+from ferrule.core.outcome import Answered
+from ferrule.run.loop import Loop
 from ferrule.sources.bus import Bus
 from ferrule.sources.bus_subject import Capability
 from ferrule.sources.default_tools import DEFAULT_TOOLS
+from live.hearth_house import EXAMPLES, Hearth, hearth_at
 
 pytestmark = pytest.mark.live
-EXAMPLES = Path(__file__).parents[2] / "examples"
 RELAY = Capability.read("llm.tools.call")
-
-
-@dataclass(frozen=True, slots=True)
-class Hearth:
-    url: str
-    audit: Path
-    environment: dict[str, str]
-
-    def on_bus(self, work: Any) -> Any:
-        async def opened() -> Any:
-            async with Bus(self.url) as bus:
-                return await work(bus)
-
-        return asyncio.run(opened())
-
-    def call(self, name: str, arguments: dict[str, Any], context: CallContext | None = None) -> Outcome:
-        return self.on_bus(lambda bus: bus.call(name, arguments, context or CallContext()))
-
-    def chat(self, replies: list[Reply], allows: bool = True, principal: Principal | None = None) -> Loop:
-        async def decided(call: ToolCall) -> Decision | None:
-            return Decision(allows, "not today")
-
-        def talked(bus: Bus) -> Coroutine[Any, Any, Loop]:
-            request = ToolCallRequest(messages=(ChatMessage.user("?"),))
-            context = CallContext(conversation=os.urandom(6).hex(), principal=principal or Principal())
-            return ToolExecutor(bus).run_chat_with_tools(FakeEngine(replies), request, decide=decided, context=context)
-
-        return self.on_bus(talked)
-
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.audit.read_text(encoding="utf-8").splitlines()]
-
-
-@contextmanager
-def worker(environment: dict[str, str], *options: str) -> Generator[None]:
-    command = [sys.executable, "-m", "ferrule", "worker", *options]
-    with subprocess.Popen(command, cwd=EXAMPLES, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        while process.stdout.readline() != "ready\n":
-            assert process.poll() is None
-        try:
-            yield
-        finally:
-            process.terminate()
-            assert process.wait(10) == 0
 
 
 @pytest.fixture(scope="module")
 def hearth(tmp_path_factory: pytest.TempPathFactory) -> Generator[Hearth]:
-    place = tmp_path_factory.mktemp("hearth")
-    with ExitStack() as stack:
-        server = stack.enter_context(nats_server())
-        environment = {
-            **os.environ,
-            **{"FERRULE_NATS": server.url, "HEARTH_MARKET": str(place / "market.db"), "HEARTH_FILES": str(place)},
-        }
-        subprocess.run([sys.executable, "-m", "hearth.samples"], cwd=EXAMPLES, env=environment, check=True)
-        stack.enter_context(worker(environment, "hearth.tools:TOOLS", "--label", "node=kitchen"))
-        audit = place / "relay.jsonl"
-        stack.enter_context(worker(environment, "--relay", "--label", "node=relay", "--audit", str(audit)))
-        yield Hearth(server.url, audit, environment)
+    with hearth_at(tmp_path_factory.mktemp("hearth")) as house:
+        yield house
 
 
 def said(loop: Loop) -> list[Any]:

@@ -75,6 +75,14 @@ def test_calls_in_the_history_read_back_as_themselves(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
+def test_calls_of_tools_that_are_offered_no_longer_stay_in_the_history(name: str) -> None:
+    form = FORMATS[name]
+    wanted = [call.function for call in conversation(form)[2].tool_calls]
+    spoken = format_with_tools(form, conversation(form), [ToolDefinition("another")])[2].content
+    assert [call.function for call in parse_tool_calls(form, spoken, TOOLS)] == wanted
+
+
+@pytest.mark.parametrize("name", FORMATS)
 def test_results_in_a_row_come_in_one_message(name: str) -> None:
     form = FORMATS[name]
     brought = format_with_tools(form, conversation(form), TOOLS)[3].content

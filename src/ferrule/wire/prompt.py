@@ -34,7 +34,7 @@ def as_plain_text(
     format: Format, messages: Sequence[ChatMessage], tools: Iterable[ToolDefinition]
 ) -> list[ChatMessage]:
     """The same conversation without calls and results as such; results in a row come in one user message."""
-    offered = tuple(tools)
+    offered = (*(given := tuple(tools)), *_offered_once(messages, given))
     plain: list[ChatMessage] = []
     calls_before = 0
     for has_results, group in groupby(messages, key=lambda message: bool(message.results)):
@@ -68,6 +68,13 @@ def declaration(format: Format, tools: Iterable[ToolDefinition]) -> str:
     call = ToolCall.of(_EXAMPLE_TOOL.name, {"name": "value"}, id=format.ids.sample(_EXAMPLE_TOOL.name, 0))
     example = render(format, Reply.of(call), (_EXAMPLE_TOOL,))
     return f"These tools can be called:\n{listed}\nTo call one, write exactly in this way:\n{example}"
+
+
+def _offered_once(messages: Iterable[ChatMessage], offered: Iterable[ToolDefinition]) -> list[ToolDefinition]:
+    """The tools that were called earlier and are not offered now: what was said with them stays as it was."""
+    names = dict.fromkeys(call.name for message in messages for call in message.tool_calls)
+    known = {tool.name for tool in offered}
+    return [ToolDefinition(name) for name in names if name not in known]
 
 
 def _as_text(format: Format, message: ChatMessage, tools: tuple[ToolDefinition, ...], calls_before: int) -> ChatMessage:
