@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -122,3 +123,14 @@ def test_a_long_result_is_cut_and_the_rest_can_be_fetched() -> None:
     result = dispatched(executor, ToolCall.of("add", {"a": 1}, id="c9"))
     assert len(result.content) < 70_000
     assert executor.remainders.fetch("result-c9", 199_999, 10) == "x"
+
+
+def test_the_tool_is_told_until_when_somebody_waits_for_it() -> None:
+    executor, source = made(per_tool_timeout_seconds=5)
+    before = time.time()
+    dispatched(executor, ToolCall.of("add", {"a": 1}, id="c"))
+    dispatched(executor, ToolCall.of("add", {"a": 1}, id="c"), CallContext(deadline=before + 1))
+    first, second = (context.deadline for _, _, context in source.called)
+    assert first is not None
+    assert before + 5 <= first <= time.time() + 5
+    assert second == before + 1

@@ -21,7 +21,7 @@ from ferrule.errors import FerruleError, SchemaError
 from ferrule.run.policy import Policy
 from ferrule.schema.admit import admit
 from ferrule.schema.check import checker_for
-from ferrule.sources.source import Source
+from ferrule.sources.source import Source, within
 
 _DELIVERIES = 3
 _PAUSE = 0.05
@@ -137,17 +137,13 @@ class Dispatcher:
         return replace(outcome, content=capped(shaped(outcome.content), f"result-{call.id}", self.remainders))
 
     async def _once(self, call: ToolCall, context: CallContext) -> Outcome:
-        seconds = self.per_tool_timeout_seconds
-        if context.deadline is not None:
-            seconds = min(seconds, context.deadline - time.time())
-        try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                return await self.bus.call(call.name, call.arguments, context)
-        except TimeoutError:
-            told = f"no answer within {max(0.0, seconds):g} seconds"
-            if self._definitions[call.name].side_effects:
-                return Unknown(told, code="timeout")
-            return Answered(f"timeout: {told}", is_error=True, code="timeout")
+        now = time.time()
+        latest = now + self.per_tool_timeout_seconds
+        deadline = latest if context.deadline is None else min(latest, context.deadline)
+        # The tool is told too: one that runs elsewhere must not go on when nobody waits for it any more.
+        work = self.bus.call(call.name, call.arguments, replace(context, deadline=deadline))
+        changes = self._definitions[call.name].side_effects
+        return await within(max(0.0, deadline - now), work, changes_the_world=changes)
 
     def result_of(self, call: ToolCall, outcome: Outcome, hint: str = "") -> ToolResult:
         """What the model reads."""

@@ -5,14 +5,27 @@ A tool is found by its source and its name there, never by cutting a name apart.
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from ferrule.core.context import CallContext
-from ferrule.core.outcome import Outcome
+from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
+
+
+async def within(seconds: float, work: Awaitable[Outcome], *, changes_the_world: bool) -> Outcome:
+    """What work comes to, or that it took too long: of what may have changed the world by then nobody can say."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        told = f"no answer within {seconds:g} seconds"
+        if changes_the_world:
+            return Unknown(told, code="timeout")
+        return Answered(f"timeout: {told}", is_error=True, code="timeout")
 
 
 class Source(ABC):

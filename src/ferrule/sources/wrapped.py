@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.json_text import canonical
-from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
+from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.source import Source
+from ferrule.sources.source import Source, within
 
 
 class Wrapped(Source):
@@ -98,14 +97,8 @@ class Timed(Wrapped):
         self._seconds = seconds
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await self.inner.call(name, arguments, context)
-        except TimeoutError:
-            told = f"no answer within {self._seconds:g} seconds"
-            if await _changes_the_world(self.inner, name):
-                return Unknown(told, code="timeout")
-            return Answered(told, is_error=True, code="timeout")
+        changes = await _changes_the_world(self.inner, name)
+        return await within(self._seconds, self.inner.call(name, arguments, context), changes_the_world=changes)
 
 
 class Confirmed(Wrapped):
