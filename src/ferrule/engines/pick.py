@@ -68,6 +68,7 @@ _TEXT = _Group(
         "reasoning": ReasoningMode,
         "is_constrained": _truth,
         "is_bounded": _truth,
+        "any_order": _truth,
         "max_tokens": int,
     },
 )

@@ -46,7 +46,8 @@ class TextOptions:
     """How a text engine goes about it; the defaults are right for most.
 
     `format` is found from the model's template unless given. `is_constrained` off leaves the model free, with every
-    call still checked. `is_bounded` off leaves open strings and arrays without an end (see `schema.bound`).
+    call still checked. `is_bounded` off leaves open strings and arrays without an end (see `schema.bound`). `any_order`
+    lets arguments come in any order where the target can say so.
     """
 
     format: Format | str | None = None
@@ -55,6 +56,7 @@ class TextOptions:
     reasoning: ReasoningMode | None = None
     is_constrained: bool = True
     is_bounded: bool = True
+    any_order: bool = False
     max_tokens: int = MAX_TOKENS
 
 
@@ -214,6 +216,7 @@ class TextEngine(Engine):
                 reasoning=mode,
                 response_schema=schema,
                 most_calls=bounds.calls if bounds else None,
+                any_order=self.options.any_order,
             )
             return grammar_of(rule, target, facts), rule.fingerprint
 

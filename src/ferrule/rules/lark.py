@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from ferrule.core.json_text import dumps
+from ferrule.rules.any_order import Members, lines_of, members_of
 from ferrule.rules.cache import ByteCache
 from ferrule.rules.close import closed
 from ferrule.rules.delimit import delimited
@@ -143,7 +144,7 @@ class _Emitter:
             case Repeat():
                 return self._repeat(node)
             case Value(schema):
-                return self._json(schema)
+                return self._json(schema, node.any_order)
             case Until():
                 return self._until(node)
             case Prose(excludes, not_first, at_most):
@@ -159,11 +160,21 @@ class _Emitter:
             case _:
                 raise AssertionError(f"{node} was not lowered")
 
-    def _json(self, schema: Any) -> str:
+    def _json(self, schema: Any, any_order: bool) -> str:
         """The same schema stands in several places of a rule, which keeps it, so that its identity stays its own."""
         if id(schema) not in self._schemas:
-            self._schemas[id(schema)] = self._named("j", f"%json {dumps(schema_for_llguidance(schema))}")
+            taken = schema_for_llguidance(schema)
+            members = members_of(taken) if any_order else None
+            self._schemas[id(schema)] = self._compiled(taken) if members is None else self._freely(taken, members)
         return self._schemas[id(schema)]
+
+    def _compiled(self, schema: Mapping[str, Any]) -> str:
+        return self._named("j", f"%json {dumps(schema)}")
+
+    def _freely(self, schema: Mapping[str, Any], members: Members) -> str:
+        name = f"o{blake2b(dumps(schema).encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
+        self.lines.update(lines_of(name, members, [self._compiled(member.schema) for member in members.each]))
+        return name
 
     def _literal(self, text: str) -> str:
         pieces = self._split.split(text) if self._split else [text]

@@ -73,12 +73,14 @@ class Value:
     """A value of a schema, in a notation. `root` is the schema that local references point into.
 
     `excludes` are texts that may not stand anywhere in it, because the parser would take them for structure.
+    `any_order` leaves the order of an object's members open, on a target that can say so.
     """
 
     schema: Any
     root: Mapping[str, Any]
     notation: Notation = JSON
     excludes: tuple[str, ...] = ()
+    any_order: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -265,8 +267,8 @@ def _described(node: RuleNode) -> object:
             return ["one_of", *map(_described, options)]
         case Repeat(inner, at_least, at_most, sep):
             return ["repeat", _described(inner), at_least, at_most, sep]
-        case Value(schema, root, notation, excludes):
-            return ["value", schema, dict(root), notation.name, excludes]
+        case Value(schema, root, notation, excludes, any_order):
+            return ["value", schema, dict(root), notation.name, excludes, *(["any order"] if any_order else [])]
         case Raw(schema, root, excludes):
             return ["raw", schema, dict(root), excludes]
         case Members(schema, notation, opener, _, sorts_keys):

@@ -7,6 +7,7 @@ A choice that cannot be said raises here, before anything is generated.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -29,6 +30,7 @@ from ferrule.rules.rule import (
     in_order,
     maybe,
     one_of,
+    rebuilt,
     seq,
 )
 from ferrule.rules.rule import Seq as RuleSeq
@@ -83,11 +85,17 @@ def bind(
     reasoning: ReasoningMode = ReasoningMode.ON,
     response_schema: Mapping[str, Any] | None = None,
     most_calls: int | None = None,
+    any_order: bool = False,
 ) -> Rule:
-    """The rule for one reply. `response_schema` binds the text of an answer without calls."""
+    """The rule for one reply. `response_schema` binds the text of an answer without calls.
+
+    `any_order` lets JSON arguments come in any order where the target can say so; else the schema's is kept, in which
+    names that are sure to come next need not be generated.
+    """
     known = tuple(tools)
     binder = _Binder(format, choice.offered(known), known, most_calls if parallel else 1)
-    return binder.rule(choice.mode, reasoning, response_schema)
+    rule = binder.rule(choice.mode, reasoning, response_schema)
+    return _in_any_order(rule) if any_order else rule
 
 
 class _Binder:
@@ -220,6 +228,19 @@ def _with_shared_end(call: RuleNode) -> RuleNode:
             return RuleSeq((lead, Shared(seq(*rest))))
         case _:
             return call
+
+
+def _in_any_order(rule: Rule) -> Rule:
+    def opened(node: RuleNode) -> RuleNode:
+        match node:
+            case Value():
+                return replace(node, any_order=True)
+            case Shared(inner):
+                return Shared(opened(inner))
+            case _:
+                return rebuilt(node, opened)
+
+    return replace(rule, start=opened(rule.start), triggered=rule.triggered and opened(rule.triggered))
 
 
 def _markers(format: Format) -> tuple[str, ...]:
