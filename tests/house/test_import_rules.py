@@ -23,10 +23,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # schema too: whatever an engine writes is checked before it is handed on.
     "ferrule.engines": ("ferrule.schema", "ferrule.rules", "ferrule.wire", "ferrule.dialects"),
     "ferrule.sources": ("ferrule.schema",),
-    # Python functions are what a conversation is given most; every other source comes made from outside.
+    # Python functions are what a conversation is given most; every other source comes made from outside. What an MCP
+    # server asks a person is a value, and is answered where approvals live.
     "ferrule.run": (
         *("ferrule.schema", "ferrule.engines.engine", "ferrule.engines.bridge"),
-        *("ferrule.sources.source", "ferrule.sources.functions"),
+        *("ferrule.sources.source", "ferrule.sources.functions", "ferrule.sources.mcp_elicit"),
     ),
     "ferrule.run.machine": ("ferrule.run.policy",),
     "ferrule.run.policy": (),
