@@ -90,6 +90,21 @@ def test_a_call_is_approved_once_and_the_audit_names_who_did_it(path: Path) -> N
     assert audit.out.splitlines()[-1].startswith("whole: 4 rows, the last hash is ")
 
 
+def test_a_call_is_allowed_with_other_arguments(path: Path) -> None:
+    one = asked(path, {"amount": 3})
+    ran = run("approvals", "approve", one.id, "--by", "bob", "--arguments", '{ "amount": 2 }', "--ledger", str(path))
+    assert (ran.code, '{"amount":2}' in ran.out) == (0, True)
+    told = run("approvals", "show", one.id, "--ledger", str(path)).out
+    assert one.arguments_sha256 not in told
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "3"])
+def test_what_is_no_object_cannot_be_allowed(path: Path, text: str) -> None:
+    one = asked(path, {"amount": 3})
+    ran = run("approvals", "approve", one.id, "--by", "bob", "--arguments", text, "--ledger", str(path))
+    assert (ran.code, ran.out) == (1, "")
+
+
 def test_a_denial_says_why(path: Path) -> None:
     one = asked(path, {})
     told = run("approvals", "deny", one.id, "--by", "bob", "--why", "too\x1b[2J much", "--ledger", str(path))

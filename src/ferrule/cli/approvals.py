@@ -12,8 +12,10 @@ from ferrule.cli.command import Command
 from ferrule.cli.exact import exactly, shortly
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.cli.terminal import seen
+from ferrule.core.json_text import loads
 from ferrule.errors import DefinitionError, LedgerError
 from ferrule.run.ledger import Approval, ApprovalState, Ledger
+from ferrule.run.ledger_claim import canonical_bytes
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -24,6 +26,9 @@ def _add_options(parser: ArgumentParser) -> None:
     shown = actions.add_parser("show", help="one, in full")
     shown.set_defaults(act=_show)
     approved = actions.add_parser("approve", help="allow exactly this call, once")
+    approved.add_argument(
+        "--arguments", default="", metavar="JSON", help="allow it with these arguments instead; they are checked again"
+    )
     approved.set_defaults(act=_approve)
     denied = actions.add_parser("deny", help="do not allow it; the model is told")
     denied.add_argument("--why", default="", metavar="TEXT", help="what the model is told")
@@ -68,7 +73,8 @@ def _show(arguments: Namespace) -> None:
 
 def _approve(arguments: Namespace) -> None:
     by = arguments.by or _logged_in()
-    given = on_ledger(arguments.ledger, lambda ledger: ledger.approve(arguments.id, by, now=time.time()))
+    instead = _canonical(arguments.arguments) if arguments.arguments else None
+    given = on_ledger(arguments.ledger, lambda ledger: ledger.approve(arguments.id, by, instead, now=time.time()))
     streams.write(f"approved:\n{_page(given, time.time())}")
 
 
@@ -76,6 +82,13 @@ def _deny(arguments: Namespace) -> None:
     by = arguments.by or _logged_in()
     given = on_ledger(arguments.ledger, lambda ledger: ledger.deny(arguments.id, by, arguments.why, now=time.time()))
     streams.write(f"denied:\n{_page(given, time.time())}")
+
+
+def _canonical(text: str) -> bytes:
+    try:
+        return canonical_bytes(loads(text))
+    except ValueError as fault:
+        raise DefinitionError(f"the arguments are not JSON: {fault}", hint="Write them as `show` does.") from None
 
 
 def _logged_in() -> str:
@@ -127,6 +140,7 @@ COMMAND = Command(
     "An approval is for one call with these arguments, for one use, until it runs out.",
     examples="  ferrule approvals list --ledger ledger.db\n  ferrule approvals show ID --ledger ledger.db\n"
     "  ferrule approvals approve ID --ledger postgresql://ann@db/ferrule\n"
+    """  ferrule approvals approve ID --arguments '{"amount": 2}' --ledger ledger.db\n"""
     '  ferrule approvals deny ID --why "not before Monday" --ledger ledger.db',
     add_options=_add_options,
     run=_run,
