@@ -11,10 +11,8 @@ from typing import Any, cast
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.widen import Loss, losses_of
 from ferrule.schema.keywords import PLACES, children
-from ferrule.schema.limits import LIMITS, hint_for
+from ferrule.schema.limits import TELLING_KEYWORDS, hint_for
 from ferrule.schema.pointer import escape, pointer_to
-
-_KEYWORDS = frozenset(row.keyword for rows in LIMITS.values() for row in rows) | {"format"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def _collect(schema: object, path: str, lost: set[str], used: dict[str, None]) -
     if not isinstance(schema, dict):
         return
     node = cast("dict[str, Any]", schema)
-    used.update(dict.fromkeys(key for key in node if key in _KEYWORDS and f"{path}/{escape(key)}" not in lost))
+    used.update(dict.fromkeys(key for key in node if key in TELLING_KEYWORDS and f"{path}/{escape(key)}" not in lost))
     for child in children(node):
         keyword = str(child.tokens[0])
         if f"{path}/{keyword}" not in lost and (PLACES[keyword].reach != "apart" or keyword == "$defs"):

@@ -23,7 +23,6 @@ _Given = TypeVar("_Given")
 # 529 is Anthropic's word for overloaded.
 _BUSY = (429, 503, 529)
 _MOST_ERROR_TEXT = 600
-_MOST_BODY = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, cast
 
+from ferrule.core.json_text import dumps
 from ferrule.engines.checkpoint import read_checkpoint
 from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
@@ -68,7 +69,8 @@ class VllmGenerator:
         return str(spelled["prompt"])
 
     async def _tokens(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[int]:
-        body = {"model": self._model, "messages": messages, "add_generation_prompt": True}
+        spelled = [_as_taken(message) for message in messages]
+        body = {"model": self._model, "messages": spelled, "add_generation_prompt": True}
         counted = await self._http.post("/tokenize", {**body, **({"tools": tools} if tools else {})})
         return cast("list[int]", counted["tokens"])
 
@@ -95,3 +97,16 @@ class VllmGenerator:
             **held,
             **writing.extra,
         }
+
+
+def _as_taken(message: dict[str, Any]) -> dict[str, Any]:
+    """A message with its calls' arguments as JSON text, which vLLM demands and itself undoes for the template."""
+    if "tool_calls" not in message:
+        return message
+    calls = cast("list[dict[str, Any]]", message["tool_calls"])
+    return {**message, "tool_calls": [{**call, "function": _with_text(call["function"])} for call in calls]}
+
+
+def _with_text(function: dict[str, Any]) -> dict[str, Any]:
+    given = function["arguments"]
+    return {**function, "arguments": given if isinstance(given, str) else dumps(given)}

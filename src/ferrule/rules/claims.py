@@ -11,9 +11,8 @@ from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.widen import losses_of
 from ferrule.schema.keywords import children
-from ferrule.schema.limits import CHECKED_FORMATS, LIMITS
+from ferrule.schema.limits import CHECKED_FORMATS, TELLING_KEYWORDS
 
-_KEYWORDS = frozenset(row.keyword for rows in LIMITS.values() for row in rows) | {"format"}
 # They describe what is inside a string, and no validator opens it.
 _ABOUT_CONTENT = frozenset({"contentEncoding", "contentMediaType", "contentSchema"})
 _CACHED = 1_024
@@ -53,7 +52,7 @@ def _used(schema: Mapping[str, Any]) -> tuple[set[str], set[str]]:
                 unchecked.add(f"format:{value}")
             elif keyword in _ABOUT_CONTENT:
                 unchecked.add(keyword)
-            elif keyword in _KEYWORDS and not (keyword == "uniqueItems" and value is False):
+            elif keyword in TELLING_KEYWORDS and not (keyword == "uniqueItems" and value is False):
                 used.add(keyword)
     return used, unchecked
 

@@ -16,6 +16,9 @@ __all__ = ["CHECKED_FORMATS", "GUIDANCE_FORMATS", "HINTS", "LIMITS", "Limit", "S
 
 LIMITS: Mapping[str, tuple[Limit, ...]] = {"llguidance": GUIDANCE, "lowered": LOWERED}
 
+# Every keyword by which a schema says something of a value.
+TELLING_KEYWORDS = frozenset(row.keyword for rows in LIMITS.values() for row in rows) | {"format"}
+
 # What the checker looks at; any other format is a word to the model and nothing more.
 CHECKED_FORMATS = GUIDANCE_FORMATS | {
     "idn-email",
