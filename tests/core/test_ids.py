@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core import ids
-from ferrule.core.ids import ANY_ID, COUNTER, FUNCTION_COUNTER, NINE_ALNUM, TEN_LOWER, IdPolicy
+from ferrule.core.ids import ANY_ID, COUNTER, FUNCTION_COUNTER, NINE_ALNUM, TEN_LOWER, IdPolicy, apart
 
 POLICIES = {policy.name: policy for policy in vars(ids).values() if isinstance(policy, IdPolicy)}
 
@@ -77,3 +77,23 @@ def test_a_function_counter_is_the_name_and_a_number_and_nothing_else() -> None:
     assert FUNCTION_COUNTER.fits("functions.a:3", "a")
     assert not FUNCTION_COUNTER.fits("functions.a:b:3", "a")
     assert not FUNCTION_COUNTER.fits("functions.a:²", "a")
+
+
+@given(st.lists(st.sampled_from(["a1B", "9", "zz", "", "call-9", "ZZZ999zzz"]), max_size=12))
+def test_ids_are_told_apart_and_keep_their_form(ids: list[str]) -> None:
+    made = apart(ids)
+    assert len({*made}) == len(made) == len(ids)
+    for before, after, earlier in zip(ids, made, (ids[:n] for n in range(len(ids))), strict=True):
+        assert before == after or before in {*earlier, *made}
+        assert [kind(char) for char in after[: len(before)]] == [kind(char) for char in before]
+
+
+def kind(char: str) -> str:
+    return "digit" if char.isdigit() else "lower" if char.islower() else "upper" if char.isupper() else char
+
+
+@pytest.mark.parametrize("policy", [policy for policy in POLICIES.values() if "counter" not in policy.name])
+def test_an_id_that_is_told_apart_still_fits_its_family(policy: IdPolicy) -> None:
+    given = policy.sample("f", 0)
+    for made in apart([given] * 50):
+        assert policy.fits(made, "f")

@@ -150,3 +150,10 @@ def test_the_executor_runs_a_whole_chat_and_streams_it_to_whoever_listens() -> N
 
     assert asyncio.run(run()).reply.text == "one"
     assert isinstance(heard[-1], LoopEnded)
+
+
+def test_two_calls_with_one_id_are_both_run_and_both_answered() -> None:
+    loop, _, _ = ran(Reply.of(call("add", 1, a=1), call("add", 1, a=2)), Reply.of("three"))
+    made, given = loop.added[0].tool_calls, loop.added[1].results
+    assert [result.content["a"] for result in given] == [1, 2]
+    assert [one.id for one in made] == [result.tool_call_id for result in given] == ["c1", "c2"]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import secrets
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _ALNUM = string.ascii_letters + string.digits
 _LOWER_ALNUM = string.ascii_lowercase + string.digits
+_KINDS = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 
 IdMaker = Callable[[str, int], str]
 """From a tool's name and the number of calls so far in the conversation to an id."""
@@ -78,3 +79,30 @@ FUNCTION_COUNTER = IdPolicy(
     fits=lambda id, name: id.startswith(f"functions.{name}:") and _is_count(id.removeprefix(f"functions.{name}:")),
     sample=_function_counter,
 )
+
+
+def apart(ids: Iterable[str]) -> tuple[str, ...]:
+    """The same ids, but for those that came before: these get another of the same form, letter for letter."""
+    taken: set[str] = set()
+    found: list[str] = []
+    for given in ids:
+        id = given
+        while id in taken:
+            id = _next(id)
+        taken.add(id)
+        found.append(id)
+    return tuple(found)
+
+
+def _next(id: str) -> str:
+    """Counts up like a meter, each character within its own kind; what cannot be counted grows."""
+    turned = list(id)
+    for place in range(len(id) - 1, -1, -1):
+        kind = next((kind for kind in _KINDS if id[place] in kind), "")
+        if not kind:
+            continue
+        at = kind.index(id[place]) + 1
+        turned[place] = kind[at % len(kind)]
+        if at < len(kind):
+            return "".join(turned)
+    return f"{id}x"

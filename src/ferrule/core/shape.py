@@ -28,7 +28,7 @@ def shaped(value: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         return "(nested too deeply)"
     match value:
-        case None | bool() | int() | str():
+        case str() | None | bool() | int():
             return value
         case float():
             return value if value - value == 0 else str(value)

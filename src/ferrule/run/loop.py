@@ -16,6 +16,7 @@ from typing import Any
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ToolChoice
 from ferrule.core.context import CallContext, Progress
+from ferrule.core.ids import apart
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.message_json import messages_as_json
 from ferrule.core.outcome import NotDelivered, Outcome
@@ -147,7 +148,7 @@ class Loop:
             async for event in events:
                 folding.add(event)
                 self._told.put_nowait(event)
-        self.reply = folding.reply()
+        self.reply = _with_ids_apart(folding.reply())
         self.added.append(self.reply.as_message())
         needs_leave = {call.id for call in self.reply.calls if self.executor.requires_confirmation(call)}
         return self.machine.replied(self.reply, frozenset(needs_leave))
@@ -204,3 +205,10 @@ class Loop:
     def _entry(self, call: ToolCall, place: str) -> Entry | None:
         tool = self.executor.definition(call.name)
         return tool and Entry(place, call, tool, self.executor.requires_confirmation(call))
+
+
+def _with_ids_apart(reply: Reply) -> Reply:
+    """A model may give two calls of one turn the same id; their results could not be told apart."""
+    ids = iter(apart(part.id for part in reply.parts if isinstance(part, ToolCall)))
+    parts = tuple(replace(part, id=next(ids)) if isinstance(part, ToolCall) else part for part in reply.parts)
+    return replace(reply, parts=parts)
