@@ -39,6 +39,18 @@ def test_the_prompt_is_the_engines_own_and_the_rule_travels_as_a_structural_tag(
     assert body["skip_special_tokens"] is False
 
 
+def test_the_template_is_asked_about_calls_with_their_arguments_as_json_text() -> None:
+    _, sent = generated(
+        lambda url: vllm(url, TextOptions(format="hermes")),
+        [MODELS, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        asked(choice=ToolChoice.required()),
+    )
+    messages = [message for one in sent if one.path == "/tokenize" for message in one.body["messages"]]
+    arguments = [call["function"]["arguments"] for message in messages for call in message.get("tool_calls", ())]
+    assert {type(text) for text in arguments} == {str}
+    assert {"city": "Rome"} in [json.loads(text) for text in arguments]
+
+
 def test_a_server_that_cannot_be_asked_for_its_template_gets_chatml_and_the_receipt_says_so() -> None:
     reply, sent = generated(
         lambda url: vllm(url, TextOptions(format="hermes")),

@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,15 @@ _LLAMA: Final = CACHE / "venvs" / "llama" / "bin" / "python"
 _VLLM: Final = CACHE / "venvs" / "vllm" / "bin" / "vllm"
 _LOGS: Final = CACHE / "logs"
 _WORKER: Final = Path(__file__).parent / "others" / "llama_server_worker.py"
+HOME: Final = CACHE / "vllm-home"
+VLLM_ENVIRONMENT: Final[Mapping[str, str]] = {
+    **{"HOME": str(HOME), "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
+    **{"VLLM_HOST_IP": "127.0.0.1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"},
+}
+"""Offline, quiet, and on loopback alone, whoever starts vLLM."""
+
+IsUp = Callable[[str, Path], bool]
+"""Whether a server can be asked, by its address and its log."""
 
 
 class ServerFailed(FerruleError):
@@ -43,7 +52,8 @@ def llama_server(template: Path | None = TEMPLATE, slots: int = 4, context: int 
     """llama.cpp's own server on a port; gives its address."""
     port = free_port()
     command = [str(_LLAMA), str(_WORKER), str(MODEL), str(port), str(slots), str(context * slots)]
-    with _running("llama-server", [*command, *([str(template)] if template else [])], {}, port, "/health", 60) as url:
+    command += [str(template)] if template else []
+    with running("llama-server", command, {}, port, answers("/health"), 60) as url:
         yield url
 
 
@@ -51,56 +61,30 @@ def llama_server(template: Path | None = TEMPLATE, slots: int = 4, context: int 
 def vllm_server(template: Path | None = TEMPLATE, arguments: Sequence[str] = ()) -> Generator[str]:
     """vLLM on the CPU; gives its address. Takes about 40 seconds to come up."""
     port = free_port()
-    home = CACHE / "vllm-home"
-    home.mkdir(parents=True, exist_ok=True)
+    HOME.mkdir(parents=True, exist_ok=True)
     command = [str(_VLLM), "serve", str(CHECKPOINT), "--served-model-name", "smol", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--dtype", "float32", "--max-model-len", "4096", "--max-num-seqs", "16"]
     command += ["--enforce-eager", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
     command += [*(["--chat-template", str(template)] if template else []), *arguments]
-    environment = {
-        **{"HOME": str(home), "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
-        **{"VLLM_HOST_IP": "127.0.0.1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"},
-    }
-    with _running("vllm", command, environment, port, "/health", 300) as url:
+    with running("vllm", command, VLLM_ENVIRONMENT, port, answers("/health"), 300) as url:
         yield url
 
 
-@contextmanager
-def _running(
-    name: str, command: Sequence[str], environment: Mapping[str, str], port: int, health: str, patience: float
-) -> Generator[str]:
-    if not Path(command[0]).exists():
-        raise ServerFailed(f"{name} is not installed", hint="run scripts/setup-llama and scripts/setup-vllm")
-    _LOGS.mkdir(parents=True, exist_ok=True)
-    log = _LOGS / f"{name}-{port}.log"
-    url = f"http://127.0.0.1:{port}"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command, stdout=out, stderr=out, env={**os.environ, **environment}, start_new_session=True
-        )
-        try:
-            _wait(name, process, url + health, patience, log)
-            yield url
-        finally:
-            _end(process)
+def answers(path: str) -> IsUp:
+    """Up is a server that answers a GET with 200."""
 
-
-def _wait(name: str, process: "subprocess.Popen[bytes]", url: str, patience: float, log: Path) -> None:
-    until = time.monotonic() + patience
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            break
+    def is_up(url: str, _: Path) -> bool:
         try:
-            with urllib.request.urlopen(url, timeout=2) as answer:
-                if answer.status == 200:
-                    return
+            with urllib.request.urlopen(url + path, timeout=2) as answer:
+                return answer.status == 200
         except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise ServerFailed(f"{name} did not come up; its last words: {log.read_text(errors='replace')[-600:]}")
+            return False
+
+    return is_up
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the process and whatever it started, all of which are in its own session."""
+def end_group(process: "subprocess.Popen[bytes]") -> None:
+    """Ends the process and whatever it started, all of which are in its own group."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sign)
@@ -111,3 +95,39 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         except subprocess.TimeoutExpired:
             continue
     sys.stdout.flush()
+
+
+@contextmanager
+def running(
+    name: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    port: int,
+    is_up: IsUp,
+    patience: float,
+    end: Callable[["subprocess.Popen[bytes]"], None] = end_group,
+) -> Generator[str]:
+    """A server in a session of its own, from when it is up; gives its address."""
+    if not Path(command[0]).exists():
+        raise ServerFailed(f"{name} is not installed", hint="run scripts/setup-llama and scripts/setup-vllm")
+    _LOGS.mkdir(parents=True, exist_ok=True)
+    log = _LOGS / f"{name}-{port}.log"
+    url = f"http://127.0.0.1:{port}"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=out, env={**os.environ, **environment}, start_new_session=True
+        )
+        try:
+            _wait(name, process, lambda: is_up(url, log), patience, log)
+            yield url
+        finally:
+            end(process)
+
+
+def _wait(name: str, process: "subprocess.Popen[bytes]", is_up: Callable[[], bool], patience: float, log: Path) -> None:
+    until = time.monotonic() + patience
+    while time.monotonic() < until and process.poll() is None:
+        if is_up():
+            return
+        time.sleep(0.2)
+    raise ServerFailed(f"{name} did not come up; its last words: {log.read_text(errors='replace')[-600:]}")
