@@ -86,6 +86,19 @@ def test_arguments_that_do_not_fit_are_refused_by_the_worker_itself() -> None:
     run(scenario)
 
 
+def test_half_of_a_character_is_refused_by_the_worker_and_a_whole_one_arrives() -> None:
+    async def scenario(server: NatsServer) -> None:
+        async with on_bus(server, say) as bus:
+            capability = Capability.read("echo.say")
+            half = await bus.call_capability(capability, {"text": "\ud83d"}, CallContext())
+            assert isinstance(half, Answered)
+            assert (half.is_error, half.code) == (True, "bad_request")
+            whole = await bus.call_capability(capability, {"text": "\U0001f600"}, CallContext())
+            assert whole == Answered("\U0001f600")
+
+    run(scenario)
+
+
 def test_progress_of_a_long_tool_streams_back() -> None:
     told: list[Progress] = []
 

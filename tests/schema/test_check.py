@@ -48,6 +48,20 @@ def test_a_value_has_no_fault_exactly_when_another_validator_takes_it(schema: di
 
 
 @given(SCHEMAS, VALUES)
+def test_a_value_fits_exactly_when_it_has_no_fault(schema: dict[str, object], value: object) -> None:
+    checker = Checker(schema)
+    assert checker.fits(value) is (checker.faults(value) == ())
+
+
+@pytest.mark.parametrize("depth", [100, 300, 5_000])
+def test_asking_whether_a_deep_value_fits_raises_nothing(depth: int) -> None:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    assert Checker({"items": {"$ref": "#"}}).fits(value) in (True, False)
+
+
+@given(SCHEMAS, VALUES)
 def test_text_and_value_have_the_same_faults(schema: dict[str, object], value: object) -> None:
     checker = Checker(schema)
     by_text = checker.faults_of_text(dumps(value))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.context import Progress
+from ferrule.core.json_text import dumps
 from ferrule.core.outcome import Answered
 from ferrule.errors import BusError
 from ferrule.sources.bus_frame import (
@@ -20,6 +21,7 @@ from ferrule.sources.bus_frame import (
     Lost,
     Nobody,
     Refused,
+    is_surely_plain,
     json_bytes,
     read_frame,
     read_minor,
@@ -77,6 +79,32 @@ def test_any_bytes_are_a_request_or_refused(headers: dict[str, str] | None, body
 @given(st.dictionaries(st.text(), json_values))
 def test_arguments_arrive_as_they_were_sent(arguments: dict[str, Any]) -> None:
     assert read_request(request_body(arguments)) == arguments
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 400 + ".0"])
+def test_a_number_that_is_too_great_to_be_one_is_no_argument(number: str) -> None:
+    with pytest.raises(BusError):
+        read_request(b'{"input": {"a": %b}}' % number.encode())
+
+
+@given(st.dictionaries(st.text(), json_values))
+def test_what_is_read_from_a_plain_body_can_be_written_as_it_is(arguments: dict[str, Any]) -> None:
+    body = request_body(arguments)
+    if is_surely_plain(body):
+        assert dumps(read_request(body)).encode()
+
+
+def test_a_body_with_half_a_character_or_with_many_brackets_is_not_surely_plain() -> None:
+    assert is_surely_plain(request_body({"text": "\U0001f600", "list": [[1], {}]}))
+    assert not is_surely_plain(request_body({"text": "\ud83d"}))
+    assert not is_surely_plain(b'{"input": {"a": %b}}' % (b"[" * 500 + b"]" * 500))
+
+
+def test_blanks_around_a_body_mean_nothing_and_anything_else_is_refused() -> None:
+    assert read_request(b' \r\n\t{"input": {}}\n ') == {}
+    for body in (b'{"input": {}} x', b'\xc2\xa0{"input": {}}', b'{"input": {}}{}', b"", b" "):
+        with pytest.raises(BusError):
+            read_request(body)
 
 
 @given(frames)

@@ -81,6 +81,13 @@ def test_what_a_tool_means_to_say_reaches_the_model_and_what_it_does_not_mean_st
     def leaked() -> None:
         raise RuntimeError("password=hunter2")
 
+    class PanicError(BaseException):
+        """As an extension raises it that is written in another language."""
+
+    async def panicked() -> None:
+        raise PanicError("password=hunter2")
+
+    assert outcome(panicked, {}) == Answered("the tool failed (PanicError)", is_error=True, code="tool_failed")
     assert outcome(meant, {}) == Answered("the city is not on the map", is_error=True, code="tool_failed")
     assert outcome(leaked, {}) == Answered("the tool failed (RuntimeError)", is_error=True, code="tool_failed")
 
@@ -112,3 +119,24 @@ def test_cancelling_a_call_cancels_the_function() -> None:
         return was_cancelled.is_set()
 
     assert asyncio.run(cancelled())
+
+
+@pytest.mark.parametrize("ends_with", [None, RuntimeError("while it tidied up")])
+def test_a_function_that_keeps_its_cancellation_to_itself_does_not_undo_it(ends_with: Exception | None) -> None:
+    async def cancelled() -> None:
+        async def stubborn() -> str:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if ends_with is not None:
+                    raise ends_with from None
+            return "done all the same"
+
+        async with Functions([stubborn]) as source:
+            work = asyncio.ensure_future(source.call("stubborn", {}, CallContext()))
+            await asyncio.sleep(0.01)
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+
+    asyncio.run(cancelled())

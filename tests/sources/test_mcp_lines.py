@@ -65,3 +65,10 @@ def test_a_very_long_line_takes_little_memory() -> None:
     assert isinstance(found, Overlong)
     assert found.size == 1_600 * 65_536
     assert most < 4 * 1024 * 1024
+
+
+def test_the_head_of_a_long_line_goes_on_growing_after_the_limit() -> None:
+    line = b"x" * MOST + b"abc" * 200
+    (found,) = lines_of([line[: MOST + 2], line[MOST + 2 : MOST + 5], line[MOST + 5 :] + b"\n"])
+    assert isinstance(found, Overlong)
+    assert (found.head, found.tail) == (line[:512], line[-512:])

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import os
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from ferrule.core.outcome import Answered
 from ferrule.sources.bus import Bus
 
 _SECTION: Final = "bus-costs"
-_COMMAND: Final = "```sh\nscripts/bench-bus\n```"
+_SCRIPT: Final = "scripts/bench-bus"
 _AIM: Final = 0.7
 _TEXT: Final = "x" * 256
 Once = Callable[[], Coroutine[Any, Any, None]]
@@ -113,7 +114,11 @@ async def pairs(kind: str, calls: int, width: int, rounds: int) -> list[tuple[Ru
     return found
 
 
-KINDS: Final = {"source": "Ferrule, the bus alone", "function": "Ferrule, with a Python function"}
+KINDS: Final = {
+    "source": "Ferrule, the bus alone",
+    "function": "Ferrule, with an asynchronous function",
+    "plain": "Ferrule, with a plain function, in a thread",
+}
 
 
 def rows_of(kind: str, width: int, runs: list[tuple[Run, Run]]) -> list[tuple[str, ...]]:
@@ -155,7 +160,7 @@ def told() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/bench-bus", description=__doc__)
+    parser = argparse.ArgumentParser(prog=_SCRIPT, description=__doc__)
     parser.add_argument("--calls", type=int, default=4_000)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--width", type=int, action="append")
@@ -164,7 +169,8 @@ def main() -> None:
     table = table_of(arguments.calls, arguments.width or [1, 16, 64], arguments.rounds)
     show(table, Console())
     if not arguments.dry:
-        write_section(_SECTION, section(_SECTION, "What the bus costs", [_COMMAND, told(), markdown(table)]))
+        command = f"```sh\n{shlex.join([_SCRIPT, *sys.argv[1:]])}\n```"
+        write_section(_SECTION, section(_SECTION, "What the bus costs", [command, told(), markdown(table)]))
 
 
 if __name__ == "__main__":

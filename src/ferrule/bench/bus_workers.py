@@ -26,6 +26,12 @@ async def echo(text: str) -> str:
     return text
 
 
+@tool(name="echo", bound_to=("bench.echo", "1.0"))
+def plain_echo(text: str) -> str:
+    """Gives back what it is given."""
+    return text
+
+
 async def bare(url: str) -> None:
     client: Any = Client()
     await client.connect(url)
@@ -60,6 +66,11 @@ async def function(url: str) -> None:
         await _until_told()
 
 
+async def plain(url: str) -> None:
+    async with Worker(Functions([plain_echo]), url, key=KEY, cap=CAP):
+        await _until_told()
+
+
 async def _until_told() -> None:
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
@@ -69,6 +80,7 @@ KINDS: Final[dict[str, Callable[[str], Coroutine[Any, Any, None]]]] = {
     "bare": bare,
     "source": source,
     "function": function,
+    "plain": plain,
 }
 
 if __name__ == "__main__":

@@ -71,7 +71,13 @@ class Field:
 
 def fields_of(cls: Any) -> tuple[Field, ...] | None:
     """The fields of a dataclass, a TypedDict or a NamedTuple; None for any other class."""
-    return next((read(cls) for is_one, read in _READERS if isinstance(cls, type) and is_one(cls)), None)
+    return _read_fields(cls) if isinstance(cls, type) else None
+
+
+# Kept, because every value that is made of the class asks, and resolving its hints takes longer than making it.
+@functools.lru_cache(maxsize=1_024)
+def _read_fields(cls: type) -> tuple[Field, ...] | None:
+    return next((read(cls) for is_one, read in _READERS if is_one(cls)), None)
 
 
 def _dataclass_fields(cls: Any) -> tuple[Field, ...]:

@@ -45,6 +45,17 @@ class Checker:
                 hint="Pass the schema through ferrule.schema.admit first; its refusal says what to change.",
             ) from None
 
+    def fits(self, value: object) -> bool:
+        """Whether `faults` is empty, for a value that is surely JSON and not deep: no infinity, no half of a character.
+
+        False may also mean that this cannot tell; `faults` can.
+        """
+        try:
+            return self._validator.is_valid(value)
+        except ValueError:
+            # It is nested more deeply than the validator goes.
+            return False
+
     def faults(self, value: object) -> tuple[Fault, ...]:
         """What is wrong with a value, at most `MAX_FAULTS` things; empty where it fits."""
         try:

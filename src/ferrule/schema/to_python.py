@@ -39,7 +39,16 @@ def arguments_to_python(
     function: Callable[..., object], arguments: Mapping[str, object], injected: frozenset[type] = frozenset()
 ) -> dict[str, Any]:
     """Keyword arguments for the function. Parameters that are left out keep their defaults."""
-    annotations = {parameter.name: parameter.annotation for parameter in parameters_of(function, injected)}
+    return arguments_for(annotations_of(function, injected), arguments)
+
+
+def annotations_of(function: Callable[..., object], injected: frozenset[type] = frozenset()) -> dict[str, Any]:
+    """Each parameter's annotation: what `arguments_for` needs of a function that is called more than once."""
+    return {parameter.name: parameter.annotation for parameter in parameters_of(function, injected)}
+
+
+def arguments_for(annotations: Mapping[str, Any], arguments: Mapping[str, object]) -> dict[str, Any]:
+    """The arguments as the annotations ask for them."""
     try:
         _refuse_unknown(arguments, annotations, "")
         return {name: _convert(annotations[name], value, f"/{name}") for name, value in arguments.items()}
@@ -59,6 +68,8 @@ def _refuse_unknown(values: Mapping[str, object], known: Mapping[str, Any], path
 
 
 def _convert(annotation: Any, value: Any, path: str) -> Any:
+    if type(annotation) is type and annotation in _SCALARS:
+        return _scalar(annotation, value, path)
     unwrapped = unwrap(annotation)
     bare, origin = unwrapped.bare, unwrapped.origin
     values = literal_values(unwrapped)
@@ -74,13 +85,16 @@ def _convert(annotation: Any, value: Any, path: str) -> Any:
         return _built(origin, value, path)
     if isinstance(origin, type) and issubclass(origin, enum.Enum):
         return _member(tuple(origin), value, path)
-    scalar = _SCALARS.get(bare)
-    if scalar is not None:
-        accepted, make = scalar
-        if type(value) not in accepted:
-            raise _MismatchError(f"{value!r:.40} is not for {getattr(bare, '__name__', bare)}", path)
-        return _parsed(make, value, path)
+    if bare in _SCALARS:
+        return _scalar(bare, value, path)
     return _collected(origin, unwrapped, value, path)
+
+
+def _scalar(kind: Any, value: Any, path: str) -> Any:
+    accepted, make = _SCALARS[kind]
+    if type(value) not in accepted:
+        raise _MismatchError(f"{value!r:.40} is not for {getattr(kind, '__name__', kind)}", path)
+    return _parsed(make, value, path)
 
 
 def _whole(value: float) -> int:

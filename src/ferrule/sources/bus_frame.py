@@ -7,7 +7,8 @@ headers, and an error carries those of the NATS micro protocol besides. Reading 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
@@ -20,6 +21,10 @@ TOKEN, MINOR = "Ferrule-Token", "Ferrule-Minor"
 _FRAME = "Ferrule-Frame"
 _ERROR, _ERROR_STATUS = "Nats-Service-Error", "Nats-Service-Error-Code"
 _SERVER_STATUS, _NOBODY = "Status", "503"
+_SHALLOW: Final = 256
+_BLANKS: Final = " \t\r\n"
+"""What may stand around a JSON text."""
+_Decode: TypeAlias = Callable[[str], tuple[Any, int]]
 Headers: TypeAlias = dict[str, str]
 Written: TypeAlias = tuple[Headers | None, bytes]
 """Headers and body, as they are sent."""
@@ -63,15 +68,23 @@ Frame: TypeAlias = Answered | Refused | Nobody | Beat | Lost
 
 
 def request_body(arguments: Mapping[str, Any]) -> bytes:
-    return json_bytes({"input": arguments})
+    return b'{"input": %b}' % json_bytes(arguments)
 
 
 def read_request(body: bytes) -> dict[str, Any]:
-    """The arguments that a request brings."""
-    found = _object(body).get("input")
+    """The arguments that a request brings. A number that is too great to be one is refused."""
+    found = _object(body, _decode_finite).get("input")
     if not isinstance(found, dict):
         raise BusError("a request is an object with an object 'input'", code="bad_request")
     return cast("dict[str, Any]", found)
+
+
+def is_surely_plain(body: bytes) -> bool:
+    """Whether arguments read from it can surely be written again: nothing is deep, and no text has half a character.
+
+    Half of a surrogate pair can be written as an escape only; nothing is deeper than there are brackets.
+    """
+    return b"\\u" not in body and body.count(b"[") + body.count(b"{") <= _SHALLOW
 
 
 def read_minor(headers: Mapping[str, str] | None) -> int:
@@ -88,7 +101,7 @@ def written(frame: Frame) -> Written:
     """A frame as it is sent."""
     match frame:
         case Answered(content, False):
-            return None, json_bytes({"content": content})
+            return None, b'{"content": %b}' % json_bytes(content)
         case Answered(content, _, code):
             headers = {_ERROR: code or "tool_failed", _ERROR_STATUS: "500"}
             return _one_line(headers), json_bytes({"content": content, "is_error": True, "code": code})
@@ -134,14 +147,22 @@ def json_bytes(value: object) -> bytes:
 
 def read_json(body: bytes) -> object:
     """The JSON value of a body; `BusError` for anything else."""
+    return _read(body, _decode)
+
+
+def _read(body: bytes, decode: _Decode) -> object:
     try:
-        return _decode(body.decode())
+        text = body.decode().strip(_BLANKS)
+        found, end = decode(text)
     except (ValueError, RecursionError) as problem:
         raise BusError("the body is not JSON") from problem
+    if end != len(text):
+        raise BusError("the body is not JSON: something follows it")
+    return found
 
 
 def _answer(body: bytes) -> Answered:
-    found = _object(body)
+    found = _object(body, _decode)
     is_error, code = found.get("is_error", False), found.get("code", "")
     if "content" not in found or not isinstance(is_error, bool) or not isinstance(code, str):
         raise BusError("an answer is an object with 'content'")
@@ -149,15 +170,15 @@ def _answer(body: bytes) -> Answered:
 
 
 def _progress(body: bytes) -> Progress:
-    found = _object(body)
+    found = _object(body, _decode)
     done, total, message = found.get("done"), found.get("total"), found.get("message", "")
     if not _is_number(done) or not (total is None or _is_number(total)) or not isinstance(message, str):
         raise BusError("progress is two numbers and a text")
     return Progress(cast("float", done), cast("float | None", total), message)
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    found = read_json(body)
+def _object(body: bytes, decode: _Decode) -> dict[str, Any]:
+    found = _read(body, decode)
     if not isinstance(found, dict):
         raise BusError("the body is no JSON object")
     return cast("dict[str, Any]", found)
@@ -184,5 +205,13 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits:.20} is too great")
+    return number
+
+
 # Made once: `json.loads` makes a new decoder for every text that it is given a constant's reader with.
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
+_decode_finite = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).raw_decode

@@ -18,6 +18,7 @@ from ferrule.sources.bus_frame import Beat, Frame
 BEAT_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 _PROGRESS_SECONDS = 0.1
+_ENDS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 Say = Callable[[str, Frame], Awaitable[None]]
 
 
@@ -59,8 +60,7 @@ class RunningCalls:
     def start(self, call: RunningCall, until: float, work: Coroutine[Any, Any, None]) -> None:
         call.until = until
         self._held[id(call)] = call
-        call.task = asyncio.create_task(work)
-        call.task.add_done_callback(_log_failure)
+        call.task = call.loop.create_task(work)
 
     def end(self, call: RunningCall) -> None:
         del self._held[id(call)]
@@ -101,8 +101,18 @@ class RunningCalls:
         await self._say(call.reply, Beat(news))
 
 
-def _log_failure(task: asyncio.Task[None]) -> None:
-    problem = None if task.cancelled() else task.exception()
-    if problem is not None:
-        # Here, where the worker runs, and nowhere else: its words may hold what no caller should read.
-        _log.error("a call broke down", exc_info=problem)
+class Breakdowns:
+    """Around the work of a call: what it raises is logged where the worker runs, and told nowhere else.
+
+    Its words may hold what no caller should read.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if error is None or isinstance(error, _ENDS):
+            return False
+        _log.error("a call broke down", exc_info=error)
+        return True

@@ -43,7 +43,7 @@ def signed(context: CallContext, key: bytes | None, deadline: float, new_id: str
     grant = _grant(context.principal, context.conversation, context.hops)
     call_id = binascii.b2a_base64((context.call_id or new_id).encode("utf-8", "surrogatepass"), newline=False)
     text = f"{grant}.{call_id.decode('ascii')}.{int(deadline * 1000)}"
-    return f"{text}.{_signature(text.encode('ascii'), key)}"
+    return f"{text}.{_signature(text.encode('ascii'), key).decode('ascii')}"
 
 
 def verified(token: str, key: bytes | None, tell: Callable[[Progress], None]) -> CallContext:
@@ -52,7 +52,7 @@ def verified(token: str, key: bytes | None, tell: Callable[[Progress], None]) ->
     Without a key only unsigned tokens of the tenant "local" are taken: one person, one machine.
     """
     text, dot, signature = token.encode("utf-8", "surrogatepass").rpartition(b".")
-    if not dot or not hmac.compare_digest(signature, _signature(text, key).encode("ascii")):
+    if not dot or not hmac.compare_digest(signature, _signature(text, key)):
         raise AuthorityError(_REFUSED, hint="Gateway and workers need the same key.")
     try:
         grant, call_id, deadline = text.split(b".")
@@ -72,10 +72,8 @@ def verified(token: str, key: bytes | None, tell: Callable[[Progress], None]) ->
     return context
 
 
-def _signature(text: bytes, key: bytes | None) -> str:
-    if key is None:
-        return ""
-    return binascii.b2a_base64(hmac.digest(key, text, "sha256"), newline=False).decode("ascii")
+def _signature(text: bytes, key: bytes | None) -> bytes:
+    return b"" if key is None else binascii.b2a_base64(hmac.digest(key, text, "sha256"), newline=False)
 
 
 @lru_cache(maxsize=_KEPT)

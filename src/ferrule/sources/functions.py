@@ -19,10 +19,11 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError, SchemaError, ToolError
 from ferrule.schema.annotations import hints_of
 from ferrule.schema.define import INJECTED, FunctionTool, tool
-from ferrule.schema.to_python import arguments_to_python
+from ferrule.schema.to_python import annotations_of, arguments_for
 from ferrule.sources.source import Source
 
 _THREADS = 16
+_ENDS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 Function = Callable[..., Any] | FunctionTool[..., Any]
 
@@ -43,46 +44,64 @@ class Functions(Source):
         if held is None:
             return NotDelivered(f"there is no function {name!r}", code="bad_request")
         try:
-            given = arguments_to_python(held.function, arguments, INJECTED)
+            given = arguments_for(held.annotations, arguments)
         except SchemaError as refusal:
             return Answered(f"invalid_arguments: {refusal.message}", is_error=True, code="bad_request")
         if held.context_name:
             given[held.context_name] = context
-        (answer,) = await asyncio.gather(self._run(held, given), return_exceptions=True)
-        return _answered(answer)
+        raised = _Raised()
+        with raised:
+            return Answered(await self._run(held, given))
+        return _told(raised.error)
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, held: _Held, given: Mapping[str, Any]) -> Any:
-        if inspect.iscoroutinefunction(held.function):
+        if held.is_asynchronous:
             return await held.function(**given)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: held.function(**given))
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: held.function(**given))
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
     function: Callable[..., Any]
     definition: ToolDefinition
+    annotations: Mapping[str, Any]
     context_name: str
+    is_asynchronous: bool
 
 
 def _held(function: Function) -> _Held:
     made = cast("FunctionTool[..., Any]", function if isinstance(function, FunctionTool) else tool(function))
     hints = hints_of(made.function)
     context_name = next((name for name, hint in hints.items() if hint is CallContext and name != "return"), "")
-    return _Held(made.function, made.definition, context_name)
+    annotations = annotations_of(made.function, INJECTED)
+    return _Held(made.function, made.definition, annotations, context_name, inspect.iscoroutinefunction(made.function))
 
 
-def _answered(answer: object) -> Outcome:
-    """What a function gave, or what is told of what it raised: never a stack, and words only where they are meant."""
-    match answer:
-        case FerruleError():
-            return Answered(answer.message, is_error=True, code=answer.code)
-        case asyncio.CancelledError():
-            raise answer
-        case BaseException():
-            return Answered(f"the tool failed ({type(answer).__name__})", is_error=True, code=ToolError.code)
-        case _:
-            return Answered(cast("Any", answer))
+class _Raised:
+    """Keeps what a function raised, whatever it is. What ends the task or the program goes on its way."""
+
+    __slots__ = ("_cancelled", "_task", "error")
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._cancelled = self._task.cancelling() if self._task else 0
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if self._task and self._task.cancelling() > self._cancelled and not isinstance(error, asyncio.CancelledError):
+            # The function kept its cancellation to itself, but whoever cancelled the call does not wait for it.
+            raise asyncio.CancelledError
+        self.error = None if isinstance(error, _ENDS) else error
+        return self.error is not None
+
+
+def _told(error: BaseException | None) -> Outcome:
+    """What is told of what a function raised: never a stack, and words only where they are meant."""
+    if isinstance(error, FerruleError):
+        return Answered(error.message, is_error=True, code=error.code)
+    return Answered(f"the tool failed ({type(error).__name__})", is_error=True, code=ToolError.code)

@@ -63,6 +63,7 @@ class Lines:
             self._head, self._tail = whole[:_ENDS], whole[-_ENDS:]
             self._parts.clear()
         else:
+            self._head += part[: _ENDS - len(self._head)]
             self._tail = (self._tail + part[-_ENDS:])[-_ENDS:]
 
     def _line(self) -> bytes | Overlong:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -32,13 +32,14 @@ from ferrule.sources.bus_frame import (
     Frame,
     Lost,
     Refused,
+    is_surely_plain,
     read_minor,
     read_request,
     written,
 )
 from ferrule.sources.bus_micro import QUEUE, Endpoint, Identity, control_subjects, definition_bytes, documents
 from ferrule.sources.bus_once import Once, key_of
-from ferrule.sources.bus_running import BEAT_SECONDS, RunningCall, RunningCalls
+from ferrule.sources.bus_running import BEAT_SECONDS, Breakdowns, RunningCall, RunningCalls
 from ferrule.sources.bus_subject import (
     Capability,
     changes_subject,
@@ -51,6 +52,8 @@ from ferrule.sources.source import Source
 
 CAP = 16
 _GRACE_SECONDS = 30.0
+_BREAKDOWNS = Breakdowns()
+_BROKEN = Lost("the worker failed or was stopped while it ran", code="internal_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +203,16 @@ class Worker:
         except FerruleError as refusal:
             await self._end(served, message.reply, _told(refusal))
             return
-        frame = self._frame_before(served, arguments, context)
+        frame = _frame_before(served, message.data, arguments, context)
+        effect = ""
+        if frame is None and served.endpoint.definition.side_effects:
+            # Written down as begun, unless it was before.
+            effect = key_of(served.endpoint.subject, arguments, context)
+            frame = self._once.begin(effect)
         if frame is not None:
             await self._end(served, message.reply, frame)
             return
-        work = self._run(served, arguments, context, running)
+        work = self._run(served, arguments, context, running, effect)
         self._running.start(running, context.deadline or 0.0, work)
 
     async def _not_served(self, message: Message) -> None:
@@ -222,50 +230,34 @@ class Worker:
         context.principal.require(capability.name)
         return context
 
-    def _frame_before(self, served: _Served, arguments: dict[str, Any], context: CallContext) -> Frame | None:
-        """Why a call is not begun; None where it is, and then an effect is written down as begun."""
-        if context.deadline is not None and context.deadline <= time.time():
-            return LATE
-        faults = served.checker.faults(arguments)
-        if faults:
-            told = "; ".join(map(str, faults))
-            return Answered(f"invalid_arguments: {told}", is_error=True, code="bad_request")
-        if served.endpoint.definition.side_effects:
-            return self._once.begin(key_of(served.endpoint.subject, arguments, context))
-        return None
-
     async def _run(
-        self, served: _Served, arguments: dict[str, Any], context: CallContext, running: RunningCall
+        self, served: _Served, arguments: dict[str, Any], context: CallContext, running: RunningCall, effect: str
     ) -> None:
+        """`effect` is the key under which an effect was begun; empty for a call that changes nothing."""
         started = time.monotonic()
         # What is said if the source raises, which is a fault of its own, or the worker is stopped.
-        frame: Frame = Lost("the worker failed or was stopped while it ran", code="internal_error")
-        try:
-            frame = _frame_of(await self._source.call(served.name, arguments, context))
-        except asyncio.CancelledError:
-            if not running.is_late:
-                raise
-            frame = Lost("the deadline passed while it ran", code="timeout")
-        finally:
-            self._running.end(running)
-            served.endpoint.seconds += time.monotonic() - started
-            self._remember(served, arguments, context, frame)
-            await self._end(served, running.reply, frame)
+        frame: Frame = _BROKEN
+        with _BREAKDOWNS:
+            try:
+                frame = _frame_of(await self._source.call(served.name, arguments, context))
+            except asyncio.CancelledError:
+                if not running.is_late:
+                    raise
+                frame = Lost("the deadline passed while it ran", code="timeout")
+            finally:
+                self._running.end(running)
+                served.endpoint.seconds += time.monotonic() - started
+                if isinstance(frame, Refused):
+                    self._once.forget(effect)
+                elif effect:
+                    self._once.finish(effect, frame)
+                await self._end(served, running.reply, frame)
 
-    def _remember(self, served: _Served, arguments: dict[str, Any], context: CallContext, frame: Frame) -> None:
-        if not served.endpoint.definition.side_effects:
-            return
-        key = key_of(served.endpoint.subject, arguments, context)
-        if isinstance(frame, Refused):
-            self._once.forget(key)
-        else:
-            self._once.finish(key, frame)
-
-    async def _end(self, served: _Served, reply: str, frame: Frame) -> None:
+    def _end(self, served: _Served, reply: str, frame: Frame) -> Coroutine[Any, Any, None]:
         if not isinstance(frame, Answered) or frame.is_error:
             served.endpoint.errors += 1
             served.endpoint.last_error = getattr(frame, "code", "")
-        await self._say(reply, frame)
+        return self._say(reply, frame)
 
     async def _say(self, reply: str, frame: Frame) -> None:
         headers, body = written(frame)
@@ -275,10 +267,23 @@ class Worker:
             await self.connection.send(reply, body, headers=headers)
 
 
+def _frame_before(served: _Served, body: bytes, arguments: dict[str, Any], context: CallContext) -> Frame | None:
+    """Why a call is not begun; None where nothing speaks against it. The body is what the arguments were read from."""
+    if context.deadline is not None and context.deadline <= time.time():
+        return LATE
+    if is_surely_plain(body) and served.checker.fits(arguments):
+        return None
+    faults = served.checker.faults(arguments)
+    if not faults:
+        return None
+    return Answered(f"invalid_arguments: {'; '.join(map(str, faults))}", is_error=True, code="bad_request")
+
+
 def _frame_of(outcome: Outcome) -> Frame:
     match outcome:
         case Answered(content, is_error, code):
-            return Answered(shaped(content), is_error, code)
+            made = shaped(content)
+            return outcome if made is content else Answered(made, is_error, code)
         case NotDelivered(reason, code):
             return Refused(code, reason, 503)
         case Unknown(reason, code):
