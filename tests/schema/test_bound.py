@@ -128,3 +128,10 @@ def _depth(value: object) -> int:
             return 1 + max(map(_depth, value.values()), default=0)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         case _:
             return 0
+
+
+@given(st.integers(64, 10_000), st.integers(1, 4))
+def test_characters_that_take_several_tokens_make_strings_shorter(budget: int, tokens: int) -> None:
+    tools = [ToolDefinition("f", "", {"type": "object", "properties": {"a": {"type": "string"}}})]
+    one, many = (bounds_for(tools, budget, 1, tokens_a_character=each) for each in (1, tokens))
+    assert many.characters <= max(16, one.characters // tokens)

@@ -16,6 +16,7 @@ from typing import Any
 from ferrule.core.choice import ChoiceMode
 from ferrule.core.event import CallEnd, Diagnostic, Event, Finish, FinishReason, TextDelta, Usage
 from ferrule.core.json_text import fingerprint
+from ferrule.core.message import Role
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
@@ -39,6 +40,9 @@ from ferrule.wire.registry import get_format
 
 MAX_TOKENS = 2048
 """The budget of a request that sets none."""
+# A character outside of ASCII is two to four bytes, and a small vocabulary has a token for few of them whole.
+_TOKENS_A_FOREIGN_CHARACTER = 3
+_FOREIGN_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +192,8 @@ class TextEngine(Engine):
         # Text and reasoning before a call take from the same budget.
         left = budget if request.choice.mode is ChoiceMode.REQUIRED else budget * 3 // 4
         overhead = Overhead(*overhead_of(format))
-        return bounds_for(offered, left, None if request.parallel_tool_calls else 1, overhead)
+        most_calls = None if request.parallel_tool_calls else 1
+        return bounds_for(offered, left, most_calls, overhead, _tokens_a_character(request))
 
     def _grammar(
         self,
@@ -278,6 +283,13 @@ class _Seen:
             reason = FinishReason.TOOL_CALLS if self.has_calls else FinishReason.STOP
         written = ended.completion_tokens if ended and ended.completion_tokens is not None else tokens
         return Finish(reason, Usage((ended.prompt_tokens or 0) if ended else 0, written))
+
+
+def _tokens_a_character(request: ToolCallRequest) -> int:
+    """What is talked of in another script is likely to be written about in it."""
+    said = "".join(message.content for message in request.messages if message.role is Role.USER)
+    foreign = sum(not character.isascii() for character in said)
+    return _TOKENS_A_FOREIGN_CHARACTER if foreign > len(said) * _FOREIGN_SHARE else 1
 
 
 def _encoding(format: Format, grammar: Grammar | None) -> str | None:

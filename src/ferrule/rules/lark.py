@@ -184,6 +184,8 @@ class _Emitter:
         return " ".join(written) or '""'
 
     def _repeat(self, node: Repeat) -> str:
+        if node.at_most == 0:
+            return '""'
         # A terminal that may be empty confuses the lexer, so the repetition itself stays outside unless it is needed.
         inner = self._cached_regular(node if node.at_least else node.node)
         if inner is not None and not node.sep:
@@ -192,9 +194,11 @@ class _Emitter:
         body = self._node(node.node)
         if not node.sep:
             return f"({body}){times(node.at_least, node.at_most)}"
-        again = self._named("r", self._node(prefixed(node.sep, node.node)))
-        more = None if node.at_most is None else node.at_most - 1
-        many = f"{body} {again}{times(max(0, node.at_least - 1), more)}"
+        many = body
+        if node.at_most != 1:
+            again = self._named("r", self._node(prefixed(node.sep, node.node)))
+            more = None if node.at_most is None else node.at_most - 1
+            many = f"{body} {again}{times(max(0, node.at_least - 1), more)}"
         return f"({many})" if node.at_least else f"({many})?"
 
     def _cached_regular(self, node: RuleNode) -> str | None:

@@ -58,12 +58,17 @@ _JSON_OVERHEAD = Overhead(call=40, argument=6)
 
 
 def bounds_for(
-    tools: Iterable[ToolDefinition], budget: int, most_calls: int | None, overhead: Overhead = _JSON_OVERHEAD
+    tools: Iterable[ToolDefinition],
+    budget: int,
+    most_calls: int | None,
+    overhead: Overhead = _JSON_OVERHEAD,
+    tokens_a_character: int = 1,
 ) -> Bounds:
-    """Bounds under which any call to any of the tools fits in `budget` tokens, a character of a string costing one.
+    """Bounds under which any call to any of the tools fits in `budget` tokens.
 
-    That is the worst case for text in ASCII; text whose characters take several tokens each may still run out, and is
-    then cut off and told so, as without bounds. A small budget lowers the number of calls first, then that of items.
+    A token a character is the worst case for text in ASCII; other scripts take more in many vocabularies. Text that
+    takes more than was reckoned with may still run out, and is then cut off and told so, as without bounds. A small
+    budget lowers the number of calls first, then that of items.
     """
     offered = [(tool.parameters, _around(tool, overhead)) for tool in tools]
     calls_tried = _CALLS if most_calls is None else tuple(sorted({min(n, most_calls) for n in _CALLS}, reverse=True))
@@ -73,8 +78,8 @@ def bounds_for(
                 room = min(
                     (_room(schema, budget // calls - around, items) for schema, around in offered), default=budget
                 )
-                if room >= least:
-                    return Bounds(room, items, calls)
+                if room // tokens_a_character >= least:
+                    return Bounds(room // tokens_a_character, items, calls)
     return Bounds(_SHORTEST, 1, 1)
 
 
