@@ -118,7 +118,9 @@ class Line:
     async def stop_receiving(self) -> None:
         self.broker.interests[:] = [one for one in self.broker.interests if one.line is not self]
 
-    async def gather(self, subject: str, *, quiet: float, most: float, least: int | None = None) -> list[Message]:
+    async def gather(
+        self, subject: str, *, first: float = 1.0, quiet: float = 0.1, least: int | None = None
+    ) -> list[Message]:
         found: list[Message] = []
 
         async def keep(message: Message) -> None:
@@ -128,5 +130,5 @@ class Line:
         await self.receive(reply, keep)
         if not await self.send(subject, reply=reply):
             raise BusUnavailableError("the bus is not connected")
-        await asyncio.sleep(quiet)
+        await asyncio.sleep(first)
         return [one for one in found if not (one.headers or {}).get("Status")]
