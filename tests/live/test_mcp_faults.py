@@ -106,9 +106,10 @@ def test_a_web_server_that_is_killed_in_a_call_leaves_it_unknown_and_is_found_ag
                 process.kill()
                 lost = await work
                 assert isinstance(lost, Unknown)
-                after = await called(source, "web_add", a=1, b=1)
-                assert isinstance(after, NotDelivered)
+                # A connection that was kept may take the request before it is known to be dead: then nobody can say.
+                assert isinstance(await called(source, "web_add", a=1, b=1), NotDelivered | Unknown)
                 await until(lambda: source.servers[0].state == "failed")
+                assert isinstance(await called(source, "web_add", a=1, b=1), NotDelivered)
             with own_on_http(port):
                 await until(lambda: source.servers[0].state == "ready")
                 assert await answer(source, "web_add", a=1, b=1) == {"total": 2}
