@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 from ferrule.bench.bus_server import NatsServer, nats_server
@@ -85,3 +90,23 @@ async def sleep(seconds: float, context: CallContext) -> float:
         context.report(step, 10)
         await asyncio.sleep(seconds / 10)
     return seconds
+
+
+@contextmanager
+def worker_process(
+    *options: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stderr: int | None = None
+) -> Generator[subprocess.Popen[str]]:
+    """`ferrule worker` from the moment that it is ready; at the end it is told to stop, also if it stands still."""
+    command = [sys.executable, "-m", "ferrule", "worker", *options]
+    with subprocess.Popen(
+        command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=stderr, text=True
+    ) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "ready\n":
+            assert process.poll() is None
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            process.wait(10)  # before its pipes are closed: what it says last is no fault of its own

@@ -22,6 +22,7 @@ from ferrule.run.executor import ToolExecutor
 from ferrule.run.journal import Decision
 from ferrule.run.loop import Loop
 from ferrule.sources.bus import Bus
+from live.bus_parts import worker_process
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -59,16 +60,9 @@ class Hearth:
 
 @contextmanager
 def worker(environment: dict[str, str], *options: str) -> Generator[None]:
-    command = [sys.executable, "-m", "ferrule", "worker", *options]
-    with subprocess.Popen(command, cwd=EXAMPLES, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        while process.stdout.readline() != "ready\n":
-            assert process.poll() is None
-        try:
-            yield
-        finally:
-            process.terminate()
-            assert process.wait(10) == 0
+    with worker_process(*options, cwd=EXAMPLES, env=environment) as process:
+        yield
+    assert process.returncode == 0
 
 
 @contextmanager

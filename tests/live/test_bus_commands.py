@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.bench.bus_server import NatsServer, nats_server
+from live.bus_parts import worker_process
 
 pytestmark = pytest.mark.live
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "bus.md").read_text(encoding="utf-8")
@@ -43,15 +44,8 @@ def ferrule(*options: str, place: Path, server: NatsServer) -> subprocess.Comple
 
 @contextmanager
 def worker(*options: str, place: Path, server: NatsServer) -> Generator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "ferrule", "worker", *options, "--nats", server.url]
-    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        while process.stdout.readline() != "ready\n":
-            assert process.poll() is None
-        try:
-            yield process
-        finally:
-            process.terminate()
+    with worker_process(*options, "--nats", server.url, cwd=place, stderr=subprocess.PIPE) as process:
+        yield process
 
 
 def test_the_page_is_right(tmp_path: Path) -> None:

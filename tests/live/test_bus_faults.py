@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from ferrule.sources.bus import Bus
 from ferrule.sources.bus_exchange import SILENCE
 from ferrule.sources.bus_subject import Capability
 from live import bus_victim
-from live.bus_parts import run
+from live.bus_parts import run, worker_process
 
 pytestmark = pytest.mark.live
 CALLS, WIDTH = 2_000, 64
@@ -35,18 +33,8 @@ HAPPEN = Capability.read("victim.happen")
 CONFIGURATION = 'ping_interval: "1s"\nping_max: 2\n'
 
 
-@contextmanager
-def worker(url: str, environment: Mapping[str, str]) -> Generator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "ferrule", "worker", f"{bus_victim.__file__}:TOOLS", "--nats", url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}) as process:
-        assert process.stdout is not None
-        while process.stdout.readline() != "ready\n":
-            assert process.poll() is None
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
+def worker(url: str, environment: Mapping[str, str]) -> AbstractContextManager[subprocess.Popen[str]]:
+    return worker_process(f"{bus_victim.__file__}:TOOLS", "--nats", url, env=environment)
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ferrule import parse
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.bench.versions import counted_with
 from laws.replies import TOOLS
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show(counted, console)
     taken = sum(tally.walks for tally in tallies.values())
     command = f"```sh\nscripts/long walks {taken}\n```"
-    write_section(_SECTION, section(_SECTION, _HEADING, [command, _ABOUT, counted_with(), markdown(counted)]))
+    publish(_SECTION, _HEADING, [command, _ABOUT, counted_with(), markdown(counted)])
 
 
 if __name__ == "__main__":

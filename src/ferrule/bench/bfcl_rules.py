@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from ferrule.bench.bfcl_tools import RULES, FunctionDocument, distinct, function_documents
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.bench.versions import counted_with
 from ferrule.bench.workers import CACHE
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show(table, console)
     pin = (_WHEEL / ".pins").read_text(encoding="utf-8").strip()
     parts = [_COMMAND, counted_with(pin), *map(markdown, made)]
-    write_section(_SECTION, section(_SECTION, _HEADING, parts))
+    publish(_SECTION, _HEADING, parts)
 
 
 if __name__ == "__main__":

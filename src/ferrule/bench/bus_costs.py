@@ -27,7 +27,7 @@ from rich.console import Console
 
 from ferrule.bench.bus_server import nats_server
 from ferrule.bench.bus_workers import BARE_SUBJECT, KEY
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered
@@ -170,7 +170,7 @@ def main() -> None:
     show(table, Console())
     if not arguments.dry:
         command = f"```sh\n{shlex.join([_SCRIPT, *sys.argv[1:]])}\n```"
-        write_section(_SECTION, section(_SECTION, "What the bus costs", [command, told(), markdown(table)]))
+        publish(_SECTION, "What the bus costs", [command, told(), markdown(table)])
 
 
 if __name__ == "__main__":

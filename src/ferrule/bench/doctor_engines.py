@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ferrule.bench.circumstances import circumstances, told
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.servers import llama_server, vllm_server
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.engines.doctor import PROBES, TOTAL, examine
@@ -80,7 +80,7 @@ def main() -> None:
     show(table, console)
     if not arguments.engine:
         parts = [_COMMAND, told(circumstances()), markdown(table)]
-        write_section(_SECTION, section(_SECTION, "What engines honour", parts))
+        publish(_SECTION, "What engines honour", parts)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from rich.progress import Progress
 
 from ferrule.bench.circumstances import circumstances, told
 from ferrule.bench.real_engines import ENGINES
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.core.choice import ToolChoice
 from ferrule.core.message import ChatMessage
@@ -157,7 +157,7 @@ def main() -> None:
     show(table, console)
     if not arguments.engine:
         parts = [_COMMAND, told(circumstances()), markdown(table)]
-        write_section(_SECTION, section(_SECTION, "What the guarantee costs on a real engine", parts))
+        publish(_SECTION, "What the guarantee costs on a real engine", parts)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from ferrule.bench import servers
 from ferrule.bench.bfcl_requests import Question, questions
 from ferrule.bench.circumstances import circumstances, told
 from ferrule.bench.native_calls import tally_native
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.bench.validity_count import Tally, tally_engine
 from ferrule.bench.workers import CACHE
@@ -66,7 +66,7 @@ def main() -> None:
     show(table, console)
     if len(same) == len(_ENGINES):
         command = _COMMAND.format(f"{len(asked)} --max-tokens {arguments.max_tokens}")
-        write_section(_SECTION, section(_SECTION, _HEADING, [command, told(circumstances()), markdown(table)]))
+        publish(_SECTION, _HEADING, [command, told(circumstances()), markdown(table)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import track
 
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.bench.workers import CACHE
 from ferrule.errors import FerruleError
@@ -132,7 +132,7 @@ def main() -> None:
     pins = (_HOME / ".pins").read_text(encoding="utf-8").strip().replace("@modelcontextprotocol/", "")
     day = datetime.now(UTC).date().isoformat()
     told = f"{day}; Python {platform.python_version()}; Ferrule {version('ferrule')}; mcp {version('mcp')}; {pins}."
-    write_section(_SECTION, section(_SECTION, "MCP conformance", [_COMMAND, told, markdown(table)]))
+    publish(_SECTION, "MCP conformance", [_COMMAND, told, markdown(table)])
 
 
 if __name__ == "__main__":

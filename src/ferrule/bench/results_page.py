@@ -34,6 +34,11 @@ def with_section(page: str, name: str, text: str) -> str:
     return before + text + after
 
 
+def publish(name: str, heading: str, parts: Sequence[str]) -> None:
+    """A section of these parts, on the page."""
+    write_section(name, section(name, heading, parts))
+
+
 def write_section(name: str, text: str, page: Path = PAGE) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     old = page.read_text(encoding="utf-8") if page.exists() else ""

@@ -15,7 +15,7 @@ from rich.progress import Progress
 from ferrule.bench.bfcl_requests import Question, questions
 from ferrule.bench.circumstances import circumstances, told
 from ferrule.bench.real_engines import ENGINES
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.bench.validity_count import in_width
 from ferrule.core.choice import ToolChoice
@@ -107,7 +107,7 @@ def main() -> None:
     show(table, console)
     if not arguments.engine:
         parts = [_COMMAND, told(circumstances()), markdown(table)]
-        write_section(_SECTION, section(_SECTION, "One meaning on every engine", parts))
+        publish(_SECTION, "One meaning on every engine", parts)
 
 
 if __name__ == "__main__":

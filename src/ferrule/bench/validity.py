@@ -16,7 +16,7 @@ from rich.progress import Progress, TimeRemainingColumn
 
 from ferrule.bench.bfcl_requests import CATEGORIES, Question, questions
 from ferrule.bench.circumstances import circumstances, told
-from ferrule.bench.results_page import section, write_section
+from ferrule.bench.results_page import publish
 from ferrule.bench.servers import MODEL
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.bench.validity_count import Tally, tally_engine
@@ -109,7 +109,7 @@ def main() -> None:
     table = table_of(rows, len(asked), (time.monotonic() - started) / 60)
     show(table, console)
     parts = [_COMMAND.format(arguments.count), told(circumstances()), markdown(table)]
-    write_section(_SECTION, section(_SECTION, "Valid calls from a weak model", parts))
+    publish(_SECTION, "Valid calls from a weak model", parts)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ class TextEngine(Engine):
         prompt, notes = await known.prompting.prompt(request.messages, tools, self.generator.templated, date.today())
         mode, prefix = self._reasoning(known, prompt)
         budget = request.max_tokens or self.options.max_tokens
-        bounds = self._bounds(request, offered, budget, known.prompting.format)
+        bounds = self._bounds(request, offered, budget, format)
         if self._target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
             raise UnsupportedError(
                 f"{self.traits.name} cannot be held to {request.choice.mode.value!r} without a grammar",

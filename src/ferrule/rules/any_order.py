@@ -28,14 +28,14 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class FreeMembers:
     """`required` is how many of them, from the first on, must be there."""
 
     each: tuple[Member, ...]
     required: int
 
 
-def members_of(schema: Mapping[str, Any]) -> Members | None:
+def members_of(schema: Mapping[str, Any]) -> FreeMembers | None:
     """The members of a closed object; None where the order is all that can be said of it, or makes no difference."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
     if not 2 <= len(properties) <= MOST or schema.get("additionalProperties") is not False or not {*schema} <= _KNOWN:
@@ -43,15 +43,13 @@ def members_of(schema: Mapping[str, Any]) -> Members | None:
     wanted = frozenset(cast("list[str]", schema.get("required") or ()))
     if not wanted <= {*properties}:
         return None
+    # Every reference points into `$defs` by now, so with these beside it a member can stand alone.
     shared = {key: schema[key] for key in ("$defs", "x-guidance") if key in schema}
     ordered = sorted(properties.items(), key=lambda pair: pair[0] not in wanted)
-    if any('"#/properties' in text or '"#"' in text for text in map(dumps, properties.values())):
-        # It points into the object itself, which is not there any more when its members stand alone.
-        return None
-    return Members(tuple(Member(name, _alone(held, shared)) for name, held in ordered), len(wanted))
+    return FreeMembers(tuple(Member(name, _alone(held, shared)) for name, held in ordered), len(wanted))
 
 
-def lines_of(name: str, members: Members, values: list[str]) -> dict[str, str]:
+def lines_of(name: str, members: FreeMembers, values: list[str]) -> dict[str, str]:
     """The rules, by name, for an object whose members have the rules `values`."""
     return {
         name: f'{name}: "{{" {name}f::0x0 "}}"',
@@ -60,7 +58,7 @@ def lines_of(name: str, members: Members, values: list[str]) -> dict[str, str]:
     }
 
 
-def _alternatives(name: str, members: Members, values: list[str], before: str) -> str:
+def _alternatives(name: str, members: FreeMembers, values: list[str], before: str) -> str:
     enough = f" %if is_ones([0:{members.required}])" if members.required else ""
     each = (
         f"{dumps(before + dumps(member.name) + ': ')} {value} {name}r::set_bit({bit}) %if bit_clear({bit})"

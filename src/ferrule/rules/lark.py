@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from ferrule.core.json_text import dumps
-from ferrule.rules.any_order import Members, lines_of, members_of
+from ferrule.rules.any_order import FreeMembers, lines_of, members_of
 from ferrule.rules.cache import ByteCache
 from ferrule.rules.close import closed
 from ferrule.rules.delimit import delimited
@@ -171,7 +171,7 @@ class _Emitter:
     def _compiled(self, schema: Mapping[str, Any]) -> str:
         return self._named("j", f"%json {dumps(schema)}")
 
-    def _freely(self, schema: Mapping[str, Any], members: Members) -> str:
+    def _freely(self, schema: Mapping[str, Any], members: FreeMembers) -> str:
         name = f"o{blake2b(dumps(schema).encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
         self.lines.update(lines_of(name, members, [self._compiled(member.schema) for member in members.each]))
         return name

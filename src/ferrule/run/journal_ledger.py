@@ -64,10 +64,9 @@ class LedgerJournal:
     async def run(self, entry: Entry, effect: Effect, /) -> Outcome:
         place, known = await self._found(entry.place)
         entry = replace(entry, place=place)
-        if known is not None and known.outcome is not None:
-            return known.outcome
-        if known is None:
-            await self._propose(entry)
+        known = known or await self._propose(entry)
+        if known.state not in _UNSTARTED:
+            return known.outcome or _OTHERS
         try:
             is_ours = await self._start(entry)
         except ApprovalError as refusal:
@@ -121,8 +120,8 @@ class LedgerJournal:
                 return place, known
             place += _AGAIN
 
-    async def _propose(self, entry: Entry) -> None:
-        await self.ledger.propose(
+    async def _propose(self, entry: Entry) -> CallRecord:
+        return await self.ledger.propose(
             self._claim(entry),
             self.epoch,
             side_effects=entry.tool.side_effects,
@@ -131,9 +130,6 @@ class LedgerJournal:
         )
 
     async def _start(self, entry: Entry) -> bool:
-        known = await self.ledger.call(self.conversation, entry.place)
-        if known is not None and known.state not in _UNSTARTED:
-            return False
         asked = await self.ledger.approval_for(self.conversation, entry.place) if entry.needs_leave else None
         approval = asked.id if asked else ""
         return await self.ledger.start(self._claim(entry), self.epoch, approval=approval, now=self.clock())
