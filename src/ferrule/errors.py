@@ -4,6 +4,13 @@
     ├── DefinitionError       a tool, a choice or a request contradicts itself
     ├── SchemaError           a JSON Schema was not admitted
     ├── AuthorityError        the caller may not do this
+    ├── RequestError          what a client of the gateway did, before anybody looked at what he asks
+    │   ├── UnauthenticatedError     it has no key, or one that nobody knows
+    │   ├── HostError                it came under a name or from a page that is not allowed
+    │   ├── NotFoundError            there is nothing under that address or id, or nothing that the caller may see
+    │   ├── TooLargeError            it is longer than it may be
+    │   ├── TooSlowError             it did not arrive in time
+    │   └── TooManyError             the caller has asked too often, or has too much under way
     ├── BudgetError           a limit of the loop is used up
     ├── ToolError             a tool says what went wrong, in words meant for the model
     ├── LedgerError           the ledger does not allow this, or does not know what is named
@@ -73,6 +80,60 @@ class AuthorityError(FerruleError):
 
     code = "token_scope_insufficient"
     status = 403
+
+
+class RequestError(FerruleError):
+    """What a client of the gateway did, before anybody looked at what he asks."""
+
+    code = "bad_request"
+    status = 400
+
+
+class UnauthenticatedError(RequestError):
+    """There is no key, or one that nobody knows."""
+
+    code = "unauthenticated"
+    status = 401
+
+
+class HostError(RequestError):
+    """The request came under a name or from a page that is not allowed."""
+
+    code = "host_refused"
+    status = 403
+
+
+class NotFoundError(RequestError):
+    """There is nothing under that address or id, or nothing that this caller may see."""
+
+    code = "not_found"
+    status = 404
+
+
+class TooSlowError(RequestError):
+    """A request did not arrive in time."""
+
+    code = "request_timeout"
+    status = 408
+
+
+class TooLargeError(RequestError):
+    """A request is longer than it may be."""
+
+    code = "request_too_large"
+    status = 413
+
+
+class TooManyError(RequestError):
+    """The caller has asked too often, or has too much under way; `retry_after` is in seconds."""
+
+    code = "too_many_requests"
+    status = 429
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float = 1.0, code: str = "", hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.retry_after = retry_after
 
 
 class BudgetError(FerruleError):

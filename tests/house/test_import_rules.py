@@ -31,7 +31,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "ferrule.run.machine": ("ferrule.run.policy",),
     "ferrule.run.policy": (),
-    "ferrule.server": ("ferrule.dialects", "ferrule.run", "ferrule.engines.pick", "ferrule.sources"),
+    # schema too: what a client sends is admitted and checked here. An engine is known by its interface and its string.
+    "ferrule.server": (
+        *("ferrule.schema", "ferrule.dialects", "ferrule.run", "ferrule.sources"),
+        *("ferrule.engines.engine", "ferrule.engines.pick", "ferrule.engines.profile_file"),
+    ),
     "ferrule.integrations": ("ferrule.run", "ferrule.engines.engine", "ferrule.sources.source"),
     "ferrule.bench": ANYTHING,
     "ferrule.cli": ANYTHING,
@@ -69,7 +73,7 @@ PEERS = (
     ),
     Peers(
         "ferrule.sources",
-        frozenset({"source", "wrapped"})
+        frozenset({"source", "wrapped", "joined"})
         # What the caller's end of the bus and the worker's end share.
         | frozenset({"bus_connection", "bus_exchange", "bus_frame", "bus_micro", "bus_names"})
         | frozenset({"bus_once", "bus_running", "bus_subject", "bus_token"})

@@ -16,6 +16,7 @@ from ferrule.core.event import Event
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.bridge import run
+from ferrule.errors import UnsupportedError
 
 ALL_CHOICES = frozenset({"auto", "none", "required", "one", "allowed"})
 """Every way in which a request can choose; `chat_choice.word_of` gives the word for one."""
@@ -52,6 +53,12 @@ class Engine(ABC):
             async for event in events:
                 folding.add(event)
         return folding.reply()
+
+    async def count_tokens(self, request: ToolCallRequest) -> int:
+        """How many tokens the prompt of a request has, by the model's own tokenizer."""
+        raise UnsupportedError(
+            f"{self.traits.name} does not count tokens", hint="Ask, and read the usage of the answer."
+        )
 
     def generate(self, request: ToolCallRequest) -> Reply:
         """The whole answer, for a program that is not asynchronous."""

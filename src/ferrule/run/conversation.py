@@ -155,13 +155,14 @@ class ToolConversation:
 
     async def stream(self, text: str) -> AsyncGenerator[LoopEvent]:
         """The same as `send_message`, as it happens; the turn is `last` when it is over."""
-        if self._last.calls:
-            raise DefinitionError(
-                "the last turn's calls have no results yet", hint="Give them with submit_tool_results first."
-            )
-        if self._left is not None:
-            raise DefinitionError("the last turn is not over", hint="Go on with it by resume first.")
-        self.messages.append(ChatMessage.user(text))
+        async with aclosing(self.answer((ChatMessage.user(text),))) as events:
+            async for event in events:
+                yield event
+
+    async def answer(self, messages: Iterable[ChatMessage]) -> AsyncGenerator[LoopEvent]:
+        """The messages as they are, whoever said them; what comes of them, as it happens."""
+        self._check_over()
+        self.messages += messages
         async with aclosing(self._by_hand() if self._executor is None else self._by_itself()) as events:
             async for event in events:
                 yield event
@@ -195,6 +196,14 @@ class ToolConversation:
         if last is not None and last.tool_calls and made._executor is None:
             made._last = ConversationTurn(Reply(tuple(last.tool_calls)), last.tool_calls)
         return made
+
+    def _check_over(self) -> None:
+        if self._last.calls:
+            raise DefinitionError(
+                "the last turn's calls have no results yet", hint="Give them with submit_tool_results first."
+            )
+        if self._left is not None:
+            raise DefinitionError("the last turn is not over", hint="Go on with it by resume first.")
 
     async def _by_itself(self) -> AsyncGenerator[LoopEvent]:
         assert self._executor is not None

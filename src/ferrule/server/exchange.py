@@ -1,0 +1,127 @@
+"""What a route is given and what it gives back. Knows no web framework: `web` puts it on one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ferrule.core.context import Principal
+from ferrule.core.json_text import dumps, loads
+from ferrule.errors import DefinitionError, FerruleError
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request. `headers` have lower-case names; `principal` is who asks, known by his key before a route is run."""
+
+    method: str
+    path: str
+    id: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+    peer: str = ""
+    principal: Principal = field(default_factory=Principal)
+
+    def json(self) -> dict[str, Any]:
+        """The body as a JSON object."""
+        try:
+            value = loads(self.body.decode())
+        except (ValueError, RecursionError) as damage:
+            raise DefinitionError("the body is not JSON", hint="Send a JSON object in UTF-8.") from damage
+        if not isinstance(value, dict):
+            raise DefinitionError("the body is not a JSON object", hint="Send a JSON object.")
+        return value  # pyright: ignore[reportUnknownVariableType]  # JSON objects have text keys
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An answer that is sent at once."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    media_type: str = JSON
+
+    @staticmethod
+    def of(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Whole:
+        # Half of a surrogate pair has no UTF-8; inside JSON its escape means the same.
+        return Whole(dumps(value).encode("utf-8", "backslashreplace"), status, headers or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer that is sent as it forms. Closing `pieces` stops whatever forms it; it is closed in any case."""
+
+    pieces: AsyncGenerator[bytes, None]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    media_type: str = EVENTS
+
+
+Answer = Whole | Streamed
+Handler = Callable[[Asked], Awaitable[Answer]]
+ErrorBody = Callable[[FerruleError, str], dict[str, Any]]
+"""An error and the request's id as the body that the clients of an API read."""
+
+
+class Socket(Protocol):
+    """A WebSocket, in texts."""
+
+    async def receive(self) -> str | None:
+        """The next text; None when the other side is gone."""
+        ...
+
+    async def send(self, text: str, /) -> None: ...
+
+    async def close(self, code: int = 1000, reason: str = "") -> None: ...
+
+
+SocketHandler = Callable[[Asked, Socket], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`scope` is what a key must have to come in: "models", "tools", "approve", "admin"; "open" asks for no key."""
+
+    method: str
+    path: str
+    handler: Handler
+    scope: str
+    error_body: ErrorBody
+
+
+@dataclass(frozen=True, slots=True)
+class SocketRoute:
+    path: str
+    handler: SocketHandler
+    scope: str
+
+
+class Front(Protocol):
+    """Who stands at the door: looks at Host, Origin and key, and counts who is inside."""
+
+    def admitted(self, asked: Asked, scope: str, /) -> AbstractAsyncContextManager[Asked]:
+        """The request with its principal, while it is being answered. Raises a `FerruleError` for who may not in."""
+        ...
+
+    @property
+    def body_bytes(self) -> int:
+        """How long a body may be."""
+        ...
+
+    @property
+    def body_seconds(self) -> float:
+        """How long a body may take to arrive."""
+        ...
+
+    @property
+    def send_seconds(self) -> float:
+        """How long a reader may leave a piece unread."""
+        ...

@@ -1,0 +1,79 @@
+"""`/v1/messages`: the gateway for clients of Anthropic's API, both versions."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from ferrule.core.json_text import dumps
+from ferrule.dialects.anthropic.body import body_of, count_body, error_body
+from ferrule.dialects.anthropic.events import EventEncoder
+from ferrule.dialects.anthropic.reading import read_request
+from ferrule.dialects.extension import KEY
+from ferrule.dialects.field import wants_stream
+from ferrule.dialects.sse import encode
+from ferrule.errors import FerruleError
+from ferrule.server.exchange import Answer, Asked, Route, Whole
+from ferrule.server.gateway import Gateway, new_conversation
+from ferrule.server.headers import answer_headers
+from ferrule.server.rounds import Aside, Rounds
+from ferrule.server.sending import Said, said_in, streamed, whole
+from ferrule.server.turn import Whose, turn_of
+
+_PING = encode(dumps({"type": "ping"}), "ping")
+
+
+def routes(gateway: Gateway) -> list[Route]:
+    async def create(asked: Asked) -> Answer:
+        return await _answered(gateway, asked)
+
+    async def count(asked: Asked) -> Answer:
+        request = read_request(asked.json())
+        return Whole.of(count_body(await gateway.count_tokens(request, asked.principal)))
+
+    return [
+        Route("POST", "/v1/messages", create, "models", error_body),
+        Route("POST", "/v1/messages/count_tokens", count, "models", error_body),
+    ]
+
+
+async def _answered(gateway: Gateway, asked: Asked) -> Answer:
+    body = asked.json()
+    request = read_request(body)
+    turn = turn_of(body, request, asked.principal, has_tools=gateway.has_tools(asked.principal))
+    conversation = turn.resumes or new_conversation()
+    rounds = Rounds(turn.whose is Whose.GATEWAY, conversation)
+    said = said_in(gateway.answer(turn.held_in(conversation)), rounds, gateway.config.limits)
+    id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
+    if wants_stream(body):
+        return await streamed(said, _Events(EventEncoder(id=id, model=model), asked.id))
+    reply, asides = await whole(said)
+    told = body_of(reply, id=id, model=model)
+    if asides:
+        told[KEY] = {**told.get(KEY, {}), "asides": [aside.told for aside in asides]}
+    return Whole.of(told, headers=answer_headers(reply))
+
+
+class _Events:
+    """Named events as bytes. What is told beside the answer rides on a ping, which every client passes over."""
+
+    keep_alive = _PING
+
+    def __init__(self, encoder: EventEncoder, request_id: str) -> None:
+        self._encoder = encoder
+        self._request_id = request_id
+
+    def feed(self, said: Said, /) -> bytes:
+        if isinstance(said, Aside):
+            return encode(dumps({"type": "ping", KEY: said.told}), "ping")
+        return _named(self._encoder.feed(said))
+
+    def fail(self, error: FerruleError, /) -> bytes:
+        return _named([*self._encoder.close(), error_body(error, self._request_id)])
+
+    def end(self) -> bytes:
+        return b""
+
+
+def _named(told: list[dict[str, Any]]) -> bytes:
+    return b"".join([encode(dumps(one), one["type"]) for one in told])

@@ -1,0 +1,63 @@
+"""Opening: a gateway from its configuration, with everything in it connected; closed again when it is left."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from ferrule.engines.engine import Engine
+from ferrule.engines.pick import pick
+from ferrule.errors import DefinitionError
+from ferrule.run.ledger import Ledger
+from ferrule.run.ledgers import ledger_at
+from ferrule.server.config import Config
+from ferrule.server.gateway import Gateway
+from ferrule.server.router import Replica, RoutedEngine, Router
+from ferrule.server.toolbox import Toolbox
+from ferrule.sources.joined import Joined
+from ferrule.sources.source import Source
+
+
+@asynccontextmanager
+async def opened(
+    config: Config, sources: Iterable[Source] = (), pick: Callable[[str], Engine] = pick
+) -> AsyncGenerator[Gateway]:
+    """`sources` are those that the configuration names, made by whoever may read it; see `server.tool_sources`."""
+    async with AsyncExitStack() as stack:
+        router = router_of(config, pick)
+        stack.push_async_callback(router.close)
+        toolbox = Toolbox(Joined(sources), config.tools, config.sources.mcp_tool_refresh_seconds)
+        await toolbox.open()
+        stack.push_async_callback(toolbox.close)
+        ledger = await _ledger(config, stack)
+        yield Gateway(config, router, toolbox, ledger)
+
+
+def router_of(config: Config, pick: Callable[[str], Engine] = pick) -> Router:
+    replicas = {one.name: Replica(one.name, pick(one.use)) for one in config.engines}
+    models: dict[str, RoutedEngine] = {}
+    for model in config.served:
+        missing = [name for name in model.engines if name not in replicas]
+        if missing:
+            raise DefinitionError(
+                f"the model {model.name!r} names the engine {missing[0]!r}, which is not there",
+                hint=f"There are: {', '.join(replicas)}.",
+            )
+        models[model.name] = RoutedEngine(
+            model.name, [replicas[name] for name in model.engines], balanced=model.balanced
+        )
+    if not models:
+        raise DefinitionError("there is no engine", hint="Give --engine llama:model.gguf, or name one in ferrule.toml.")
+    return Router(models, accepts_any_name=len(models) == 1)
+
+
+async def _ledger(config: Config, stack: AsyncExitStack) -> Ledger:
+    where = config.ledger
+    if not where:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-"))
+        where = str(Path(folder) / "ledger.db")
+    ledger = await ledger_at(where)
+    stack.push_async_callback(ledger.close)
+    return ledger

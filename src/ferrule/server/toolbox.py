@@ -1,0 +1,98 @@
+"""Toolbox: the gateway's own tools, listed once and not for every request; read again on notice and every so often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ferrule.core.context import CallContext, Principal
+from ferrule.core.outcome import Outcome
+from ferrule.core.tool import ToolDefinition
+from ferrule.errors import FerruleError, SchemaError
+from ferrule.run.executor import ToolExecutor
+from ferrule.run.settings import ToolSettings
+from ferrule.schema.admit import admit
+from ferrule.sources.joined import Joined
+from ferrule.sources.source import Source
+
+
+@dataclass(slots=True)
+class Toolbox:
+    """Open it before use. `notices` are for people: tools that are not offered, and why."""
+
+    source: Joined
+    settings: ToolSettings
+    refresh_seconds: float = 30.0
+    notices: tuple[str, ...] = ()
+    tools: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    async def open(self) -> None:
+        await self.source.open()
+        await self.refresh()
+        self._tasks = [asyncio.ensure_future(self._on_notice()), asyncio.ensure_future(self._now_and_then())]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.source.close()
+
+    async def refresh(self) -> None:
+        found: dict[str, ToolDefinition] = {}
+        notices: list[str] = []
+        for tool in await self.source.tools():
+            try:
+                found[tool.name] = replace(tool, parameters=admit(tool.parameters))
+            except SchemaError as refusal:
+                notices.append(f"{tool.name} is not offered: {refusal.message}")
+        wanted = self.settings.tools_default_set
+        notices += [f"{name} is not there" for name in wanted if name not in found]
+        self.notices = (*self.source.notices, *notices)
+        is_on = self.settings.tools_enabled
+        self.tools = {name: tool for name, tool in found.items() if is_on and (not wanted or name in wanted)}
+
+    def offered(self, principal: Principal, names: tuple[str, ...] | None = None) -> tuple[ToolDefinition, ...]:
+        """What this principal may use, of these names."""
+        return tuple(
+            tool
+            for tool in self.tools.values()
+            if (names is None or tool.name in names) and principal.may_use(tool.bound_capability or tool.name)
+        )
+
+    def executor(self, principal: Principal, names: tuple[str, ...] | None = None) -> ToolExecutor:
+        view = _View(self.source, self.offered(principal, names))
+        return replace(self.settings, tools_default_set=()).executor(view)
+
+    async def _on_notice(self) -> None:
+        async for _ in self.source.changes():
+            await self._refreshed()
+
+    async def _now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self.refresh_seconds)
+            await self._refreshed()
+
+    async def _refreshed(self) -> None:
+        try:
+            await self.refresh()
+        except FerruleError as failure:
+            # What was listed last stays; calls find out for themselves.
+            self.notices = (*self.notices, f"tools could not be listed: {failure.message}")
+
+
+class _View(Source):
+    """Some of the tools, for one principal and one turn."""
+
+    def __init__(self, source: Source, tools: tuple[ToolDefinition, ...]) -> None:
+        self.id = source.id
+        self._source = source
+        self._tools = tools
+
+    async def tools(self) -> tuple[ToolDefinition, ...]:
+        return self._tools
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+        return await self._source.call(name, arguments, context)

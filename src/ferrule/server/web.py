@@ -1,0 +1,204 @@
+"""Routes on ASGI: the one owner of Starlette. Reads bodies within limits, sends answers, notices readers that left.
+
+Every error becomes the body that the route's clients read, with a request id; nothing of a stack goes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route as HttpRoute
+from starlette.routing import WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from ferrule.dialects.openai_error import error_body as openai_error
+from ferrule.errors import FerruleError, NotFoundError, TooLargeError, TooSlowError
+from ferrule.server.exchange import Answer, Asked, Front, Route, SocketRoute, Streamed, Whole
+
+_REQUEST_ID = "x-request-id"
+_POLICY_VIOLATION = 1008
+
+
+def asgi(routes: Iterable[Route], sockets: Iterable[SocketRoute], front: Front) -> ASGIApp:
+    """The application. What has no route is refused like what has no key: nothing is told about either."""
+    made: list[Any] = [HttpRoute(one.path, _Endpoint(one, front), methods=[one.method]) for one in routes]
+    made += [WebSocketRoute(one.path, _SocketEndpoint(one, front)) for one in sockets]
+    return Starlette(routes=made, exception_handlers={404: _not_found, 405: _not_found})
+
+
+class _Endpoint:
+    """One route as ASGI."""
+
+    def __init__(self, route: Route, front: Front) -> None:
+        self._route = route
+        self._front = front
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = _asked(scope)
+        try:
+            async with self._front.admitted(asked, self._route.scope) as known:
+                body = await self._body(known, receive)
+                answer = await self._answered(known, body, receive)
+                if answer is not None:
+                    await self._send(answer, asked, receive, send)
+        except FerruleError as refusal:
+            await self._send(
+                refused(refusal, asked.id, self._route.error_body(refusal, asked.id)), asked, receive, send
+            )
+
+    async def _body(self, asked: Asked, receive: Receive) -> bytes:
+        most = self._front.body_bytes
+        told = asked.headers.get("content-length", "0")
+        if not told.isdigit() or int(told) > most:
+            raise TooLargeError(f"the body is longer than {most} bytes", hint="Send less, or raise the limit.")
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._front.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return b""
+                    pieces.append(message.get("body", b""))
+                    size += len(pieces[-1])
+                    if size > most:
+                        raise TooLargeError(
+                            f"the body is longer than {most} bytes", hint="Send less, or raise the limit."
+                        )
+                    if not message.get("more_body", False):
+                        return b"".join(pieces)
+        except TimeoutError as late:
+            raise TooSlowError("the body did not arrive in time", hint="Send it at once.") from late
+
+    async def _answered(self, asked: Asked, body: bytes, receive: Receive) -> Answer | None:
+        """What the handler gives; None when the client left before."""
+        work = asyncio.ensure_future(self._route.handler(replace(asked, body=body)))
+        left = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+            return work.result() if work.done() else None
+        finally:
+            left.cancel()
+            if not work.done():
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+
+    async def _send(self, answer: Answer, asked: Asked, receive: Receive, send: Send) -> None:
+        headers = {"content-type": answer.media_type, _REQUEST_ID: asked.id, "request-id": asked.id, **answer.headers}
+        if isinstance(answer, Whole):
+            headers["content-length"] = str(len(answer.body))
+            await send(_start(answer.status, headers))
+            await send({"type": "http.response.body", "body": answer.body})
+            return
+        headers |= {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        sending = asyncio.ensure_future(self._pieces(answer, headers, send))
+        left = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({sending, left}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            for task in (sending, left):
+                task.cancel()
+            await asyncio.gather(sending, left, return_exceptions=True)
+
+    async def _pieces(self, answer: Streamed, headers: Mapping[str, str], send: Send) -> None:
+        async with aclosing(answer.pieces) as pieces:
+            await send(_start(answer.status, headers))
+            async for piece in pieces:
+                await self._in_time(send, {"type": "http.response.body", "body": piece, "more_body": True})
+            await self._in_time(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _in_time(self, send: Send, message: Message) -> None:
+        """A reader that does not read is left: flow control alone would keep its task for ever."""
+        async with asyncio.timeout(self._front.send_seconds):
+            await send(message)
+
+
+class _SocketEndpoint:
+    def __init__(self, route: SocketRoute, front: Front) -> None:
+        self._route = route
+        self._front = front
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = _asked(scope)
+        socket = WebSocket(scope, receive, send)
+        try:
+            async with self._front.admitted(asked, self._route.scope) as known:
+                await socket.accept()
+                await self._route.handler(known, _Socket(socket, self._front.send_seconds))
+        except FerruleError as refusal:
+            if socket.application_state is not WebSocketState.DISCONNECTED:
+                await socket.close(_POLICY_VIOLATION, refusal.code)
+
+
+class _Socket:
+    def __init__(self, socket: WebSocket, send_seconds: float) -> None:
+        self._socket = socket
+        self._send_seconds = send_seconds
+
+    async def receive(self) -> str | None:
+        try:
+            return await self._socket.receive_text()
+        except (WebSocketDisconnect, RuntimeError, KeyError):
+            # Gone, closed by us, or it sent bytes: nothing more will be read from it.
+            return None
+
+    async def send(self, text: str, /) -> None:
+        try:
+            async with asyncio.timeout(self._send_seconds):
+                await self._socket.send_text(text)
+        except (WebSocketDisconnect, RuntimeError, TimeoutError) as gone:
+            raise ConnectionError("the other side is gone") from gone
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        if self._socket.application_state is not WebSocketState.DISCONNECTED:
+            await self._socket.close(code, reason)
+
+
+def refused(refusal: FerruleError, request_id: str, body: dict[str, Any]) -> Whole:
+    """An error as an answer. Clients try again by themselves where that can help, and only there."""
+    headers = {"x-should-retry": "true" if refusal.retryable else "false"}
+    wait = getattr(refusal, "retry_after", None)
+    if wait is not None:
+        headers["retry-after"] = str(max(1, round(wait)))
+    return Whole.of(body, refusal.status, headers)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
+        pass
+
+
+async def _not_found(request: Any, error: Exception) -> Any:
+    refusal = NotFoundError("there is nothing here", hint="See /openapi.json for what there is.")
+    answer = Whole.of(openai_error(refusal), refusal.status)
+    return Response(answer.body, answer.status, media_type=answer.media_type)
+
+
+def _asked(scope: Scope) -> Asked:
+    # The path is the server's own word: whatever Host says does not enter it.
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    query = _query(scope.get("query_string", b"").decode("latin-1"))
+    params = {name: str(value) for name, value in scope.get("path_params", {}).items()}
+    peer = (scope.get("client") or ("",))[0]
+    id = f"req_{secrets.token_hex(12)}"
+    return Asked(scope.get("method", "GET"), scope["path"], id, headers, query, params, peer=peer)
+
+
+def _query(text: str) -> dict[str, str]:
+    return dict(parse_qsl(text, keep_blank_values=True))
+
+
+def _start(status: int, headers: Mapping[str, str]) -> Message:
+    spelled = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    return {"type": "http.response.start", "status": status, "headers": spelled}

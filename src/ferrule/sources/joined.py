@@ -1,0 +1,69 @@
+"""Joined: several sources as one. A name that two of them claim is neither's: nobody may take another's calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from ferrule.core.context import CallContext
+from ferrule.core.outcome import NotDelivered, Outcome
+from ferrule.core.tool import ToolDefinition
+from ferrule.sources.source import Source
+
+
+class Joined(Source):
+    """`notices` say which names were claimed twice."""
+
+    def __init__(self, sources: Iterable[Source], *, id: str = "all") -> None:
+        self.id = id
+        self.sources = tuple(sources)
+        self.notices: tuple[str, ...] = ()
+        self._owners: dict[str, Source] = {}
+        self._stack = AsyncExitStack()
+
+    async def tools(self) -> tuple[ToolDefinition, ...]:
+        found = [(source, tool) for source in self.sources for tool in await source.tools()]
+        claims = Counter(tool.name for _, tool in found)
+        self.notices = tuple(
+            f"{name} is claimed by several sources and is not offered" for name, times in claims.items() if times > 1
+        )
+        self._owners = {tool.name: source for source, tool in found if claims[tool.name] == 1}
+        return tuple(tool for _, tool in found if claims[tool.name] == 1)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+        if name not in self._owners:
+            await self.tools()
+        owner = self._owners.get(name)
+        if owner is None:
+            return NotDelivered(f"there is no tool {name!r}", code="bad_request")
+        return await owner.call(name, arguments, context)
+
+    async def changes(self) -> AsyncGenerator[None]:
+        woken = asyncio.Event()
+        watching = [asyncio.ensure_future(_watch(source, woken)) for source in self.sources]
+        try:
+            while not all(task.done() for task in watching):
+                await woken.wait()
+                woken.clear()
+                yield
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+    async def open(self) -> None:
+        for source in self.sources:
+            await self._stack.enter_async_context(source)
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+
+async def _watch(source: Source, woken: asyncio.Event) -> None:
+    async for _ in source.changes():
+        woken.set()
+    # One that never changes ends at once; whoever waits looks whether anybody is left.
+    woken.set()
