@@ -85,7 +85,7 @@ class AuthorityError(FerruleError):
 class RequestError(FerruleError):
     """What a client of the gateway did, before anybody looked at what he asks."""
 
-    code = "bad_request"
+    code = "request_refused"
     status = 400
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import Protocol
 
 from ferrule.core.event import Event
@@ -89,7 +89,8 @@ async def streamed(said: AsyncGenerator[Said | None], spoken: Spoken) -> Streame
     """The answer as it forms. What fails before anything was said is raised here."""
     first: list[Said | None] = []
     begun = time.monotonic()
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(said.aclose)
         while time.monotonic() - begun < _PATIENCE:
             one = await anext(said, _END)
             if isinstance(one, _End):
@@ -97,9 +98,7 @@ async def streamed(said: AsyncGenerator[Said | None], spoken: Spoken) -> Streame
             first.append(one)
             if one is not None:
                 break
-    except BaseException:
-        await said.aclose()
-        raise
+        stack.pop_all()
     return Streamed(_pieces(first, said, spoken))
 
 
