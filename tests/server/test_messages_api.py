@@ -1,0 +1,85 @@
+"""`/v1/messages`: Anthropic's API in front of the same turns."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ferrule.core.call import ToolCall
+from ferrule.core.reply import Reply
+from ferrule.errors import EngineError, EngineUnavailableError
+from ferrule.schema.define import tool
+from ferrule.sources.functions import Functions
+from server.client import Answered, gateway_of, speaking
+from server.test_router import Failing
+
+USER = [{"role": "user", "content": "What is the weather in Paris?"}]
+WEATHER = {"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+CALL = Reply.of(ToolCall.of("weather", {"city": "Paris"}, id="call_1"))
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"sunny in {city}"
+
+
+def asked(body: dict[str, Any], *replies: Reply | str, own: bool = False) -> Answered:
+    async def scenario() -> Answered:
+        sources = [Functions([weather])] if own else []
+        async with gateway_of(speaking(*replies), sources=sources) as client:
+            given = {"model": "m", "max_tokens": 50, "messages": USER, **body}
+            return await client.post("/v1/messages?beta=true", given, {"anthropic-version": "2023-06-01"})
+
+    return asyncio.run(scenario())
+
+
+def test_the_callers_tools_end_the_answer_with_tool_use() -> None:
+    body = asked({"tools": [WEATHER]}, CALL).json()
+    assert body["stop_reason"] == "tool_use"
+    assert body["content"] == [{"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Paris"}}]
+
+
+def test_the_gateways_tools_run_inside_one_answer_and_ride_on_pings() -> None:
+    answer = asked({"stream": True}, CALL, "It is sunny.", own=True)
+    events = answer.events()
+    pings = [key for one in events if one["type"] == "ping" for key in one["ferrule"]]
+    assert pings == ["tool_call", "tool_started", "tool_finished"]
+    assert [one["type"] for one in events if one["type"] != "ping"] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+    assert events[-2]["delta"]["stop_reason"] == "end_turn"
+    named = [line.removeprefix("event: ") for line in answer.body.decode().splitlines() if line.startswith("event: ")]
+    assert named == [one["type"] for one in events]
+
+
+@pytest.mark.parametrize(
+    "error, status, kind",
+    [(EngineUnavailableError("busy"), 503, "overloaded_error"), (EngineError("x"), 502, "api_error")],
+)
+def test_an_error_before_the_answer_has_a_status_and_anthropics_shape(error: Any, status: int, kind: str) -> None:
+    async def scenario() -> Answered:
+        async with gateway_of(Failing(error)) as client:
+            return await client.post("/v1/messages", {"max_tokens": 9, "messages": USER, "stream": True})
+
+    answer = asyncio.run(scenario())
+    assert (answer.status, answer.json()["error"]["type"]) == (status, kind)
+    assert answer.json()["request_id"] == answer.headers["request-id"]
+
+
+def test_an_error_in_mid_stream_is_an_event_named_error() -> None:
+    async def scenario() -> Answered:
+        async with gateway_of(Failing(EngineError("broke"), after=2)) as client:
+            return await client.post("/v1/messages", {"max_tokens": 9, "messages": USER, "stream": True})
+
+    answer = asyncio.run(scenario())
+    assert answer.events()[-1]["error"]["type"] == "overloaded_error"
+    assert answer.body.rstrip().splitlines()[-2] == b"event: error"
+    assert b"message_stop" not in answer.body
