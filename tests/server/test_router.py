@@ -107,6 +107,14 @@ def test_an_engine_rests_longer_after_each_failure_and_not_without_end() -> None
     assert health.is_well
 
 
+def test_answers_that_fall_together_are_one_failure() -> None:
+    now = [0.0]
+    health = Health(lambda: now[0])
+    for _ in range(5):
+        health.failed(EngineUnavailableError("gone"))
+    assert (health.failures, health.rests_until) == (1, 1.0)
+
+
 def test_where_all_rest_all_are_tried_all_the_same() -> None:
     engine = routed(Failing(EngineUnavailableError("a")), Failing(EngineUnavailableError("b")))
     for _ in range(2):

@@ -47,13 +47,39 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def end_group(process: "subprocess.Popen[bytes]") -> None:
+    """Ends the process and whatever it started, all of which are in its own group."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, sign)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            continue
+    sys.stdout.flush()
+
+
+def kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """As a crash would: nothing is said to anybody."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 @contextmanager
-def llama_server(template: Path | None = TEMPLATE, slots: int = 4, context: int = 4096) -> Generator[str]:
+def llama_server(
+    template: Path | None = TEMPLATE,
+    slots: int = 4,
+    context: int = 4096,
+    port: int = 0,
+    end: Callable[["subprocess.Popen[bytes]"], None] = end_group,
+) -> Generator[str]:
     """llama.cpp's own server on a port; gives its address."""
-    port = free_port()
+    port = port or free_port()
     command = [str(_LLAMA), str(_WORKER), str(MODEL), str(port), str(slots), str(context * slots)]
     command += [str(template)] if template else []
-    with running("llama-server", command, {}, port, answers("/health"), 60) as url:
+    with running("llama-server", command, {}, port, answers("/health"), 60, end) as url:
         yield url
 
 
@@ -81,20 +107,6 @@ def answers(path: str) -> IsUp:
             return False
 
     return is_up
-
-
-def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the process and whatever it started, all of which are in its own group."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, sign)
-        except ProcessLookupError:
-            return
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            continue
-    sys.stdout.flush()
 
 
 @contextmanager

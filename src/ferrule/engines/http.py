@@ -112,15 +112,23 @@ class Http:
     async def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
         aiohttp = _library()
         try:
-            return await self._within(
-                self.deadlines.first, self._connected().request(method, self.base + path, json=body)
-            )
+            try:
+                return await self._requested(method, path, body)
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                # A connection that was kept from before, and that the other side had given up meanwhile.
+                return await self._requested(method, path, body)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as failure:
             raise EngineUnavailableError(
                 f"{self.base} cannot be reached: {failure}", hint="Is the engine running, and at this address?"
             ) from failure
         except aiohttp.ClientError as failure:
             raise EngineError(f"{self.base}{path}: {failure}") from failure
+
+    async def _requested(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
+        asking = self._connected().request(method, self.base + path, json=body)
+        return await self._within(self.deadlines.first, asking)
 
     async def _refusal(self, path: str, response: aiohttp.ClientResponse) -> EngineError:
         try:

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ferrule.core.event import Event
 from ferrule.core.request import ToolCallRequest
@@ -33,9 +34,12 @@ class Health:
         return self.clock() >= self.rests_until
 
     def failed(self, error: EngineError) -> None:
+        self.last_error = error.message
+        if not self.is_well:
+            # What was under way when it fell fails with it: that is one failure and not many.
+            return
         self.failures += 1
         self.rests_until = self.clock() + min(_FIRST_REST * 2.0 ** (self.failures - 1), _LONGEST_REST)
-        self.last_error = error.message
 
     def answered(self) -> None:
         self.failures, self.rests_until, self.last_error = 0, 0.0, ""
@@ -51,12 +55,23 @@ class Replica:
     under_way: int = 0
 
 
+class Heard(Protocol):
+    """Is told of every failure of an engine, and whether another one stands in for it."""
+
+    def __call__(self, model: str, engine: str, error: EngineError, *, is_stood_in_for: bool) -> None: ...
+
+
+def _unheard(model: str, engine: str, error: EngineError, *, is_stood_in_for: bool) -> None:
+    """Nobody listens."""
+
+
 class RoutedEngine(Engine):
     """Several engines as one. `balanced` asks the one with the least to do; otherwise the first that is well."""
 
     def __init__(self, model: str, replicas: Iterable[Replica], *, balanced: bool = False) -> None:
         self.model = model
         self.replicas = tuple(replicas)
+        self.heard: Heard = _unheard
         self._balanced = balanced
 
     @property
@@ -65,7 +80,8 @@ class RoutedEngine(Engine):
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         refusal: EngineError | None = None
-        for replica in self._order():
+        order = self._order()
+        for replica in order:
             has_spoken = False
             replica.under_way += 1
             try:
@@ -80,6 +96,8 @@ class RoutedEngine(Engine):
                 raise
             except EngineError as error:
                 replica.health.failed(error)
+                is_stood_in_for = not has_spoken and replica is not order[-1]
+                self.heard(self.model, replica.name, error, is_stood_in_for=is_stood_in_for)
                 if has_spoken:
                     raise _broken(error) from error
                 refusal = error
