@@ -9,8 +9,10 @@
     │   ├── HostError                it came under a name or from a page that is not allowed
     │   ├── NotFoundError            there is nothing under that address or id, or nothing that the caller may see
     │   ├── TooLargeError            it is longer than it may be
+    │   │   └── HeadTooLargeError    its address and headers are
     │   ├── TooSlowError             it did not arrive in time
     │   └── TooManyError             the caller has asked too often, or has too much under way
+    ├── DrainingError         the gateway is being stopped
     ├── BudgetError           a limit of the loop is used up
     ├── ToolError             a tool says what went wrong, in words meant for the model
     ├── LedgerError           the ledger does not allow this, or does not know what is named
@@ -124,6 +126,13 @@ class TooLargeError(RequestError):
     status = 413
 
 
+class HeadTooLargeError(TooLargeError):
+    """The address and headers of a request are longer than they may be."""
+
+    code = "head_too_large"
+    status = 431
+
+
 class TooManyError(RequestError):
     """The caller has asked too often, or has too much under way; `retry_after` is in seconds."""
 
@@ -134,6 +143,17 @@ class TooManyError(RequestError):
     def __init__(self, message: str, *, retry_after: float = 1.0, code: str = "", hint: str = "") -> None:
         super().__init__(message, code=code, hint=hint)
         self.retry_after = retry_after
+
+
+class DrainingError(FerruleError):
+    """The gateway is being stopped: it takes nothing new, and what took too long to end was cut off."""
+
+    code = "draining"
+    status = 503
+    retryable = True
+    retry_after = 1.0
+    ends_connection = True
+    """The next request on this connection must go elsewhere."""
 
 
 class BudgetError(FerruleError):

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cli.command_line import run
-from ferrule.cli.exact import exactly, shortly
 from ferrule.core.context import Principal
+from ferrule.core.exact import exactly, shortly
 from ferrule.run.ledger import Approval
 from ferrule.run.ledger_claim import Claim, canonical_bytes
 from ferrule.run.ledgers import ledger_at

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ferrule.cli.formats_markdown import formats_page
+from ferrule.cli.settings_page import settings_page
 from ferrule.run.machine import diagram
 
 
@@ -10,6 +11,13 @@ def test_the_table_of_formats_is_up_to_date() -> None:
     page = Path(__file__).parents[2] / "docs" / "reference" / "formats.md"
     assert page.read_text(encoding="utf-8") == formats_page(), (
         "run: ferrule formats --markdown > docs/reference/formats.md"
+    )
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
+    assert page.read_text(encoding="utf-8") == settings_page(), (
+        "run: ferrule config settings > docs/reference/settings.md"
     )
 
 

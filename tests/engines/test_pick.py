@@ -14,7 +14,7 @@ from ferrule import DefinitionError, Reply
 from ferrule.engines import pick as picking
 from ferrule.engines.chat import ChatEngine
 from ferrule.engines.fake import FakeEngine
-from ferrule.engines.pick import ENGINES, pick
+from ferrule.engines.pick import ENGINES, Parts, check, parts_of, pick
 from ferrule.engines.prompting import FallbackMode
 from ferrule.engines.text import TextEngine
 from ferrule.errors import EngineError
@@ -77,12 +77,27 @@ def test_an_unknown_name_lists_the_known_ones_and_what_to_install() -> None:
         ("vllm:http://127.0.0.1:1?thread=2", "no option 'thread'"),
         ("llama:model.gguf?threads=two", "'threads' cannot be 'two'"),
         ("vllm:http://127.0.0.1:1?is_bounded=maybe", "'is_bounded' cannot be 'maybe'"),
-        ("vllm:http://127.0.0.1:1?format", "'format' in"),
+        ("vllm:http://127.0.0.1:1?format", "something after vllm:http://127.0.0.1:1"),
     ],
 )
 def test_what_cannot_be_understood_is_refused(name: str, told: str) -> None:
     with pytest.raises(DefinitionError, match=told):
         pick(name)
+
+
+@pytest.mark.parametrize("name", ["nonsense", "openai:", "openai:m?kye=1", "openai:m?tries=x", "openai:m?key=a&s3cret"])
+def test_a_string_is_checked_as_it_is_picked_and_no_secret_is_repeated(name: str) -> None:
+    with pytest.raises(DefinitionError) as picked:
+        pick(name)
+    with pytest.raises(DefinitionError) as checked:
+        check(name)
+    assert checked.value.message == picked.value.message
+    assert "s3cret" not in checked.value.message
+
+
+def test_checking_makes_nothing_and_parts_are_what_was_written() -> None:
+    check("llama:no-such-file.gguf?threads=2")
+    assert parts_of("openai:m?key=a%26b&url=http://h?x") == Parts("openai", "m", {"key": "a&b", "url": "http://h?x"})
 
 
 def test_a_model_file_that_is_not_there_is_told() -> None:

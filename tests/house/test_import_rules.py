@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # schema too: what a client sends is admitted and checked here. An engine is known by its interface and its string.
     "ferrule.server": (
         *("ferrule.schema", "ferrule.dialects", "ferrule.run", "ferrule.sources"),
-        *("ferrule.engines.engine", "ferrule.engines.pick", "ferrule.engines.profile_file"),
+        *("ferrule.engines.engine", "ferrule.engines.pick", "ferrule.engines.profile_file", "ferrule.engines.waits"),
     ),
     "ferrule.integrations": ("ferrule.run", "ferrule.engines.engine", "ferrule.sources.source"),
     "ferrule.bench": ANYTHING,
@@ -66,7 +66,7 @@ PEERS = (
                 *("engine", "bridge", "seal", "readiness", "text", "generator", "grammar", "prompting"),
                 *("chat", "chat_api", "chat_choice", "chat_repair", "chat_turn"),
                 *("http", "completions", "canary", "llama_body", "gguf", "checkpoint"),
-                *("profile", "profile_file"),
+                *("profile", "profile_file", "waits"),
             }
         ),
         frozenset({"", "pick", "doctor"}),

@@ -22,6 +22,7 @@ OWNERS = {
     "llguidance": "ferrule.rules",
     "numpy": "ferrule.rules",
     "mcp": "ferrule.sources.mcp_client",
+    "msgspec": "ferrule.core.json_wire",
     "nats": "ferrule.sources.bus_connection",
     "opentelemetry": "ferrule.server",
     "prometheus_client": "ferrule.server",
@@ -31,6 +32,7 @@ OWNERS = {
     "rich": "ferrule.cli.terminal",
     "starlette": "ferrule.server",
     "uvicorn": "ferrule.server",
+    "uvloop": "ferrule.server.event_loop",
     "xllamacpp": "ferrule.engines",
 }
 # Packages that more than one file may import, each with its reason. Empty is best.

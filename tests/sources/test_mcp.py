@@ -178,6 +178,7 @@ def test_a_definition_that_changes_is_held_back_until_it_is_pinned_anew() -> Non
         refused = await called(source, "s_echo")
         assert isinstance(refused, NotDelivered)
         assert refused.code == "held_back"
+        assert source.held_back == ("s_echo",)
         source.pin_anew("s", "echo")
         assert await names(source) == ["s_echo", "s_change"]
         assert isinstance(await called(source, "s_echo"), Answered)

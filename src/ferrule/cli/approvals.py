@@ -9,9 +9,9 @@ from dataclasses import asdict
 
 from ferrule.cli import json_page, streams
 from ferrule.cli.command import Command
-from ferrule.cli.exact import exactly, shortly
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.cli.terminal import seen
+from ferrule.core.exact import exactly, shortly
 from ferrule.core.json_text import loads
 from ferrule.errors import DefinitionError, LedgerError
 from ferrule.run.ledger import Approval, ApprovalState, Ledger

@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 from ferrule.cli import json_page, streams
 from ferrule.cli.command import Command
-from ferrule.cli.exact import exactly
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.cli.terminal import seen
+from ferrule.core.exact import exactly
 from ferrule.errors import LedgerError
 from ferrule.run.ledger import AuditRecord, Breach, Ledger
 

@@ -3,76 +3,68 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import ArgumentParser, Namespace
-from dataclasses import replace
+import os
+import sys
+from argparse import Namespace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from ferrule.cli import streams
+from ferrule.cli import serve_process, streams
 from ferrule.cli.command import Command
-from ferrule.cli.functions import AnyTool, read_functions
-from ferrule.cli.serve_sources import sources_of
-from ferrule.server.config import Config, EngineConfig
+from ferrule.cli.serve_flags import add_flags, layer_of, name_of, told_model
+from ferrule.cli.serve_greeting import greeting
+from ferrule.cli.terminal import seen
+from ferrule.server.addresses import without_secrets
+from ferrule.server.config import Config
+from ferrule.server.config_reading import load
+from ferrule.server.config_sense import unwise
 
-_DEFAULTS = Config(engines=())
-
-
-def _add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--engine", action="append", default=[], metavar="[NAME=]ENGINE", help="as `pick` takes it")
-    parser.add_argument("--host", default=_DEFAULTS.listening.host, help="(default: %(default)s)")
-    parser.add_argument("--port", type=int, default=_DEFAULTS.listening.port, help="0 is any (default: %(default)s)")
-    parser.add_argument("--tools", action="append", default=[], metavar="MODULE:NAME", help="functions to offer")
-    parser.add_argument("--ledger", default="", metavar="PATH_OR_DSN", help="where what happens is written down")
-    parser.add_argument("--mcp-config", default="", metavar="FILE", help="an mcp.json")
-    parser.add_argument("--mcp-command", default="", metavar="COMMAND", help="one MCP server to start")
-    parser.add_argument("--mcp-args", nargs="*", default=[], metavar="ARG", help="what it is started with")
-    parser.add_argument("--mcp-tool-refresh-seconds", type=float, default=30.0, metavar="N")
+if TYPE_CHECKING:
+    from ferrule.server.gateway import Gateway
 
 
 def _run(arguments: Namespace) -> None:
-    config = _config(arguments)
-    functions: list[AnyTool] = [one for text in arguments.tools for one in read_functions(text)]
-    asyncio.run(_served(config, functions))
+    config = config_of(arguments)
+    serve_process.run(config, partial(greet, config))
 
 
-def _config(arguments: Namespace) -> Config:
-    sources = replace(
-        _DEFAULTS.sources,
-        mcp_config=arguments.mcp_config,
-        mcp_command=arguments.mcp_command,
-        mcp_args=tuple(arguments.mcp_args),
-        mcp_tool_refresh_seconds=arguments.mcp_tool_refresh_seconds,
-    )
-    return Config(
-        engines=tuple(_engine(text) for text in arguments.engine),
-        listening=replace(_DEFAULTS.listening, host=arguments.host, port=arguments.port),
-        sources=sources,
-        ledger=arguments.ledger,
-    )
+def config_of(arguments: Namespace) -> Config:
+    """What flags, the environment and the file come to."""
+    return load(arguments.config, os.environ, layer_of(arguments, _name_of)).config
 
 
-def _engine(text: str) -> EngineConfig:
-    name, equals, use = text.partition("=")
-    return EngineConfig(name=name, use=use) if equals and ":" not in name else EngineConfig(name="default", use=text)
+def _name_of(use: str) -> str:
+    return name_of(use, _asked)
 
 
-async def _served(config: Config, functions: list[AnyTool]) -> None:
-    from ferrule.server.app import application
-    from ferrule.server.opening import opened
-    from ferrule.server.serving import serve
+def _asked(url: str, key: str) -> str:
+    told = asyncio.run(told_model(url, key))
+    if not told:
+        words = f"{without_secrets(url)} does not say yet which model it has; name it: --engine NAME=..."
+        print(seen(f"notice: {words}"), file=sys.stderr)
+    return told
 
-    async with opened(config, sources_of(config, functions)) as gateway:
-        await serve(
-            application(gateway),
-            config.listening,
-            lambda port: streams.write(f"serving on http://{config.listening.host}:{port}\n"),
-        )
+
+def greet(config: Config, gateway: Gateway, port: int) -> None:
+    """Says what is served. By what was configured: several workers fill in what they share."""
+    tools = list(gateway.toolbox.tools.values())
+    streams.write(greeting(config, port, tools))
+    effects = [tool.name for tool in tools if tool.side_effects]
+    for words in dict.fromkeys(gateway.toolbox.notices):
+        print(seen(f"notice: {words}"), file=sys.stderr)
+    for words in unwise(config, effects):
+        print(seen(f"warning: {words}"), file=sys.stderr)
 
 
 COMMAND = Command(
     name="serve",
     about="Serve any engine over the OpenAI and Anthropic APIs.",
-    more="Every call that leaves it parses, names an offered tool and fits its schema, whatever the engine.",
+    more="Every call that leaves it parses, names an offered tool and fits its schema, whatever the engine.\n"
+    "Flags count before the environment (FERRULE_SERVER_PORT, ...), the environment before ferrule.toml;\n"
+    "`ferrule config settings` explains every setting, `ferrule config check` tells what would be served.",
     examples="  ferrule serve --engine llama:model.gguf\n"
-    "  ferrule serve --engine smol=vllm:http://127.0.0.1:8001 --tools my_tools.py:TOOLS",
-    add_options=_add_options,
+    "  ferrule serve --engine smol=vllm:http://127.0.0.1:8001 --tools my_tools.py:TOOLS\n"
+    '  ferrule serve --config ferrule.toml --mcp-command npx --mcp-args "-y some-server"',
+    add_options=add_flags,
     run=_run,
 )

@@ -12,20 +12,29 @@ DEFAULT_HOPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling. `scopes` are the capabilities that he may use; None is all of them."""
+    """Who is calling. `scopes` are the capabilities that he may use; None is all of them.
+
+    A capability of a kind is written `kind:name`, such as `model:smol`; a tool's has no kind. `kind:*` stands for all
+    of a kind, and `*` for all tools. They are plain texts, so that they travel on a bus like any other.
+    """
 
     name: str = "local"
     tenant: str = "local"
     scopes: frozenset[str] | None = None
 
     def may_use(self, capability: str) -> bool:
-        return self.scopes is None or capability in self.scopes
+        return self.scopes is None or capability in self.scopes or _all_of_its_kind(capability) in self.scopes
 
     def require(self, capability: str) -> None:
         if not self.may_use(capability):
             raise AuthorityError(
                 f"{self.name} may not use {capability}", hint="Give the key this scope, or call with one that has it."
             )
+
+
+def _all_of_its_kind(capability: str) -> str:
+    kind, colon, _ = capability.partition(":")
+    return f"{kind}:*" if colon else "*"
 
 
 @dataclass(frozen=True, slots=True)

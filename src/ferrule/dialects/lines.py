@@ -39,6 +39,15 @@ class LineSplitter:
                 lines.append(self._taken())
         return lines
 
+    @property
+    def is_between(self) -> bool:
+        """Whether the next byte begins a line."""
+        return not self._partial and not self._after_cr
+
+    def has_begun(self) -> None:
+        """Whoever read the first line himself says so."""
+        self._is_first = False
+
     def close(self) -> str:
         """What came after the last line end."""
         return self._taken() if self._partial else ""

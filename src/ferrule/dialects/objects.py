@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ferrule.core.json_text import loads
+from ferrule.core.json_wire import read_json
 from ferrule.dialects.sse import SseDecoder, SseMessage
 from ferrule.errors import EngineError
 
@@ -15,7 +15,7 @@ _SHOWN = 80
 def object_of(data: str) -> dict[str, Any]:
     """The object that a message is; `EngineError` where it is something else."""
     try:
-        value = loads(data)
+        value = read_json(data)
     except (ValueError, RecursionError) as damage:
         raise _refusal(data) from damage
     if not isinstance(value, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ferrule.core.json_wire import json_bytes
 from ferrule.dialects.lines import MAX_LINE, LineSplitter, too_long
 from ferrule.errors import DefinitionError
 
@@ -31,6 +32,9 @@ class SseDecoder:
         self._size = 0
 
     def feed(self, data: bytes) -> list[SseMessage]:
+        whole = self._whole(data)
+        if whole is not None:
+            return whole
         messages: list[SseMessage] = []
         for line in self._lines.feed(data):
             if line:
@@ -38,6 +42,16 @@ class SseDecoder:
             else:
                 messages.extend(self._dispatched())
         return messages
+
+    def _whole(self, data: bytes) -> list[SseMessage] | None:
+        """What nearly every piece of a model's stream is: whole messages of one line of data each."""
+        if self._data or self._event or not data.endswith(b"\n\n") or b"\r" in data or not self._lines.is_between:
+            return None
+        blocks = data[:-2].split(b"\n\n")
+        if any(b"\n" in block or not block.startswith(b"data: ") or len(block) > self._max for block in blocks):
+            return None
+        self._lines.has_begun()
+        return [SseMessage("", block[6:].decode("utf-8", "replace"), self._id) for block in blocks]
 
     def close(self) -> list[SseMessage]:
         """The message that the stream ended in. Browsers drop it; some engines forget the last empty line."""
@@ -78,3 +92,10 @@ def encode(data: str, event: str = "") -> bytes:
     text = named + "".join(f"data: {line}\n" for line in lines) + "\n"
     # Half of a surrogate pair has no UTF-8; inside JSON, the only place it comes from, its escape means the same.
     return text.encode("utf-8", "backslashreplace")
+
+
+def encode_json(value: object, event: str = "") -> bytes:
+    """A JSON value of texts and whole numbers as one message; `event` is a name of ours."""
+    if event:
+        return b"event: %b\ndata: %b\n\n" % (event.encode(), json_bytes(value))
+    return b"data: %b\n\n" % json_bytes(value)

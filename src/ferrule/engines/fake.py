@@ -42,6 +42,9 @@ class FakeGenerator:
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         return None
 
+    async def count(self, prompt: str) -> int | None:
+        return len(prompt)
+
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         self.asked.append(writing)
         text = next(self._texts, None)

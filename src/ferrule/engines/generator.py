@@ -89,6 +89,8 @@ class ModelFacts:
     """Special tokens by their text: what a grammar may name instead of spelling."""
     ends: tuple[int, ...] = ()
     """The tokens that end a turn, where the backend's matcher has to be told."""
+    context: int = 0
+    """How many tokens prompt and answer may have together; 0 where nobody says."""
     shows_its_template: bool = False
     """It gives out no template but renders with it when asked (`templated`)."""
 
@@ -105,6 +107,10 @@ class TextGenerator(Protocol):
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         """The prompt by the backend's own template; None where it cannot be asked."""
+        ...
+
+    async def count(self, prompt: str) -> int | None:
+        """How many tokens a prompt is to the model, by its own tokenizer; None where the backend cannot be asked."""
         ...
 
     def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferrule.core.json_text import loads
+from ferrule.engines.waits import Waits
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -63,13 +64,26 @@ class Http:
         # Counted here and not by one timeout around it all: that would cancel whoever reads, amid other work.
         until = time.monotonic() + self.deadlines.total
         response = await self._within(self.deadlines.total, self._opened("POST", path, body))
+        waits = Waits()
         try:
-            while chunk := await self._within(
-                min(self.deadlines.between, max(until - time.monotonic(), 0.0)), response.content.readany()
-            ):
+            while chunk := await self._read(response, waits, until):
                 yield chunk
         finally:
+            waits.close()
             response.close()
+
+    async def _read(self, response: aiohttp.ClientResponse, waits: Waits, until: float) -> bytes:
+        seconds = min(self.deadlines.between, max(until - time.monotonic(), 0.0))
+        waits.begin(seconds)
+        try:
+            return await response.content.readany()
+        except asyncio.CancelledError as cancelled:
+            waits.ended(cancelled)
+            raise self._late(seconds) from cancelled
+        except _library().ClientPayloadError as broken:
+            raise self._broken() from broken
+        finally:
+            waits.end()
 
     async def close(self) -> None:
         here = asyncio.get_running_loop()
@@ -144,9 +158,15 @@ class Http:
             async with asyncio.timeout(seconds):
                 return await work
         except TimeoutError as late:
-            raise EngineTimeoutError(f"{self.base} said nothing for {seconds:g} seconds") from late
+            raise self._late(seconds) from late
         except _library().ClientPayloadError as broken:
-            raise EngineError(f"{self.base} broke off in the middle of its answer", code="broken_off") from broken
+            raise self._broken() from broken
+
+    def _late(self, seconds: float) -> EngineTimeoutError:
+        return EngineTimeoutError(f"{self.base} said nothing for {seconds:g} seconds")
+
+    def _broken(self) -> EngineError:
+        return EngineError(f"{self.base} broke off in the middle of its answer", code="broken_off")
 
     def _connected(self) -> aiohttp.ClientSession:
         aiohttp = _library()

@@ -7,13 +7,16 @@ conversation reads only what is new. The one owner of xllamacpp.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from urllib.request import ProxyHandler, Request, build_opener
 
+from ferrule.core.json_text import dumps, loads
 from ferrule.engines.canary import sings
 from ferrule.engines.completions import Reading
 from ferrule.engines.engine import Traits
@@ -25,6 +28,9 @@ from ferrule.errors import EngineError, UnsupportedError
 
 _CONTROL = 3
 _TARGETS = ("lark", "gbnf")
+_SECONDS_TO_COUNT = 30.0
+# An environment's proxy is not for what stays in this process.
+_DIRECTLY = build_opener(ProxyHandler({}))
 
 
 def llama(
@@ -54,16 +60,33 @@ class LlamaGenerator:
             )
         self.traits = Traits(name="llama", targets=_TARGETS)
         self._path = path
-        self._server = _server(path, threads, slots, context, gpu_layers)
+        self._context = context
+        # The library listens on loopback, too: whoever has no key is sent away from there.
+        self._key = secrets.token_hex(32)
+        self._server = _server(path, threads, slots, context, gpu_layers, self._key)
         self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="llama")
 
     async def facts(self) -> ModelFacts:
         held = tuple([target for target in _TARGETS if await sings(self.write, target)])
         self.traits = replace(self.traits, targets=held)
-        return await asyncio.to_thread(facts_of_file, self._path)
+        return replace(await asyncio.to_thread(facts_of_file, self._path), context=self._context)
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         return None
+
+    async def count(self, prompt: str) -> int | None:
+        return await asyncio.to_thread(self._counted, prompt)
+
+    def _counted(self, prompt: str) -> int:
+        """Asked over loopback: of all that the library can do, this alone it does not offer as a function."""
+        asked = {"content": prompt, "add_special": True, "parse_special": True}
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+        request = Request(f"{self._server.listening_address}/tokenize", dumps(asked).encode(), headers)
+        try:
+            with _DIRECTLY.open(request, timeout=_SECONDS_TO_COUNT) as answer:
+                return len(cast("dict[str, list[int]]", loads(answer.read().decode()))["tokens"])
+        except OSError as failure:
+            raise EngineError(f"the tokens of a prompt could not be counted: {failure}") from failure
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         loop = asyncio.get_running_loop()
@@ -121,7 +144,7 @@ def ends_of(head: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(token for token in found if isinstance(token, int)))
 
 
-def _server(path: Path, threads: int, slots: int, context: int, gpu_layers: int) -> Any:
+def _server(path: Path, threads: int, slots: int, context: int, gpu_layers: int, key: str) -> Any:
     try:
         import xllamacpp  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as missing:
@@ -138,4 +161,5 @@ def _server(path: Path, threads: int, slots: int, context: int, gpu_layers: int)
     params.cpuparams_batch.n_threads = threads
     params.warmup = False
     params.verbosity = 0
+    params.api_keys = [key]
     return library.Server(params)

@@ -5,7 +5,7 @@ Which of the two it holds to is found by asking it for one word under each.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -49,12 +49,18 @@ class LlamaServerGenerator:
             bos=str(props.get("bos_token") or ""),
             eos=eos,
             ends=await self._token(eos),
+            context=_context(props),
         )
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         body = {"messages": messages, **({"tools": tools} if tools else {})}
         answer = await self._http.post("/apply-template", body)
         return str(answer["prompt"])
+
+    async def count(self, prompt: str) -> int | None:
+        # As its completions read a prompt: with what the model wants before it, and marks as marks.
+        answer = await self._http.post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
+        return len(cast("list[int]", answer["tokens"]))
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         async for piece in streamed(self._http, "/v1/completions", streaming_body(writing)):
@@ -70,3 +76,9 @@ class LlamaServerGenerator:
         answer = await self._http.post("/tokenize", {"content": text, "add_special": False, "parse_special": True})
         tokens = cast("list[int]", answer["tokens"])
         return (tokens[0],) if len(tokens) == 1 else ()
+
+
+def _context(props: Mapping[str, Any]) -> int:
+    """Of one slot."""
+    settings = cast("Mapping[str, Any]", props.get("default_generation_settings") or {})
+    return int(settings.get("n_ctx") or 0)

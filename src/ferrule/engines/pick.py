@@ -128,18 +128,46 @@ ENGINES: dict[str, _Entry] = {
 
 def pick(name: str, **options: Any) -> Engine:
     """The engine that the string names. Keywords are the same options; where both give one, the keyword counts."""
+    parts = parts_of(name)
+    given = {**parts.options, **options}
+    if parts.kind in ENGINES:
+        entry = ENGINES[parts.kind]
+        return entry.made(parts.on, _settings(parts.kind, entry, parts.on, given))
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name == parts.kind:
+            return point.load()(parts.on, **given)
+    raise _unknown(parts.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine's string says, before anything is made of it."""
+
+    kind: str
+    on: str
+    options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+def parts_of(name: str) -> Parts:
     kind, _, rest = name.partition(":")
     on, _, query = rest.partition("?")
-    given = {**_options(query, name), **options}
-    if kind in ENGINES:
-        return _picked(kind, ENGINES[kind], on, given)
-    for point in entry_points(group=ENTRY_POINTS):
-        if point.name == kind:
-            return point.load()(on, **given)
-    raise DefinitionError(f"no engine is called {kind!r}", code="unknown_engine", hint=_known())
+    return Parts(kind, on, _options(query, f"{kind}:{on}"))
 
 
-def _picked(kind: str, entry: _Entry, on: str, given: Mapping[str, Any]) -> Engine:
+def check(name: str) -> None:
+    """`DefinitionError` where `pick` would raise one for the string itself. Makes nothing and reaches nobody."""
+    parts = parts_of(name)
+    if parts.kind in ENGINES:
+        _settings(parts.kind, ENGINES[parts.kind], parts.on, parts.options)
+    elif all(point.name != parts.kind for point in entry_points(group=ENTRY_POINTS)):
+        raise _unknown(parts.kind)
+
+
+def _unknown(kind: str) -> DefinitionError:
+    return DefinitionError(f"no engine is called {kind!r}", code="unknown_engine", hint=_known())
+
+
+def _settings(kind: str, entry: _Entry, on: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if not on:
         raise DefinitionError(f"{kind!r} does not say what it is on", hint=f"Write {kind}:{entry.on}.")
     known = entry.known
@@ -148,7 +176,7 @@ def _picked(kind: str, entry: _Entry, on: str, given: Mapping[str, Any]) -> Engi
         raise DefinitionError(
             f"{kind} has no option {', '.join(map(repr, strange))}", hint=f"It has: {', '.join(sorted(known))}."
         )
-    return entry.made(on, {name: _value(name, value, known[name]) for name, value in given.items()})
+    return {name: _value(name, value, known[name]) for name, value in given.items()}
 
 
 def _value(name: str, value: Any, read: Read) -> Any:
@@ -160,12 +188,14 @@ def _value(name: str, value: Any, read: Read) -> Any:
         raise DefinitionError(f"the option {name!r} cannot be {value!r}", hint="See the engine's own page.") from damage
 
 
-def _options(query: str, whole: str) -> dict[str, str]:
+def _options(query: str, engine: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in filter(None, query.split("&")):
         name, equals, value = pair.partition("=")
         if not equals:
-            raise DefinitionError(f"{pair!r} in {whole!r} is no option", hint="Write name=value, joined by &.")
+            # Not what stands there: it may be the rest of a key with & in it.
+            told = f"something after {engine}? is no option"
+            raise DefinitionError(told, hint="Write name=value, joined by &, with %26 for & in a value.")
         # Not + for a blank, as browsers do: keys hold it.
         found[name] = unquote(value)
     return found

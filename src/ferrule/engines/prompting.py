@@ -6,6 +6,7 @@ the tools in the system message and results come back as a user's message, so th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -72,7 +73,10 @@ class Prompting:
         self, spelled: list[dict[str, Any]], shown: list[dict[str, Any]] | None, templated: Templated, today: date
     ) -> str:
         asked = await templated(spelled, shown) if self.has_template else None
-        return self.template.render(spelled, shown, now=today) if asked is None else asked
+        if asked is not None:
+            return asked
+        # It takes as long as a stranger's template and a client's conversation make it: others are served meanwhile.
+        return await asyncio.to_thread(self.template.render, spelled, shown, now=today)
 
     def _spelled(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
@@ -121,7 +125,7 @@ async def prompting_for(
     source = facts.template or CHATML
     template = ChatTemplate(source, facts.bos, facts.eos)
     found = format or detect(source).format
-    faults = probe(template, found, now=today)
+    faults = await asyncio.to_thread(probe, template, found, now=today)
     return Prompting(found, template, source, fallback, faults, bool(facts.template))
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
-from ferrule.core.json_text import dumps, loads
+from ferrule.core.json_text import dumps
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import SchemaError
-from ferrule.schema.admit import admit
-
-_CACHED = 2_048
+from ferrule.schema.admitted import admitted_text
 
 
 def admitted(tools: Sequence[ToolDefinition]) -> tuple[ToolDefinition, ...]:
@@ -21,17 +18,12 @@ def admitted(tools: Sequence[ToolDefinition]) -> tuple[ToolDefinition, ...]:
 
 
 def admitted_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if schema is None else _schema(dumps(schema))
+    return None if schema is None else admitted_text(dumps(schema))
 
 
 def _tool(tool: ToolDefinition) -> ToolDefinition:
     try:
-        return replace(tool, parameters=_schema(dumps(tool.parameters)))
+        return replace(tool, parameters=admitted_text(dumps(tool.parameters)))
     except SchemaError as refusal:
         told = f"the schema of tool {tool.name!r} was not admitted: {refusal.message}"
         raise SchemaError(told, code=refusal.code, hint=refusal.hint) from refusal
-
-
-@lru_cache(maxsize=_CACHED)
-def _schema(text: str) -> dict[str, Any]:
-    return cast("dict[str, Any]", admit(loads(text)))

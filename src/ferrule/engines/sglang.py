@@ -68,6 +68,10 @@ class SglangGenerator:
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         return None
 
+    async def count(self, prompt: str) -> int | None:
+        # Its tokenizer is behind no route of its sources that was tried.
+        return None
+
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         framing, length, tokens = SseObjects(), 0, 0
         async with aclosing(self._http.stream("/generate", _body(writing))) as received:

@@ -6,8 +6,9 @@ leaves through the seal. Must not know any backend.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import date
@@ -26,7 +27,7 @@ from ferrule.engines.grammar import grammar_of
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
 from ferrule.engines.seal import LET_GO, Seal
-from ferrule.errors import UnsupportedError
+from ferrule.errors import DefinitionError, UnsupportedError
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
 from ferrule.schema.bound import Bounds, Overhead, bounded, bounds_for
 from ferrule.schema.check import checker_for
@@ -43,6 +44,7 @@ MAX_TOKENS = 2048
 # A character outside of ASCII is two to four bytes, and a small vocabulary has a token for few of them whole.
 _TOKENS_A_FOREIGN_CHARACTER = 3
 _FOREIGN_SHARE = 0.2
+_ADDED_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,7 @@ class TextEngine(Engine):
         self.generator = generator
         self._known: _Known | None = None
         self._grammars: ByteCache[RuleKey, tuple[Grammar, str]] = ByteCache(lambda held: len(held[0].text))
+        self._making: dict[RuleKey, asyncio.Future[tuple[Grammar, str]]] = {}
         self.traits: Traits = replace(generator.traits, honours=ALL_CHOICES if self._target else frozenset({"auto"}))
 
     @property
@@ -105,6 +108,14 @@ class TextEngine(Engine):
             yield event
         yield seen.finish(work.seal.tokens)
 
+    async def count_tokens(self, request: ToolCallRequest) -> int:
+        """By the model's own tokenizer, of the very prompt that the request would be answered from."""
+        known = await self._ready()
+        tools = admitted(request.tools)
+        prompt, _ = await known.prompting.prompt(request.messages, tools, self.generator.templated, date.today())
+        counted = await self.generator.count(prompt)
+        return await super().count_tokens(request) if counted is None else counted
+
     async def close(self) -> None:
         await self.generator.close()
 
@@ -137,14 +148,15 @@ class TextEngine(Engine):
         format = known.prompting.format
         prompt, notes = await known.prompting.prompt(request.messages, tools, self.generator.templated, date.today())
         mode, prefix = self._reasoning(known, prompt)
-        budget = request.max_tokens or self.options.max_tokens
-        bounds = self._bounds(request, offered, budget, format)
+        budget = await self._budget(request, prompt, known.facts.context)
+        asked = request.max_tokens or self.options.max_tokens
+        bounds = self._bounds(request, offered, budget if budget == asked else _rounded(budget), format)
         if self._target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
             raise UnsupportedError(
                 f"{self.traits.name} cannot be held to {request.choice.mode.value!r} without a grammar",
                 hint="Leave the engine constrained, or ask with auto.",
             )
-        grammar, rule = self._grammar(request, tools, offered, schema, mode, bounds, known) or (None, "")
+        grammar, rule = await self._grammar(request, tools, offered, schema, mode, bounds, known) or (None, "")
         draft = Receipt(
             how=How.GRAMMAR if grammar else How.VALIDATED,
             engine=self.traits.name,
@@ -172,6 +184,23 @@ class TextEngine(Engine):
             request.choice.mode is ChoiceMode.REQUIRED,
         )
 
+    async def _budget(self, request: ToolCallRequest, prompt: str, context: int) -> int:
+        """What was asked for, as far as there is room for it after the prompt."""
+        asked = request.max_tokens or self.options.max_tokens
+        # A token is a byte or more, save those that a tokenizer adds: most prompts need no counting.
+        if not context or asked + len(prompt.encode("utf-8", "replace")) + _ADDED_TOKENS <= context:
+            return asked
+        taken = await self.generator.count(prompt)
+        if taken is None:
+            return asked
+        if taken >= context:
+            raise DefinitionError(
+                f"the prompt has {taken} tokens, and the model takes {context} with its answer",
+                code="context_length_exceeded",
+                hint="Send fewer messages or tools, or give the engine a larger context.",
+            )
+        return min(asked, context - taken)
+
     def _reasoning(self, known: _Known, prompt: str) -> tuple[ReasoningMode, str]:
         """Whether the model may reason, and what the prompt has opened of it already."""
         format = known.prompting.format
@@ -195,7 +224,7 @@ class TextEngine(Engine):
         most_calls = None if request.parallel_tool_calls else 1
         return bounds_for(offered, left, most_calls, overhead, _tokens_a_character(request))
 
-    def _grammar(
+    async def _grammar(
         self,
         request: ToolCallRequest,
         tools: Sequence[ToolDefinition],
@@ -225,7 +254,22 @@ class TextEngine(Engine):
             )
             return grammar_of(rule, target, facts), rule.fingerprint
 
-        return self._grammars.get(key, make)
+        return self._grammars.held(key) or await self._made(key, make)
+
+    async def _made(self, key: RuleKey, make: Callable[[], tuple[Grammar, str]]) -> tuple[Grammar, str]:
+        """Made in a thread, for it takes long enough to hold up everybody else; once, however many wait for it."""
+        making = self._making.get(key)
+        if making is None:
+            making = asyncio.ensure_future(asyncio.to_thread(make))
+            self._making[key] = making
+            making.add_done_callback(lambda made: self._keep(key, made))
+        # Whoever goes away must not take it from the others.
+        return await asyncio.shield(making)
+
+    def _keep(self, key: RuleKey, made: asyncio.Future[tuple[Grammar, str]]) -> None:
+        self._making.pop(key, None)
+        if not made.cancelled() and made.exception() is None:
+            self._grammars.get(key, made.result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +334,15 @@ def _tokens_a_character(request: ToolCallRequest) -> int:
     said = "".join(message.content for message in request.messages if message.role is Role.USER)
     foreign = sum(not character.isascii() for character in said)
     return _TOKENS_A_FOREIGN_CHARACTER if foreign > len(said) * _FOREIGN_SHARE else 1
+
+
+def _rounded(budget: int) -> int:
+    """A little less, and the same for budgets that are nearly the same.
+
+    What room a prompt leaves is another number in each turn, and a rule of its own for each would be made anew.
+    """
+    step = 1 << max(budget.bit_length() - 3, 0)
+    return budget // step * step
 
 
 def _encoding(format: Format, grammar: Grammar | None) -> str | None:

@@ -7,7 +7,7 @@ LLM) needs a `checkpoint` whose template is the same, or gets ChatML.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,18 +48,19 @@ class VllmGenerator:
         self._renders = self._checkpoint is None
 
     async def facts(self) -> ModelFacts:
-        listed = await self._http.get("/v1/models")
-        self._model = self._model or str(listed["data"][0]["id"])
+        listed = cast("list[Mapping[str, Any]]", (await self._http.get("/v1/models"))["data"])
+        self._model = self._model or str(listed[0]["id"])
+        context = next((int(one.get("max_model_len") or 0) for one in listed if one["id"] == self._model), 0)
         if self._checkpoint is not None:
             known = self._checkpoint
-            return ModelFacts(name=self._model, template=known.template, bos=known.bos, eos=known.eos)
+            return ModelFacts(name=self._model, template=known.template, bos=known.bos, eos=known.eos, context=context)
         try:
             await self._tokens([{"role": "user", "content": "Hello."}], None)
         except EngineError as refusal:
             if refusal.code != "engine_refused":
                 raise
             self._renders = False
-        return ModelFacts(name=self._model, shows_its_template=self._renders)
+        return ModelFacts(name=self._model, shows_its_template=self._renders, context=context)
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         if not self._renders:
@@ -73,6 +74,16 @@ class VllmGenerator:
         body = {"model": self._model, "messages": spelled, "add_generation_prompt": True}
         counted = await self._http.post("/tokenize", {**body, **({"tools": tools} if tools else {})})
         return cast("list[int]", counted["tokens"])
+
+    async def count(self, prompt: str) -> int | None:
+        body = {"model": self._model, "prompt": prompt, "add_special_tokens": False}
+        try:
+            return int((await self._http.post("/tokenize", body))["count"])
+        except EngineError as refusal:
+            if refusal.code != "engine_refused":
+                raise
+            # What serves vLLM's API without its tokenizer (Ray Serve LLM).
+            return None
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         async for piece in streamed(self._http, "/v1/completions", self._body(writing)):

@@ -44,11 +44,17 @@ class ByteCache(Generic[_Key, _Held]):
         self._size_of = size_of
         self._held: OrderedDict[_Key, _Held] = OrderedDict()
 
-    def get(self, key: _Key, make: Callable[[], _Held]) -> _Held:
+    def held(self, key: _Key) -> _Held | None:
+        """What is held, if it is."""
         held = self._held.get(key)
         if held is not None:
             self._held.move_to_end(key)
             self.hits += 1
+        return held
+
+    def get(self, key: _Key, make: Callable[[], _Held]) -> _Held:
+        held = self.held(key)
+        if held is not None:
             return held
         self.misses += 1
         made = make()

@@ -79,6 +79,7 @@ class ToolConversation:
         self._executor, self._definitions = _bound(tools)
         self._last = ConversationTurn(Reply())
         self._holding: Holding | None = None
+        self._releases = True
         self._patience = 0.0
         self._left: dict[str, Any] | None = None
         """The loop of a turn that is not over."""
@@ -102,15 +103,38 @@ class ToolConversation:
         `patience` seconds here and then until `resume`. `FencedError` while another process holds it.
         """
         made = ToolConversation(engine, tools, decide=decide, **options)
-        if made._executor is None:
-            raise DefinitionError("only a conversation whose tools run by themselves is kept in a ledger")
-        made._holding = await Holding.take(ledger, id, made._context.principal, lease, clock)
-        made._context = replace(made._context, conversation=id)
-        made._patience = patience
-        held = made._holding.record.state
-        if held is not None:
-            made._restore(held)
+        made._check_bound()
+        made._hold(await Holding.take(ledger, id, made._context.principal, lease, clock), patience)
         return made
+
+    @staticmethod
+    def held(
+        holding: Holding,
+        engine: Engine,
+        tools: Tools = (),
+        *,
+        patience: float = 0.0,
+        decide: Decide = later,
+        **options: Any,
+    ) -> ToolConversation:
+        """The same, where this process holds the conversation already."""
+        made = ToolConversation(engine, tools, decide=decide, **options)
+        made._check_bound()
+        made._hold(holding, patience)
+        made._releases = False
+        return made
+
+    def _check_bound(self) -> None:
+        if self._executor is None:
+            raise DefinitionError("only a conversation whose tools run by themselves is kept in a ledger")
+
+    def _hold(self, holding: Holding, patience: float) -> None:
+        self._holding = holding
+        self._context = replace(self._context, conversation=holding.record.id)
+        self._patience = patience
+        state = holding.record.state
+        if state is not None:
+            self._restore(state)
 
     @property
     def is_unfinished(self) -> bool:
@@ -124,11 +148,18 @@ class ToolConversation:
                 pass
         return self._last
 
+    def abandon(self) -> dict[str, Any]:
+        """Give up the rest of a turn that is not over; the whole conversation as JSON, with what was said and done."""
+        if self._left is not None:
+            self.messages = list(settled_messages(self.save()))
+            self._left = None
+        return self.save()
+
     async def close(self) -> None:
-        """Let another process have it at once."""
-        if self._holding is not None:
+        """Let another process have it at once; where the holding was given in, that is for who gave it."""
+        if self._holding is not None and self._releases:
             await self._holding.release()
-            self._holding = None
+        self._holding = None
 
     async def send_message(self, text: str) -> ConversationTurn:
         """The user says something; what comes of it."""
@@ -213,6 +244,7 @@ class ToolConversation:
             if self._holding is not None:
                 await stack.enter_async_context(self._holding)
                 loop.journal = self._holding.journal(self._kept, self._patience)
+                loop.is_heard_first = self._holding.keeper is not None
             try:
                 async with aclosing(loop.stream()) as events:
                     async for event in events:
@@ -266,6 +298,13 @@ class ToolConversation:
         self.messages.append(reply.as_message())
         self._last = ConversationTurn(reply, reply.calls, State.WAITING if reply.calls else State.DONE)
         yield LoopEnded(self._last.state)
+
+
+def settled_messages(held: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
+    """What was said and done in a saved conversation; of a turn that is not over, as far as calls have results."""
+    loop = held.get("loop")
+    added = _whole(list(messages_from_json(loop["added"]))) if loop else []
+    return (*messages_from_json(held["messages"]), *added)
 
 
 def _bound(tools: Tools) -> tuple[ToolExecutor | None, tuple[ToolDefinition, ...]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ferrule.core.context import Principal
-from ferrule.errors import FencedError
+from ferrule.errors import FencedError, LedgerUnavailableError
 from ferrule.run.journal_ledger import LedgerJournal
 from ferrule.run.ledger import ConversationRecord, Ledger
 
@@ -26,6 +26,8 @@ class Holding:
     principal: Principal
     lease: float
     clock: Callable[[], float]
+    keeper: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False)
+    """Who writes the state down instead, in one transaction with what else belongs to that moment."""
     _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @staticmethod
@@ -46,9 +48,13 @@ class Holding:
             keeps,
             patience=patience,
             clock=self.clock,
+            saves=self.save,
         )
 
     async def save(self, state: dict[str, Any]) -> None:
+        if self.keeper is not None:
+            await self.keeper(state)
+            return
         await self.ledger.save(self.record.id, self.record.epoch, state, now=self.clock())
 
     async def __aenter__(self) -> Holding:
@@ -76,3 +82,6 @@ class Holding:
             except FencedError:
                 # Somebody else has it. The loop learns so from its next write, and starts nothing before that.
                 return
+            except LedgerUnavailableError:
+                # It may be back before the lease has run out; if not, the same holds.
+                continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,11 +48,16 @@ class LedgerJournal:
     """How long a decision made elsewhere is waited for before the turn ends without it."""
     clock: Callable[[], float] = time.time
     poll_seconds: float = 0.2
+    saves: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+    """Where the state goes; by itself, to the ledger."""
 
     def key(self, place: str, call: ToolCall) -> str:
         return f"{self.conversation}/{place}"
 
     async def keep(self, state: dict[str, Any], /) -> None:
+        if self.saves is not None:
+            await self.saves(self.keeps(state))
+            return
         await self.ledger.save(self.conversation, self.epoch, self.keeps(state), now=self.clock())
 
     async def known(self, place: str, /) -> Outcome | None:

@@ -8,7 +8,7 @@ seconds, and everything kept is JSON.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,7 @@ from ferrule.core.context import Principal
 from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
 from ferrule.run.ledger_claim import Claim
+from ferrule.run.ledger_search import ConversationLine, Search
 
 
 class CallState(StrEnum):
@@ -116,6 +117,56 @@ class Approval:
     decided_by: str
     decided_at: float | None
     why: str
+
+
+class ResponseStatus(StrEnum):
+    """Where an answer that is kept stands. The first two are under way; nothing leads out of the others."""
+
+    QUEUED = "queued"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+UNFINISHED = (ResponseStatus.QUEUED, ResponseStatus.IN_PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseRecord:
+    """One answer within a conversation. `reach` is how many of its messages there were when the answer ended."""
+
+    id: str
+    conversation: str
+    tenant: str
+    principal: str
+    status: ResponseStatus
+    model: str
+    created: float
+    reach: int
+    is_cancelled: bool
+    """Somebody asked that it end."""
+    request_text: str
+
+    @property
+    def request(self) -> Any:
+        """Whatever another process needs to go on with it."""
+        return loads(self.request_text)
+
+    @property
+    def is_ended(self) -> bool:
+        return self.status not in UNFINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A person's word on an approval."""
+
+    approval: str
+    is_allowed: bool
+    by: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +285,76 @@ class Ledger(ABC):
     @abstractmethod
     async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
         """Of every conversation, oldest first."""
+
+    @abstractmethod
+    async def add_response(
+        self,
+        response: ResponseRecord,
+        epoch: int,
+        events: Sequence[str],
+        state: Any = None,
+        verdicts: Sequence[Verdict] = (),
+        *,
+        now: float,
+    ) -> None:
+        """Keep an answer that begins, with the first events told of it and the conversation as it begins from.
+
+        Verdicts on calls that wait in it are given in the same moment: where one cannot be, nothing begins.
+        """
+
+    @abstractmethod
+    async def tell(
+        self,
+        response: str,
+        epoch: int,
+        events: Sequence[str],
+        *,
+        first: int,
+        state: Any = None,
+        status: ResponseStatus | None = None,
+        reach: int = 0,
+        now: float,
+    ) -> ResponseRecord:
+        """Events, each JSON, from number `first` on, and in the same moment the conversation's state and the status.
+
+        `first` must be the number after the last one told. An answer that has ended can be told nothing more, and its
+        conversation is held no longer.
+        """
+
+    @abstractmethod
+    async def response(self, response: str, principal: Principal | None = None) -> ResponseRecord | None:
+        """As it is. With a principal, somebody else's is as if it were not there."""
+
+    @abstractmethod
+    async def response_events(self, response: str, after: int = -1, limit: int = 1000) -> tuple[str, ...]:
+        """The events with a number higher than `after`, in order."""
+
+    @abstractmethod
+    async def unfinished_responses(self, limit: int, *, now: float) -> tuple[ResponseRecord, ...]:
+        """Answers under way that nobody works on: their conversation's lease has run out. Oldest first."""
+
+    @abstractmethod
+    async def cancel_response(self, response: str, principal: Principal, *, now: float) -> ResponseRecord | None:
+        """Ask that it end; its owner reads so with whatever he tells next. None where there is none of his."""
+
+    @abstractmethod
+    async def delete_response(self, response: str, principal: Principal, *, now: float) -> bool:
+        """Forget an answer that has ended, its events, and what was said in a conversation that has no other.
+
+        The audit stays, and so do calls and approvals: they say what was done.
+        """
+
+    @abstractmethod
+    async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
+        """Of a tenant's conversations, oldest first."""
+
+    @abstractmethod
+    async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:
+        """Of one conversation, oldest first."""
+
+    @abstractmethod
+    async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
+        """A tenant's conversations, newest first."""
 
     @abstractmethod
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]: ...

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger_sql import SqlLedger, admitted
+from ferrule.run.ledger_sql import SqlLedger, admitted, unkept
 from ferrule.run.ledger_tables import Dialect
 from ferrule.run.ledger_work import Answer, Statement, Work
 
@@ -69,6 +69,8 @@ class PostgresLedger(SqlLedger):
                     await self._give_back(connection)
             except (psycopg.OperationalError, psycopg.InterfaceError) as fault:
                 raise LedgerUnavailableError(f"the ledger's database: {fault}", hint="Try again.") from fault
+            except (UnicodeEncodeError, psycopg.DataError) as fault:
+                raise unkept() from fault
             except psycopg.Error as fault:
                 raise LedgerError(f"the ledger's database: {fault}", code="ledger_damaged") from fault
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Outcome
 from ferrule.errors import LedgerError
-from ferrule.run import ledger_approvals, ledger_calls, ledger_conversations
+from ferrule.run import ledger_approvals, ledger_calls, ledger_conversations, ledger_reads, ledger_responses
 from ferrule.run.ledger import (
     Approval,
     ApprovalState,
@@ -19,10 +20,14 @@ from ferrule.run.ledger import (
     CallRecord,
     ConversationRecord,
     Ledger,
+    ResponseRecord,
+    ResponseStatus,
+    Verdict,
 )
 from ferrule.run.ledger_chain import GENESIS, first_breach
 from ferrule.run.ledger_claim import Claim
-from ferrule.run.ledger_tables import VERSION
+from ferrule.run.ledger_search import ConversationLine, Search
+from ferrule.run.ledger_tables import EARLIER, VERSION
 from ferrule.run.ledger_work import Work, say
 
 T = TypeVar("T")
@@ -107,6 +112,57 @@ class SqlLedger(Ledger):
     async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
         return await self._transact(ledger_approvals.found_approvals(state))
 
+    async def add_response(
+        self,
+        response: ResponseRecord,
+        epoch: int,
+        events: Sequence[str],
+        state: Any = None,
+        verdicts: Sequence[Verdict] = (),
+        *,
+        now: float,
+    ) -> None:
+        await self._transact(ledger_responses.added(response, epoch, events, state, verdicts, now))
+
+    async def tell(
+        self,
+        response: str,
+        epoch: int,
+        events: Sequence[str],
+        *,
+        first: int,
+        state: Any = None,
+        status: ResponseStatus | None = None,
+        reach: int = 0,
+        now: float,
+    ) -> ResponseRecord:
+        work = ledger_responses.told(response, epoch, events, first, state, status, reach, now)
+        return await self._transact(work)
+
+    async def response(self, response: str, principal: Principal | None = None) -> ResponseRecord | None:
+        return await self._transact(ledger_responses.found(response, principal))
+
+    async def response_events(self, response: str, after: int = -1, limit: int = 1000) -> tuple[str, ...]:
+        return await self._transact(ledger_responses.events_after(response, after, limit))
+
+    async def unfinished_responses(self, limit: int, *, now: float) -> tuple[ResponseRecord, ...]:
+        return await self._transact(ledger_responses.unfinished(limit, now))
+
+    async def cancel_response(self, response: str, principal: Principal, *, now: float) -> ResponseRecord | None:
+        return await self._transact(ledger_responses.asked_to_cancel(response, principal, now))
+
+    async def delete_response(self, response: str, principal: Principal, *, now: float) -> bool:
+        return await self._transact(ledger_responses.deleted(response, principal, now))
+
+    async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
+        return await self._transact(ledger_reads.found_tenant_approvals(tenant, state))
+
+    async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:
+        return await self._transact(ledger_reads.found_conversation_approvals(conversation))
+
+    async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
+        return await self._transact(ledger_reads.found_conversations(tenant, search))
+
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]:
         return await self._transact(_audit(conversation))
 
@@ -120,11 +176,19 @@ class SqlLedger(Ledger):
         return None
 
 
+def unkept() -> LedgerError:
+    """For a value that no row can hold, so that nothing is found by it either: half a surrogate pair, or a NUL."""
+    return LedgerError("no ledger keeps such a text", code="bad_name", hint="Use an id that you were given.")
+
+
 def admitted() -> Work[None]:
-    """Is this database of the version that we write? A new one is, from now on."""
-    yield from say("note_version", VERSION)
+    """Is this database of the version that we write? A new one is, from now on, and so is an earlier one."""
     versions = [row[0] for row in (yield from say("versions")).rows]
-    if versions != [VERSION]:
+    if not versions:
+        yield from say("note_version", VERSION)
+    elif len(versions) == 1 and versions[0] in EARLIER:
+        yield from say("raise_version", VERSION, versions[0])
+    elif versions != [VERSION]:
         raise LedgerError(
             f"the ledger has version {max(versions)}, and this program writes {VERSION}", code="ledger_version"
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger_sql import SqlLedger, admitted
+from ferrule.run.ledger_sql import SqlLedger, admitted, unkept
 from ferrule.run.ledger_tables import Dialect
 from ferrule.run.ledger_work import Answer, Statement, Work
 
@@ -63,6 +63,8 @@ class SqliteLedger(SqlLedger):
             return await asyncio.get_running_loop().run_in_executor(self._thread, function)
         except sqlite3.OperationalError as fault:
             raise LedgerUnavailableError(f"{self._path.name}: {fault}", hint="Try again.") from fault
+        except UnicodeEncodeError as fault:
+            raise unkept() from fault
         except sqlite3.Error as fault:
             raise LedgerError(f"{self._path.name}: {fault}", code="ledger_damaged") from fault
 

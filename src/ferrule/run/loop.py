@@ -65,7 +65,10 @@ class Loop:
     reply: Reply = field(default_factory=Reply)
     journal: Journal = field(default_factory=NoJournal)
     place: str = "0"
+    is_heard_first: bool = False
+    """Whether everything told so far must have been taken before a state is kept: then no state is ahead of it."""
     _told: asyncio.Queue[LoopEvent] = field(default_factory=asyncio.Queue[LoopEvent])
+    _heard: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[list[Step]]] = field(default_factory=set[asyncio.Task[list[Step]]])
     _words: str = ""
 
@@ -73,24 +76,29 @@ class Loop:
         """Everything as it happens; closing it cancels what is under way."""
         self.machine.policy = self.executor.policy
         driving = asyncio.ensure_future(self._drive())
-        waiting: asyncio.Future[LoopEvent] = asyncio.ensure_future(self._told.get())
+        heard = asyncio.ensure_future(self._heard.wait())
         try:
             while True:
-                await asyncio.wait({waiting, driving}, return_when=asyncio.FIRST_COMPLETED)
-                if waiting.done():
-                    event = waiting.result()
-                    waiting = asyncio.ensure_future(self._told.get())
-                    yield event
-                    continue
+                # What was told at once is handed on at once: a wait costs more than an event.
+                self._heard.clear()
                 while not self._told.empty():
                     yield self._told.get_nowait()
-                driving.result()
-                return
+                    self._told.task_done()
+                if driving.done() and self._told.empty():
+                    driving.result()
+                    return
+                if heard.done():
+                    heard = asyncio.ensure_future(self._heard.wait())
+                await asyncio.wait({heard, driving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            under_way = (waiting, driving, *self._tasks)
+            under_way = (heard, driving, *self._tasks)
             for task in under_way:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
+
+    def _tell(self, event: LoopEvent) -> None:
+        self._told.put_nowait(event)
+        self._heard.set()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that another process needs to go on, as JSON."""
@@ -102,10 +110,13 @@ class Loop:
         while True:
             self._give(steps)
             # Between what has changed the machine and this there is no await, so both are of one moment.
-            await self.journal.keep(self.as_dict())
+            state = self.as_dict()
+            if self.is_heard_first:
+                await self._told.join()
+            await self.journal.keep(state)
             self._take(steps)
             if not self._tasks:
-                self._told.put_nowait(LoopEnded(self.machine.state, self._words))
+                self._tell(LoopEnded(self.machine.state, self._words))
                 return
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             self.machine.elapsed(time.monotonic() - started)
@@ -147,26 +158,26 @@ class Loop:
         async with aclosing(self.engine.stream(asked)) as events:
             async for event in events:
                 folding.add(event)
-                self._told.put_nowait(event)
+                self._tell(event)
         self.reply = _with_ids_apart(folding.reply())
         self.added.append(self.reply.as_message())
         needs_leave = {call.id for call in self.reply.calls if self.executor.requires_confirmation(call)}
         return self.machine.replied(self.reply, frozenset(needs_leave))
 
     async def _run(self, call: ToolCall) -> list[Step]:
-        self._told.put_nowait(ToolStarted(call))
+        self._tell(ToolStarted(call))
 
         loop = asyncio.get_running_loop()
 
         def tell(progress: Progress) -> None:
             # A tool may be running in a thread.
-            loop.call_soon_threadsafe(self._told.put_nowait, ToolProgressed(call.id, progress))
+            loop.call_soon_threadsafe(self._tell, ToolProgressed(call.id, progress))
 
         place = self._place_of(call)
         context = replace(self.context, call_id=self.journal.key(place, call), tell=tell)
         # What has happened has happened, also where the tool is gone since.
         outcome = await self.journal.known(place) or await self._begun(call, place, context)
-        self._told.put_nowait(ToolFinished(self.executor.result_of(call, outcome)))
+        self._tell(ToolFinished(self.executor.result_of(call, outcome)))
         return self.machine.resulted(call.id, outcome)
 
     async def _begun(self, call: ToolCall, place: str, context: CallContext) -> Outcome:
@@ -187,7 +198,7 @@ class Loop:
         leave = await self.journal.ask(entry)
         decision = leave.decision
         if decision is None:
-            self._told.put_nowait(ConfirmationRequired(call, leave.approval))
+            self._tell(ConfirmationRequired(call, leave.approval))
             decision = await self.decide(call)
             if decision is not None:
                 await self.journal.decided(leave.approval, decision)

@@ -24,6 +24,7 @@ class Policy:
     rounds: int = 6
     seconds: float | None = 300.0
     result_bytes: int | None = 1_000_000
+    calls: int | None = None
     calls_per_tool: int | None = None
     width: int = 4
     tool_seconds: float = 30.0
@@ -76,6 +77,8 @@ def limit_reached(policy: Policy, spent: Spent) -> str:
 
 def refusal_of(policy: Policy, spent: Spent, call: ToolCall) -> str:
     """Why this one call may not run, as a sentence for the model; empty where it may."""
+    if policy.calls is not None and sum(spent.calls.values()) >= policy.calls:
+        return f"{policy.calls} tools may be called in all, and they have been. Use what they gave you."
     most = policy.calls_per_tool
     if most is not None and spent.calls.get(call.name, 0) >= most:
         return f"{call.name} may be called {most} times, and it has been. Use what it gave you."

@@ -18,11 +18,17 @@ class ToolSettings:
     """`tools_default_set` are the names to offer; empty is all that the source has."""
 
     tools_enabled: bool = True
+    """Whether the gateway offers tools of its own."""
     tools_max_iterations: int = 6
+    """How many rounds of calls one answer may take."""
     tools_per_tool_timeout_seconds: float = 30.0
+    """How long one call may take."""
     tools_max_parallel: int = 4
+    """How many calls of one round run side by side."""
     tools_default_set: tuple[str, ...] = ()
+    """The tools to offer, by name; empty is all that there are."""
     tools_require_confirmation_for_side_effects: bool = True
+    """Whether a tool that changes the world needs a person's leave for each call."""
 
     def __post_init__(self) -> None:
         for name in ("tools_max_iterations", "tools_per_tool_timeout_seconds", "tools_max_parallel"):

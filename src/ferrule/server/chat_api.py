@@ -12,7 +12,7 @@ from ferrule.dialects.field import wants_stream
 from ferrule.dialects.openai_chat.body import body_of, error_body
 from ferrule.dialects.openai_chat.chunks import ChunkEncoder
 from ferrule.dialects.openai_chat.reading import read_request, uses_functions, wants_usage
-from ferrule.dialects.sse import encode
+from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
 from ferrule.server.exchange import Answer, Asked, Route, Whole
 from ferrule.server.gateway import Gateway, new_conversation
@@ -51,7 +51,9 @@ async def _answered(gateway: Gateway, asked: Asked) -> Answer:
         "uses_functions": uses_functions(body),
     }
     if wants_stream(body):
-        return await streamed(said, _Chunks(ChunkEncoder(**names, include_usage=wants_usage(body)), names))
+        return await streamed(
+            said, _Chunks(ChunkEncoder(**names, include_usage=wants_usage(body)), names), gateway.config.limits
+        )
     reply, asides = await whole(said)
     told = body_of(reply, **names)
     if asides:
@@ -73,7 +75,7 @@ class _Chunks:
     def feed(self, said: Said, /) -> bytes:
         if isinstance(said, Aside):
             return encode(dumps({**self._aside, KEY: said.told}))
-        return b"".join([encode(dumps(chunk)) for chunk in self._encoder.feed(said)])
+        return b"".join([encode_json(chunk) for chunk in self._encoder.feed(said)])
 
     def fail(self, error: FerruleError, /) -> bytes:
         rest = [encode(dumps(chunk)) for chunk in self._encoder.close()]

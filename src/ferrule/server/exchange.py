@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,6 +11,10 @@ from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.errors import DefinitionError, FerruleError
 
+OPEN = "open"
+"""The scope of a route that asks for no key."""
+ANY = "any"
+"""The scope of a route for whoever has a key."""
 JSON = "application/json"
 EVENTS = "text/event-stream"
 
@@ -28,6 +32,8 @@ class Asked:
     body: bytes = b""
     peer: str = ""
     principal: Principal = field(default_factory=Principal)
+    rights: frozenset[str] = frozenset()
+    """The scopes that his key has: what a route may let him see or do besides what it is there for."""
 
     def json(self) -> dict[str, Any]:
         """The body as a JSON object."""
@@ -57,12 +63,21 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """An answer that is sent as it forms. Closing `pieces` stops whatever forms it; it is closed in any case."""
+    """An answer that is sent as it forms. Closing `pieces` stops whatever forms it; it is closed in any case.
+
+    `keep_alive` is sent whenever nothing else was for so many seconds.
+    """
 
     pieces: AsyncGenerator[bytes, None]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     media_type: str = EVENTS
+    keep_alive: bytes = b""
+    keep_alive_seconds: float = 15.0
+
+
+class Stalled(Exception):
+    """The reader of an answer has not read for as long as it may."""
 
 
 Answer = Whole | Streamed
@@ -88,7 +103,10 @@ SocketHandler = Callable[[Asked, Socket], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`scope` is what a key must have to come in: "models", "tools", "approve", "admin"; "open" asks for no key."""
+    """`scope` is what a key must have to come in: "models", "tools", "approve", "admin".
+
+    "any" asks for a key, whatever it has; "open" for none.
+    """
 
     method: str
     path: str
@@ -105,7 +123,15 @@ class SocketRoute:
 
 
 class Front(Protocol):
-    """Who stands at the door: looks at Host, Origin and key, and counts who is inside."""
+    """Who stands at the door: looks at head, Host, Origin and key, and counts who is inside."""
+
+    def check_head(self, fields: Iterable[tuple[bytes, bytes]], address: int, query: int, /) -> None:
+        """Raises for headers that are too long, or that say twice what can be said once; the numbers are lengths."""
+        ...
+
+    def check_body(self, body: bytes, /) -> None:
+        """Raises for a body that would take too long to read."""
+        ...
 
     def admitted(self, asked: Asked, scope: str, /) -> AbstractAsyncContextManager[Asked]:
         """The request with its principal, while it is being answered. Raises a `FerruleError` for who may not in."""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from ferrule.core.choice import ToolChoice
+from ferrule.core.choice import ChoicePolicy, ToolChoice
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.request import ToolCallRequest
-from ferrule.errors import AuthorityError
+from ferrule.errors import AuthorityError, NotFoundError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.happened import LoopEnded, LoopEvent
 from ferrule.run.ledger import Ledger
 from ferrule.run.machine import State
 from ferrule.server.config import Config
+from ferrule.server.limits_request import Admission
 from ferrule.server.router import RoutedEngine, Router
 from ferrule.server.toolbox import Toolbox
 from ferrule.server.turn import Turn, Whose
+from ferrule.server.watch import Watch
+
+Opens = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]
 
 
 @dataclass(slots=True)
@@ -29,6 +33,18 @@ class Gateway:
     router: Router
     toolbox: Toolbox
     ledger: Ledger
+    watch: Watch = field(default_factory=Watch)
+    at_end: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    """What is to be stopped before engines, tools and ledger are closed."""
+
+    admission: Admission = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.admission = Admission(self.config.limits)
+
+    async def stop(self) -> None:
+        while self.at_end:
+            await self.at_end.pop()()
 
     def has_tools(self, principal: Principal) -> bool:
         return bool(self.toolbox.offered(principal))
@@ -43,25 +59,38 @@ class Gateway:
 
     async def count_tokens(self, request: ToolCallRequest, principal: Principal) -> int:
         """How long the prompt of a request is."""
-        return await self.engine(request, principal).count_tokens(request)
+        engine = self.engine(request, principal)
+        await self.admission.check(request)
+        return await engine.count_tokens(request)
 
-    async def answer(self, turn: Turn) -> AsyncGenerator[LoopEvent]:
-        """Everything as it happens. Closing it stops the engine and the tools."""
+    async def answer(self, turn: Turn, opens: Opens | None = None) -> AsyncGenerator[LoopEvent]:
+        """Everything as it happens. Closing it stops the engine and the tools.
+
+        `opens` opens the conversation of the gateway's own loop, for whoever holds it in the ledger himself.
+        """
         engine = self.engine(turn.request, turn.principal)
+        await self.admission.check(turn.request)
         asked = _within(turn.request, self.config.limits.max_tokens)
+        if asked.tool_choice_policy is ChoicePolicy.AUTO:
+            asked = replace(asked, tool_choice_policy=self.config.tool_choice_policy)
         if turn.whose is Whose.GATEWAY:
-            events = self._looped(replace(turn, request=asked), engine)
+            events = self._looped(replace(turn, request=asked), engine, opens or self.conversation)
         else:
             events = _once(
                 engine, asked if turn.whose is Whose.CALLER else replace(asked, tool_choice=ToolChoice.auto())
             )
-        async with aclosing(events):
-            async for event in events:
-                yield event
+        own = self.toolbox.tools if turn.whose is Whose.GATEWAY else ()
+        with self.watch.answer(engine.model, engine.traits.name, own, turn.resumes or turn.conversation) as noted:
+            async with aclosing(events):
+                noted.wait()
+                async for event in events:
+                    noted.note(event)
+                    yield event
+                    noted.wait()
 
-    async def _looped(self, turn: Turn, engine: RoutedEngine) -> AsyncGenerator[LoopEvent]:
+    async def _looped(self, turn: Turn, engine: RoutedEngine, opens: Opens) -> AsyncGenerator[LoopEvent]:
         """The loop, written down in the ledger, so that what it does happens at most once."""
-        conversation = await self.conversation(turn, engine)
+        conversation = await opens(turn, engine)
         try:
             events = conversation.stream_resumed() if turn.resumes else conversation.answer(turn.request.messages)
             async with aclosing(events):
@@ -72,6 +101,8 @@ class Gateway:
 
     async def conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
         id = turn.resumes or turn.conversation or new_conversation()
+        if turn.resumes:
+            await self._require_own(id, turn.principal)
         return await ToolConversation.open(
             self.ledger,
             id,
@@ -82,6 +113,13 @@ class Gateway:
             request=replace(turn.request, messages=(), tools=()),
             context=CallContext(principal=turn.principal),
         )
+
+    async def _require_own(self, conversation: str, principal: Principal) -> None:
+        """Whoever names another's conversation is told what he would be told of none."""
+        # No database keeps a NUL in a text, and one of them calls asking for it an error.
+        is_name = "\x00" not in conversation and conversation.isprintable()
+        if not is_name or await self.ledger.load(conversation, principal) is None:
+            raise NotFoundError("there is no such conversation", hint="Name one that an answer of yours waits in.")
 
 
 def new_conversation() -> str:

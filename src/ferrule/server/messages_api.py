@@ -11,7 +11,7 @@ from ferrule.dialects.anthropic.events import EventEncoder
 from ferrule.dialects.anthropic.reading import read_request
 from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
-from ferrule.dialects.sse import encode
+from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
 from ferrule.server.exchange import Answer, Asked, Route, Whole
 from ferrule.server.gateway import Gateway, new_conversation
@@ -46,7 +46,7 @@ async def _answered(gateway: Gateway, asked: Asked) -> Answer:
     said = said_in(gateway.answer(turn.held_in(conversation)), rounds, gateway.config.limits)
     id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
     if wants_stream(body):
-        return await streamed(said, _Events(EventEncoder(id=id, model=model), asked.id))
+        return await streamed(said, _Events(EventEncoder(id=id, model=model), asked.id), gateway.config.limits)
     reply, asides = await whole(said)
     told = body_of(reply, id=id, model=model)
     if asides:
@@ -76,4 +76,4 @@ class _Events:
 
 
 def _named(told: list[dict[str, Any]]) -> bytes:
-    return b"".join([encode(dumps(one), one["type"]) for one in told])
+    return b"".join([encode_json(one, one["type"]) for one in told])

@@ -16,23 +16,33 @@ from ferrule.server.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.toolbox import Toolbox
+from ferrule.server.watch import Watch
 from ferrule.sources.joined import Joined
 from ferrule.sources.source import Source
 
 
 @asynccontextmanager
 async def opened(
-    config: Config, sources: Iterable[Source] = (), pick: Callable[[str], Engine] = pick
+    config: Config,
+    sources: Iterable[Source] = (),
+    pick: Callable[[str], Engine] = pick,
+    watch: Watch | None = None,
 ) -> AsyncGenerator[Gateway]:
     """`sources` are those that the configuration names, made by whoever may read it; see `server.tool_sources`."""
     async with AsyncExitStack() as stack:
+        watch = watch or Watch()
         router = router_of(config, pick)
+        for engine in router.models.values():
+            engine.heard = watch.engine_failed
         stack.push_async_callback(router.close)
         toolbox = Toolbox(Joined(sources), config.tools, config.sources.mcp_tool_refresh_seconds)
+        toolbox.held_back, toolbox.ran = watch.held_back, watch.tool_ran
         await toolbox.open()
         stack.push_async_callback(toolbox.close)
         ledger = await _ledger(config, stack)
-        yield Gateway(config, router, toolbox, ledger)
+        gateway = Gateway(config, router, toolbox, ledger, watch)
+        stack.push_async_callback(gateway.stop)
+        yield gateway
 
 
 def router_of(config: Config, pick: Callable[[str], Engine] = pick) -> Router:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ferrule.core.context import CallContext, Principal
-from ferrule.core.outcome import Outcome
+from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError, SchemaError
 from ferrule.run.executor import ToolExecutor
@@ -16,6 +17,13 @@ from ferrule.run.settings import ToolSettings
 from ferrule.schema.admit import admit
 from ferrule.sources.joined import Joined
 from ferrule.sources.source import Source
+
+Ran = Callable[[str, float, str], None]
+"""Is told of each time that a tool was called: which, for how many seconds, and a word for what came of it."""
+
+
+def _unheard(*_: object) -> None:
+    """Nobody listens."""
 
 
 @dataclass(slots=True)
@@ -26,7 +34,11 @@ class Toolbox:
     settings: ToolSettings
     refresh_seconds: float = 30.0
     notices: tuple[str, ...] = ()
+    held_back: Callable[[str], None] = _unheard
+    """Is told the name of each tool that is there and not offered, once."""
+    ran: Ran = _unheard
     tools: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+    _held: set[str] = field(default_factory=set[str])
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def open(self) -> None:
@@ -43,16 +55,22 @@ class Toolbox:
     async def refresh(self) -> None:
         found: dict[str, ToolDefinition] = {}
         notices: list[str] = []
-        for tool in await self.source.tools():
+        listed = await self.source.tools()
+        held = set(self.source.held_back)
+        for tool in listed:
             try:
                 found[tool.name] = replace(tool, parameters=admit(tool.parameters))
             except SchemaError as refusal:
                 notices.append(f"{tool.name} is not offered: {refusal.message}")
+                held.add(tool.name)
         wanted = self.settings.tools_default_set
         notices += [f"{name} is not there" for name in wanted if name not in found]
         self.notices = (*self.source.notices, *notices)
         is_on = self.settings.tools_enabled
         self.tools = {name: tool for name, tool in found.items() if is_on and (not wanted or name in wanted)}
+        for name in sorted(held - self._held):
+            self.held_back(name)
+        self._held = held
 
     def offered(self, principal: Principal, names: tuple[str, ...] | None = None) -> tuple[ToolDefinition, ...]:
         """What this principal may use, of these names."""
@@ -63,7 +81,7 @@ class Toolbox:
         )
 
     def executor(self, principal: Principal, names: tuple[str, ...] | None = None) -> ToolExecutor:
-        view = _View(self.source, self.offered(principal, names))
+        view = _View(self.source, self.offered(principal, names), self.ran)
         return replace(self.settings, tools_default_set=()).executor(view)
 
     async def _on_notice(self) -> None:
@@ -80,14 +98,16 @@ class Toolbox:
             await self.refresh()
         except FerruleError as failure:
             # What was listed last stays; calls find out for themselves.
-            self.notices = (*self.notices, f"tools could not be listed: {failure.message}")
+            told = f"tools could not be listed: {failure.message}"
+            self.notices = (*(one for one in self.notices if one != told), told)
 
 
 class _View(Source):
     """Some of the tools, for one principal and one turn."""
 
-    def __init__(self, source: Source, tools: tuple[ToolDefinition, ...]) -> None:
+    def __init__(self, source: Source, tools: tuple[ToolDefinition, ...], ran: Ran) -> None:
         self.id = source.id
+        self._ran = ran
         self._source = source
         self._tools = tools
 
@@ -95,4 +115,20 @@ class _View(Source):
         return self._tools
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
-        return await self._source.call(name, arguments, context)
+        began, word = time.monotonic(), "stopped"
+        try:
+            outcome = await self._source.call(name, arguments, context)
+            word = _word_for(outcome)
+            return outcome
+        finally:
+            self._ran(name, time.monotonic() - began, word)
+
+
+def _word_for(outcome: Outcome) -> str:
+    match outcome:
+        case Answered(is_error=is_error):
+            return "error" if is_error else "ok"
+        case NotDelivered():
+            return "not_delivered"
+        case Unknown():
+            return "unknown"

@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
-from starlette.responses import Response
 from starlette.routing import Route as HttpRoute
 from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,17 +21,21 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ferrule.dialects.openai_error import error_body as openai_error
 from ferrule.errors import FerruleError, NotFoundError, TooLargeError, TooSlowError
-from ferrule.server.exchange import Answer, Asked, Front, Route, SocketRoute, Streamed, Whole
+from ferrule.server.exchange import ANY, Answer, Asked, Front, Route, SocketRoute, Stalled, Streamed, Whole
+from ferrule.server.outlet import Outlet
 
 _REQUEST_ID = "x-request-id"
-_POLICY_VIOLATION = 1008
+_POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
+_MOST_DIGITS = 18
 
 
 def asgi(routes: Iterable[Route], sockets: Iterable[SocketRoute], front: Front) -> ASGIApp:
-    """The application. What has no route is refused like what has no key: nothing is told about either."""
+    """The application. Who has no key is told the same of what has no route as of what has one."""
     made: list[Any] = [HttpRoute(one.path, _Endpoint(one, front), methods=[one.method]) for one in routes]
     made += [WebSocketRoute(one.path, _SocketEndpoint(one, front)) for one in sockets]
-    return Starlette(routes=made, exception_handlers={404: _not_found, 405: _not_found})
+    # The last: whatever no route takes, by its path or by its method. So nobody is sent elsewhere for a slash either.
+    made.append(HttpRoute("/{path:path}", _Endpoint(_NOWHERE, front)))
+    return Starlette(routes=made)
 
 
 class _Endpoint:
@@ -45,11 +48,16 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = _asked(scope)
         try:
+            _check_head(scope, self._front)
             async with self._front.admitted(asked, self._route.scope) as known:
                 body = await self._body(known, receive)
+                self._front.check_body(body)
                 answer = await self._answered(known, body, receive)
                 if answer is not None:
                     await self._send(answer, asked, receive, send)
+        except Stalled:
+            # Nothing can be said to who does not read; the server closes what was not ended.
+            return
         except FerruleError as refusal:
             await self._send(
                 refused(refusal, asked.id, self._route.error_body(refusal, asked.id)), asked, receive, send
@@ -58,7 +66,7 @@ class _Endpoint:
     async def _body(self, asked: Asked, receive: Receive) -> bytes:
         most = self._front.body_bytes
         told = asked.headers.get("content-length", "0")
-        if not told.isdigit() or int(told) > most:
+        if not told.isascii() or not told.isdigit() or len(told) > _MOST_DIGITS or int(told) > most:
             raise TooLargeError(f"the body is longer than {most} bytes", hint="Send less, or raise the limit.")
         pieces: list[bytes] = []
         size = 0
@@ -100,28 +108,27 @@ class _Endpoint:
             await send({"type": "http.response.body", "body": answer.body})
             return
         headers |= {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        sending = asyncio.ensure_future(self._pieces(answer, headers, send))
-        left = asyncio.ensure_future(_disconnected(receive))
+        outlet = Outlet(send, self._front.send_seconds)
+        sending = asyncio.ensure_future(self._pieces(answer, headers, outlet))
+        beside = [asyncio.ensure_future(_disconnected(receive))]
+        if answer.keep_alive:
+            beside.append(asyncio.ensure_future(outlet.kept_alive(answer.keep_alive, answer.keep_alive_seconds)))
         try:
-            await asyncio.wait({sending, left}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, *beside}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
         finally:
-            for task in (sending, left):
+            for task in (sending, *beside):
                 task.cancel()
-            await asyncio.gather(sending, left, return_exceptions=True)
+            await asyncio.gather(sending, *beside, return_exceptions=True)
+            outlet.close()
 
-    async def _pieces(self, answer: Streamed, headers: Mapping[str, str], send: Send) -> None:
+    async def _pieces(self, answer: Streamed, headers: Mapping[str, str], outlet: Outlet) -> None:
         async with aclosing(answer.pieces) as pieces:
-            await send(_start(answer.status, headers))
+            await outlet.start(_start(answer.status, headers))
             async for piece in pieces:
-                await self._in_time(send, {"type": "http.response.body", "body": piece, "more_body": True})
-            await self._in_time(send, {"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _in_time(self, send: Send, message: Message) -> None:
-        """A reader that does not read is left: flow control alone would keep its task for ever."""
-        async with asyncio.timeout(self._front.send_seconds):
-            await send(message)
+                await outlet.send(piece)
+            await outlet.end()
 
 
 class _SocketEndpoint:
@@ -133,36 +140,48 @@ class _SocketEndpoint:
         asked = _asked(scope)
         socket = WebSocket(scope, receive, send)
         try:
+            _check_head(scope, self._front)
             async with self._front.admitted(asked, self._route.scope) as known:
                 await socket.accept()
-                await self._route.handler(known, _Socket(socket, self._front.send_seconds))
+                await self._route.handler(known, _Socket(socket, self._front))
         except FerruleError as refusal:
             if socket.application_state is not WebSocketState.DISCONNECTED:
-                await socket.close(_POLICY_VIOLATION, refusal.code)
+                code = _TRY_AGAIN_LATER if getattr(refusal, "ends_connection", False) else _POLICY_VIOLATION
+                await socket.close(code, refusal.code)
 
 
 class _Socket:
-    def __init__(self, socket: WebSocket, send_seconds: float) -> None:
+    def __init__(self, socket: WebSocket, front: Front) -> None:
         self._socket = socket
-        self._send_seconds = send_seconds
+        self._front = front
 
     async def receive(self) -> str | None:
         try:
-            return await self._socket.receive_text()
-        except (WebSocketDisconnect, RuntimeError, KeyError):
-            # Gone, closed by us, or it sent bytes: nothing more will be read from it.
+            message = await self._socket.receive()
+        except (WebSocketDisconnect, RuntimeError):
+            # Gone, or closed by us.
             return None
+        if message["type"] == "websocket.disconnect":
+            return None
+        text = message.get("text")
+        if text is None:
+            # Bytes are read as text too; what they mean is found out by whoever reads it.
+            text = (message.get("bytes") or b"").decode("utf-8", "replace")
+        self._front.check_body(text.encode("utf-8", "surrogatepass"))
+        return text
 
     async def send(self, text: str, /) -> None:
         try:
-            async with asyncio.timeout(self._send_seconds):
+            async with asyncio.timeout(self._front.send_seconds):
                 await self._socket.send_text(text)
         except (WebSocketDisconnect, RuntimeError, TimeoutError) as gone:
             raise ConnectionError("the other side is gone") from gone
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         if self._socket.application_state is not WebSocketState.DISCONNECTED:
-            await self._socket.close(code, reason)
+            # Who is gone needs no closing.
+            with suppress(WebSocketDisconnect, RuntimeError):
+                await self._socket.close(code, reason)
 
 
 def refused(refusal: FerruleError, request_id: str, body: dict[str, Any]) -> Whole:
@@ -171,6 +190,8 @@ def refused(refusal: FerruleError, request_id: str, body: dict[str, Any]) -> Who
     wait = getattr(refusal, "retry_after", None)
     if wait is not None:
         headers["retry-after"] = str(max(1, round(wait)))
+    if getattr(refusal, "ends_connection", False):
+        headers["connection"] = "close"
     return Whole.of(body, refusal.status, headers)
 
 
@@ -179,10 +200,16 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def _not_found(request: Any, error: Exception) -> Any:
-    refusal = NotFoundError("there is nothing here", hint="See /openapi.json for what there is.")
-    answer = Whole.of(openai_error(refusal), refusal.status)
-    return Response(answer.body, answer.status, media_type=answer.media_type)
+async def _nothing(asked: Asked) -> Answer:
+    raise NotFoundError("there is nothing here", hint="See /openapi.json for what there is.")
+
+
+_NOWHERE = Route("*", "/{path}", _nothing, ANY, lambda refusal, id: openai_error(refusal))
+
+
+def _check_head(scope: Scope, front: Front) -> None:
+    query = len(scope.get("query_string", b""))
+    front.check_head(scope["headers"], len(scope.get("raw_path") or scope["path"]) + query, query)
 
 
 def _asked(scope: Scope) -> Asked:

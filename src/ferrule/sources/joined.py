@@ -15,23 +15,36 @@ from ferrule.sources.source import Source
 
 
 class Joined(Source):
-    """`notices` say which names were claimed twice."""
+    """`notices` are those of each source, and which names were claimed twice."""
 
     def __init__(self, sources: Iterable[Source], *, id: str = "all") -> None:
         self.id = id
         self.sources = tuple(sources)
-        self.notices: tuple[str, ...] = ()
+        self._clashes: tuple[str, ...] = ()
         self._owners: dict[str, Source] = {}
         self._stack = AsyncExitStack()
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
         found = [(source, tool) for source in self.sources for tool in await source.tools()]
         claims = Counter(tool.name for _, tool in found)
-        self.notices = tuple(
+        self._clashes = tuple(
             f"{name} is claimed by several sources and is not offered" for name, times in claims.items() if times > 1
         )
         self._owners = {tool.name: source for source, tool in found if claims[tool.name] == 1}
         return tuple(tool for _, tool in found if claims[tool.name] == 1)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return (*(words for source in self.sources for words in source.notices), *self._clashes)
+
+    @property
+    def held_back(self) -> tuple[str, ...]:
+        return tuple(name for source in self.sources for name in source.held_back)
+
+    @property
+    def owners(self) -> Mapping[str, Source]:
+        """Where each tool comes from, as of the last list."""
+        return self._owners
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         if name not in self._owners:
@@ -40,6 +53,11 @@ class Joined(Source):
         if owner is None:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
         return await owner.call(name, arguments, context)
+
+    def owner_of(self, name: str) -> str:
+        """The id of the source that a tool was listed by; empty where none was."""
+        owner = self._owners.get(name)
+        return owner.id if owner else ""
 
     async def changes(self) -> AsyncGenerator[None]:
         woken = asyncio.Event()

@@ -125,6 +125,11 @@ class McpServers(Source):
         return (*self.config.faults, *told)
 
     @property
+    def held_back(self) -> tuple[str, ...]:
+        self._look()
+        return tuple(name for name, refusal in self._refusals.items() if refusal.code == "held_back")
+
+    @property
     def servers(self) -> tuple[ServerView, ...]:
         """How it stands with each server, in the order of the configuration."""
         self._look()

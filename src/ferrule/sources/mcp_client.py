@@ -32,6 +32,8 @@ from ferrule.sources.mcp_results import GONE, TOO_LARGE, outcome_of_error, outco
 from ferrule.sources.mcp_stdio import Pipe
 
 IDEMPOTENCY_KEY = "ferrule.dev/idempotency-key"
+HOPS = "ferrule.dev/hops"
+"""Gateways behind gateways could call each other for ever: each passes on how much deeper it may go."""
 _MOST_PAGES, _MOST_TOOLS = 200, 5_000
 # Proves that an error is the transport's: no server can know it.
 _OURS = secrets.token_hex(16)
@@ -110,7 +112,8 @@ class Session:
         async def told(progress: float, total: float | None, message: str | None) -> None:
             context.report(progress, total, message or "")
 
-        meta = cast("types.RequestParamsMeta", {IDEMPOTENCY_KEY: context.call_id} if context.call_id else {})
+        key = {IDEMPOTENCY_KEY: context.call_id} if context.call_id else {}
+        meta = cast("types.RequestParamsMeta", {**key, HOPS: context.hops})
         return await self.client.call_tool(tool.name, dict(arguments), progress_callback=told, meta=meta)
 
     def _outcome(self, answer: types.CallToolResult | BaseException, tool: Listed) -> Outcome:

@@ -41,6 +41,16 @@ class Source(ABC):
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         """Run a tool. Arguments have been checked. Whatever goes wrong is an outcome; only cancellation raises."""
 
+    @property
+    def held_back(self) -> tuple[str, ...]:
+        """Tools that are there and not offered, such as one that is not what was agreed to."""
+        return ()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should know about the tools, in words."""
+        return ()
+
     async def changes(self) -> AsyncGenerator[None]:
         """Yields whenever the list of tools may have changed. Most sources never do."""
         return

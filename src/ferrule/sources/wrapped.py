@@ -26,6 +26,14 @@ class Wrapped(Source):
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         return await self.inner.call(name, arguments, context)
 
+    @property
+    def held_back(self) -> tuple[str, ...]:
+        return self.inner.held_back
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return self.inner.notices
+
     async def changes(self) -> AsyncGenerator[None]:
         async for _ in self.inner.changes():
             yield

@@ -112,20 +112,39 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"input": [{"type": "function_call_output", "call_id": "c"}]}, "input[0].output"),
     ({"input": [{"type": "function_call", "call_id": "c", "name": "f"}]}, "input[0].arguments"),
     ({"previous_response_id": "resp_0"}, "previous_response_id"),
-    ({"tools": [{"type": "mcp", "server_label": "x"}]}, "tools[0].type"),
+    ({"background": True}, "background"),
+    ({"conversation": "conv_0"}, "conversation"),
+    ({"prompt": {"id": "p"}}, "prompt"),
+    ({"tools": [{"type": "mcp", "server_label": "x"}]}, "tools[0].server_label"),
+    ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
     ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
     ({"tools": [PING], "tool_choice": {"type": "function", "name": "pong"}}, "tool_choice"),
-    ({"tools": [PING], "tool_choice": {"type": "mcp"}}, "tool_choice.type"),
+    ({"tools": [PING], "tool_choice": {"type": "web_search"}}, "tool_choice.type"),
+    ({"tools": [PING], "tool_choice": {"type": "mcp", "server_label": "x"}}, "tool_choice.server_label"),
     (
-        {"tools": [PING], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp"}]}},
+        {"tools": [PING], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "shell"}]}},
         "tool_choice.tools[0].type",
     ),
     ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
     ({"max_output_tokens": "many"}, "max_output_tokens"),
+    (
+        {"input": [{"type": "mcp_approval_response", "approval_request_id": "a", "approve": True}]},
+        "input",
+    ),
+    ({"include": "all"}, "include"),
+    ({"include": [1]}, "include[0]"),
+    ({"reasoning": "much"}, "reasoning"),
+    ({"truncation": "some"}, "truncation"),
+    ({"store": "yes"}, "store"),
+    ({"max_tool_calls": 0}, "max_tool_calls"),
+    ({"metadata": {"a": 1}}, "metadata.a"),
+    ({"metadata": {"a": "x" * 513}}, "metadata"),
+    ({"metadata": {"x" * 65: "a"}}, "metadata"),
+    ({"metadata": {str(number): "" for number in range(17)}}, "metadata"),
 ]
 
 
-@pytest.mark.parametrize("fields, path", WRONG, ids=[path for _, path in WRONG])
+@pytest.mark.parametrize("fields, path", WRONG, ids=[f"{at} {path}" for at, (_, path) in enumerate(WRONG)])
 def test_a_wrong_body_is_refused_with_the_path_and_what_to_do(fields: dict[str, Any], path: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         read_request(body(**fields))

@@ -12,7 +12,7 @@ def _adapter(module: str, name: str) -> Any:
     return adapter(getattr(importlib.import_module(module), name))
 
 
-def check(module: str, name: str, values: Sequence[Any]) -> None:
-    """Raises where a value is not what its type says."""
+def check(module: str, name: str, values: Sequence[Any], *, strict: bool = False) -> None:
+    """Raises where a value is not what its type says; `strict` turns nothing into what it should be."""
     for value in values:
-        _adapter(module, name).validate_python(value)
+        _adapter(module, name).validate_python(value, strict=strict)

@@ -20,13 +20,19 @@ class Wire:
         pieces = [f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(names, events, strict=True)]
         self._stream = "".join(pieces) + "data: [DONE]\n\n" * done
 
-    def client(self) -> Any:
+    def client(self, *later: "Wire") -> Any:
+        """`later` answer the requests after the first."""
         httpx: Any = importlib.import_module("httpx2")
-        return httpx.Client(transport=httpx.MockTransport(self._answer))
+        wires = iter((self, *later))
 
-    def _answer(self, request: Any) -> Any:
+        def answer(request: Any) -> Any:
+            return next(wires).answer(request)
+
+        return httpx.Client(transport=httpx.MockTransport(answer))
+
+    def answer(self, request: Any) -> Any:
         httpx: Any = importlib.import_module("httpx2")
-        self.sent = json.loads(request.content)
+        self.sent = json.loads(request.content or b"{}")
         if self._body is not None:
             return httpx.Response(200, json=self._body)
         return httpx.Response(200, content=self._stream.encode(), headers={"content-type": "text/event-stream"})

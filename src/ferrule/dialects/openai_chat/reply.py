@@ -13,7 +13,7 @@ from ferrule.core.event import Diagnostic, Event, FinishReason, ReasoningDelta, 
 from ferrule.core.ids import IdMaker
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.ending import finish_of
-from ferrule.dialects.extension import Extension
+from ferrule.dialects.extension import KEY, Extension
 from ferrule.dialects.incoming import IncomingCalls
 from ferrule.dialects.loose import count, entries, json_text, mapping, message_of, text
 
@@ -41,7 +41,8 @@ class ReplyDecoder:
         self._has_failed = False
 
     def feed(self, chunk: dict[str, Any]) -> list[Event]:
-        self._calls.tell(Extension.read(chunk))
+        if KEY in chunk:
+            self._calls.tell(Extension.read(chunk))
         if chunk.get("error"):
             self._has_failed = True
             self._out.append(Diagnostic("engine_error", message_of(chunk["error"])))

@@ -12,9 +12,10 @@ from ferrule.core.reply import Reply, ReplyPart
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.openai_error import error_body
+from ferrule.dialects.openai_responses.ask import ResponsesAsk
 from ferrule.dialects.openai_responses.choice import choice_body, tool_body
 
-__all__ = ["body_of", "count_body", "error_body", "item_of", "response_of"]
+__all__ = ["body_of", "count_body", "error_body", "head_of", "item_of", "response_of"]
 
 
 def body_of(
@@ -27,24 +28,34 @@ def body_of(
     return {**response_of(head, output, reply.finish_reason, reply.usage), **Extension.of(reply).as_field()}
 
 
-def head_of(*, id: str, model: str, created: int, request: ToolCallRequest | None) -> dict[str, Any]:
-    """What is the same in every state of a response."""
-    return {
+def head_of(
+    *, id: str, model: str, created: int, request: ToolCallRequest | None, ask: ResponsesAsk | None = None
+) -> dict[str, Any]:
+    """What is the same in every state of a response. `ask` tells back what else the client said."""
+    tools = [tool_body(tool, strict=False) for tool in request.tools] if request else []
+    hosted = [dict(server.declared) for server in ask.hosted] if ask else []
+    head: dict[str, Any] = {
         "id": id,
         "object": "response",
         "created_at": created,
         "model": model,
         "parallel_tool_calls": request.parallel_tool_calls if request else True,
-        "tool_choice": choice_body(request.tool_choice if request else ToolChoice.auto()),
-        "tools": [tool_body(tool, strict=False) for tool in request.tools] if request else [],
+        "tool_choice": ask.choice if ask else choice_body(request.tool_choice if request else ToolChoice.auto()),
+        "tools": tools + hosted,
         "error": None,
         "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
+        "instructions": ask.instructions if ask else None,
+        "metadata": dict(ask.metadata) if ask else {},
         "temperature": request.temperature if request else None,
         "top_p": request.top_p if request else None,
+        "max_output_tokens": request.max_tokens if request else None,
+        "truncation": "disabled",
         "usage": None,
     }
+    if ask is None:
+        return head
+    told = {"previous_response_id": ask.previous_response_id, "background": ask.background, "store": ask.store}
+    return {**head, **told, "max_tool_calls": ask.max_tool_calls, "text": dict(ask.text)}
 
 
 def response_of(

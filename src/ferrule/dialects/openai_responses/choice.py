@@ -5,21 +5,25 @@
 | auto | left out |
 | none, required | that word |
 | one tool | `{"type": "function", "name"}` |
-| some tools, auto or required | `{"type": "allowed_tools", "mode", "tools": [{"type": "function", "name"}]}` |
+| one tool of a server, or any of it | `{"type": "mcp", "server_label", "name"}`, without name for any |
+| some tools, auto or required | `{"type": "allowed_tools", "mode", "tools": [...]}`, each entry one of the two above |
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ferrule.core.choice import ChoiceMode, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.definition import defined
 from ferrule.dialects.field import Field
+from ferrule.dialects.openai_responses.hosted import HostedServer
+from ferrule.errors import DefinitionError
 
 _MODES = {mode.value: mode for mode in ChoiceMode}
 _SUBSET_MODES = {"auto": ChoiceMode.AUTO, "required": ChoiceMode.REQUIRED}
-_FUNCTIONS_ONLY = "Describe it as a function; hosted, custom and MCP tools are not taken."
+_KNOWN_KINDS = "Describe it as a function, or name a server of the gateway as an mcp tool; others are not taken."
 
 
 def choice_body(choice: ToolChoice) -> str | dict[str, Any]:
@@ -31,24 +35,42 @@ def choice_body(choice: ToolChoice) -> str | dict[str, Any]:
     return {"type": "allowed_tools", "mode": choice.mode.value, "tools": named}
 
 
-def read_choice(field: Field) -> ToolChoice:
+def read_choice(field: Field, servers: Sequence[HostedServer] = ()) -> ToolChoice:
+    """`servers` are those that the request declares; no other may be chosen."""
     if not field.is_given:
         return ToolChoice.auto()
     if isinstance(field.value, str):
         return ToolChoice(field.one_of(_MODES))
     match field["type"].value:
-        case "function":
-            return ToolChoice.one(field["name"].string())
+        case "function" | "mcp":
+            return ToolChoice.allowed(_chosen(field, servers), ChoiceMode.REQUIRED)
         case "allowed_tools":
             mode = field["mode"].or_else(lambda mode: mode.one_of(_SUBSET_MODES), ChoiceMode.AUTO)
-            return ToolChoice.allowed([_allowed_name(entry) for entry in field["tools"].items()], mode)
+            names = [name for entry in field["tools"].items() for name in _chosen(entry, servers)]
+            return ToolChoice.allowed(names, mode)
         case _:
-            raise field["type"].refusal("is not a choice that is known here", "Use function or allowed_tools.")
+            raise field["type"].refusal("is not a choice that is known here", "Use function, mcp or allowed_tools.")
 
 
-def _allowed_name(field: Field) -> str:
-    _must_be_function(field)
-    return field["name"].string()
+def _chosen(field: Field, servers: Sequence[HostedServer]) -> tuple[str, ...]:
+    """The names of a function, of a server's tool, or of all of a server's tools."""
+    match field["type"].value:
+        case "function":
+            return (field["name"].string(),)
+        case "mcp":
+            label = field["server_label"].string()
+            server = next((server for server in servers if server.label == label), None)
+            if server is None:
+                raise field["server_label"].refusal(f"{label[:60]!r} is not declared in tools", "Declare it there.")
+            if not field["name"].is_given:
+                return server.names
+            name = server.named(field["name"].string())
+            if name is None:
+                allowed = ", ".join(tool.told_name for tool in server.tools) or "nothing"
+                raise field["name"].refusal("is not a tool that is allowed of this server", f"Allowed: {allowed}.")
+            return (name,)
+        case _:
+            raise unknown_tool(field)
 
 
 def tool_body(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:
@@ -57,10 +79,11 @@ def tool_body(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:
 
 
 def read_tool(field: Field) -> ToolDefinition:
-    _must_be_function(field)
+    if field["type"].value != "function":
+        raise unknown_tool(field)
     return defined(field["name"], field["description"], field["parameters"])
 
 
-def _must_be_function(field: Field) -> None:
-    if field["type"].value != "function":
-        raise field["type"].refusal(f"{field['type'].value!r} is not a tool that can be called here", _FUNCTIONS_ONLY)
+def unknown_tool(field: Field) -> DefinitionError:
+    told = f"{field['type'].value!r:.60} is not a tool that can be called here"
+    return field["type"].refusal(told, _KNOWN_KINDS)

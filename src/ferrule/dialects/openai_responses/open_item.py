@@ -1,15 +1,19 @@
-"""OpenItem: one output item while it is streamed, and the events that tell of it."""
+"""OpenItem: one output item while it is streamed, and the events that tell of it.
+
+Making an event changes nothing; taking it does. So an item is the same whether it was streamed here or is rebuilt from
+events that somebody else had told.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from ferrule.core.call import FunctionCall, ToolCall
-from ferrule.core.message import Reasoning, Text
-from ferrule.core.reply import ReplyPart
-from ferrule.dialects.openai_responses.body import item_of, reasoning_part, text_part
+from ferrule.dialects.openai_responses.body import reasoning_part, text_part
+
+Told = list[dict[str, Any]]
+_CLOSERS = "} \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,63 +21,93 @@ class _Spelling:
     """How the events of a kind of item are called, and what its content part looks like (a call has none)."""
 
     event: str
-    field: str
-    part: Callable[[str], dict[str, Any]] | None
-    extra: dict[str, Any]
+    key: str
+    part: Callable[[str], dict[str, Any]] | None = None
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-_SPELLINGS: dict[type[ReplyPart], _Spelling] = {
-    Text: _Spelling("response.output_text", "text", text_part, {"logprobs": []}),
-    Reasoning: _Spelling("response.reasoning_text", "text", reasoning_part, {}),
-    ToolCall: _Spelling("response.function_call_arguments", "arguments", None, {}),
+_SPELLINGS = {
+    "message": _Spelling("response.output_text", "text", text_part, {"logprobs": []}),
+    "reasoning": _Spelling("response.reasoning_text", "text", reasoning_part),
+    "function_call": _Spelling("response.function_call_arguments", "arguments"),
+    "mcp_call": _Spelling("response.mcp_call_arguments", "arguments"),
 }
+_WHOLE = _Spelling("", "")
+"""Of items that come at once."""
 
 
 class OpenItem:
-    """`part` is what kind of item it is; its text is collected here."""
+    """`item` is as it was begun, and once it `is_done` as it ended."""
 
-    def __init__(self, part: ReplyPart, at: int, id: str) -> None:
-        self.part = part
-        self._spelling = _SPELLINGS[part.__class__]
-        self._place: dict[str, Any] = {"item_id": id, "output_index": at}
+    __slots__ = ("_pieces", "_place", "_seen", "_spelling", "at", "is_done", "item")
+
+    def __init__(self, item: dict[str, Any], at: int) -> None:
+        self.item = item
+        self.at = at
+        self.is_done = False
+        self._spelling = _SPELLINGS.get(item["type"], _WHOLE)
+        self._place: dict[str, Any] = {"item_id": item["id"], "output_index": at}
         self._pieces: list[str] = []
-        self._id = id
-        self._at = at
-        if self._spelling.part:
-            self._place["content_index"] = 0
+        self._seen: set[str] = set()
 
-    def started(self) -> list[dict[str, Any]]:
-        item = item_of(self.part, self._id, "in_progress")
-        if self._spelling.part:
-            item["content"] = []
-        added = {"type": "response.output_item.added", "output_index": self._at, "item": item}
-        return [added, *self._part_event("added", "")]
+    @property
+    def kind(self) -> str:
+        return self.item["type"]
+
+    def take(self, event: dict[str, Any]) -> None:
+        kind = event["type"]
+        if kind == "response.output_item.done":
+            self.item, self.is_done = event["item"], True
+        elif kind.endswith(".delta"):
+            self._pieces.append(event["delta"])
+        else:
+            self._seen.add(kind)
+
+    def begun(self) -> Told:
+        added = {"type": "response.output_item.added", "output_index": self.at, "item": self.item}
+        return [added, *self._part("added", "")]
 
     def delta(self, text: str) -> dict[str, Any]:
-        self._pieces.append(text)
-        return {"type": f"{self._spelling.event}.delta", **self._place, "delta": text, **self._spelling.extra}
+        spelling = self._spelling
+        place = {**self._place, "content_index": 0} if spelling.part else self._place
+        return {"type": f"{spelling.event}.delta", **place, "delta": text, **spelling.extra}
 
-    def ended(self, status: str) -> list[dict[str, Any]]:
+    def step(self, name: str) -> dict[str, Any]:
+        """A step in the item's life, such as that its tool runs."""
+        return {"type": f"response.{self.kind}.{name}", **self._place}
+
+    def said(self) -> Told:
+        """That everything has been said; what was told before a process died is not told again."""
+        spelling, text = self._spelling, "".join(self._pieces)
+        if not spelling.event:
+            return []
+        place = {**self._place, "content_index": 0} if spelling.part else self._place
+        # Clients before 3.0 need the name of the function here.
+        named = {"name": self.item["name"]} if self.kind == "function_call" else {}
+        done = {"type": f"{spelling.event}.done", **place, spelling.key: text, **named, **spelling.extra}
+        told = [done, *self._part("done", text)]
+        return [event for event in told if event["type"] not in self._seen]
+
+    def ended(self, status: str, **fields: Any) -> Told:
         """A call that is not complete is never said to be done with its arguments."""
-        text = "".join(self._pieces)
-        done = {"type": f"{self._spelling.event}.done", **self._place, self._spelling.field: text}
-        if isinstance(self.part, ToolCall):
-            # Clients before 3.0 need the name here.
-            done["name"] = self.part.name
-        said = [] if isinstance(self.part, ToolCall) and status != "completed" else [{**done, **self._spelling.extra}]
-        last = {"type": "response.output_item.done", "output_index": self._at, "item": self.whole(status)}
-        return [*said, *self._part_event("done", text), last]
+        said = [] if status != "completed" and not self._spelling.part else self.said()
+        begun = [event for event in self._part("added", "") if event["type"] not in self._seen]
+        item = {**self.whole(status), **fields}
+        return [*begun, *said, {"type": "response.output_item.done", "output_index": self.at, "item": item}]
 
-    def whole(self, status: str) -> dict[str, Any]:
+    def whole(self, status: str = "") -> dict[str, Any]:
+        """The item as it stands. No arguments can be read out of a client's call that must not be run."""
+        if self.is_done or not self._spelling.event:
+            return self.item
         text = "".join(self._pieces)
-        match self.part:
-            case ToolCall(_, FunctionCall(name)):
-                part: ReplyPart = replace(self.part, function=FunctionCall(name, text))
-            case Text() | Reasoning():
-                part = replace(self.part, text=text)
-        return item_of(part, self._id, status)
+        if self.kind == "function_call" and status != "completed":
+            text = text.rstrip(_CLOSERS)
+        make = self._spelling.part
+        said = {self._spelling.key: text} if make is None else {"content": [make(text)]}
+        return {**self.item, "status": status or self.item["status"], **said}
 
-    def _part_event(self, step: str, text: str) -> list[dict[str, Any]]:
+    def _part(self, step: str, text: str) -> Told:
         if self._spelling.part is None:
             return []
-        return [{"type": f"response.content_part.{step}", **self._place, "part": self._spelling.part(text)}]
+        place = {**self._place, "content_index": 0}
+        return [{"type": f"response.content_part.{step}", **place, "part": self._spelling.part(text)}]

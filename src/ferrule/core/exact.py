@@ -1,16 +1,14 @@
 """Arguments as a person must see them before saying yes: from the bytes that will run, with nothing in them hidden.
 
-`terminal.seen` spells out what moves the cursor or turns text around. Here also what has no width, or looks like a
-plain space and is none, is spelled, because the reader decides by what he sees.
+What moves the cursor, turns text around, has no width, or looks like a plain space and is none, is spelled out,
+because the reader decides by what he sees. Knows no ledger and no terminal: commands and every API show the same.
 """
 
 from __future__ import annotations
 
 import unicodedata
 
-from ferrule.cli.terminal import seen
-
-# Control, format, private, unassigned; separators of lines and paragraphs; and every space but the plain one.
+# Control, format, private, unassigned, half a pair; separators of lines and paragraphs; every space but the plain one.
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp", "Zs"})
 # Letters and marks that are drawn as nothing: fillers, the grapheme joiner, variation selectors.
 _BLANK = (
@@ -21,8 +19,7 @@ _BLANK = (
 
 def exactly(data: bytes) -> str:
     """Canonical bytes as text in which every character can be seen. Bytes that are no UTF-8 are spelled too."""
-    text = data.decode("utf-8", "backslashreplace")
-    return seen("".join(_spelled(character) for character in text))
+    return "".join(map(_spelled, data.decode("utf-8", "backslashreplace")))
 
 
 def shortly(data: bytes, most: int = 120) -> str:

@@ -1,0 +1,55 @@
+"""What every client is set to do against the gateway: two tools, one question, and how the tools answer.
+
+Read by the process that judges and by those that run the clients, so it imports nothing.
+"""
+
+from typing import Any, Final
+
+QUESTION: Final = "Book a table in Paris for two on the terrace, and tell me the weather there."
+INSTRUCTIONS: Final = "You use tools."
+TEMPERATURE: Final = 0.8
+"""At which so small a model strays from every schema unless it is held."""
+MAX_TOKENS: Final = 160
+MOST_TURNS: Final = 3
+FIRST_HOP: Final = {"tool_choice_policy": "required_first_hop"}
+"""The gateway's extension of every body: a call before the first answer, then as the model likes."""
+
+BOOK: Final = "book_table"
+WEATHER: Final = "get_weather"
+ABOUT: Final = {BOOK: "Books a table.", WEATHER: "The weather of a city."}
+SCHEMAS: Final[dict[str, dict[str, Any]]] = {
+    BOOK: {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "minLength": 2, "maxLength": 20},
+            "guests": {"type": "integer", "minimum": 1, "maximum": 12},
+            "seat": {"enum": ["inside", "terrace"]},
+        },
+        "required": ["city", "guests", "seat"],
+        "additionalProperties": False,
+    },
+    WEATHER: {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}, "unit": {"enum": ["celsius", "fahrenheit"]}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+ANSWERS: Final = {BOOK: "Booked.", WEATHER: "Sunny, 21 degrees."}
+
+
+def chat_tools() -> list[dict[str, Any]]:
+    """As OpenAI's chat API takes them."""
+    return [{"type": "function", "function": _named(name, "parameters")} for name in SCHEMAS]
+
+
+def response_tools() -> list[dict[str, Any]]:
+    return [{"type": "function", "strict": False, **_named(name, "parameters")} for name in SCHEMAS]
+
+
+def message_tools() -> list[dict[str, Any]]:
+    return [_named(name, "input_schema") for name in SCHEMAS]
+
+
+def _named(name: str, key: str) -> dict[str, Any]:
+    return {"name": name, "description": ABOUT[name], key: SCHEMAS[name]}

@@ -1,0 +1,114 @@
+"""An upstream that says what it is asked to say, at a given pace: what gateways are measured in front of.
+
+Speaks OpenAI's chat API and raw completions, with as many events as `max_tokens` says, one every so many milliseconds
+as the path says: `/20/v1/chat/completions` is one every 20 ms, `/0/...` all at once. Uses no framework, so that it is
+never what limits.
+"""
+
+import asyncio
+import json
+import sys
+from typing import Any, Final
+
+_HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+_END: Final = b"0\r\n\r\n"
+_WORD: Final = "word "
+_TOOL: Final = "take_note"
+_BEFORE: Final = f'<tool_call>\n{{"name": "{_TOOL}", "arguments": {{"text": "'
+_AFTER: Final = '"}}\n</tool_call>'
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _event(value: Any) -> bytes:
+    return _chunk(b"data: " + json.dumps(value).encode() + b"\n\n")
+
+
+def chat_deltas(count: int, has_tools: bool) -> list[dict[str, Any]]:
+    """The deltas of an answer of so many events."""
+    if not has_tools:
+        return [{"role": "assistant", "content": ""}, *({"content": _WORD} for _ in range(count))]
+    opened = {"index": 0, "id": "call_1", "type": "function", "function": {"name": _TOOL, "arguments": '{"text": "'}}
+    parts = [_WORD] * count + ['"}']
+    rest = [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
+    return [{"role": "assistant", "tool_calls": [opened]}, *rest]
+
+
+def completion_texts(count: int, has_tools: bool) -> list[str]:
+    """The same as raw text, in the Hermes format."""
+    return [_BEFORE, *[_WORD] * count, _AFTER] if has_tools else [_WORD] * count
+
+
+class Upstream:
+    """Answers connections, one request after another on each."""
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._answer(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        _, path, _ = head[0].split(" ", 2)
+        headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        pace, _, rest = path.lstrip("/").partition("/")
+        asked: Any = json.loads(body or b"{}")
+        if rest.endswith("models"):
+            self._whole(writer, {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": 32768}]})
+        elif rest.endswith("completions"):
+            await self._completion(writer, asked, int(pace) / 1000, is_chat="chat" in rest)
+        else:
+            writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+        return True
+
+    async def _completion(self, writer: asyncio.StreamWriter, asked: Any, pause: float, *, is_chat: bool) -> None:
+        count, has_tools = int(asked.get("max_tokens") or asked.get("max_completion_tokens") or 8), _has_tools(asked)
+        usage = {"prompt_tokens": 10, "completion_tokens": count, "total_tokens": 10 + count}
+        base = {"id": "x", "created": 1, "model": "m"}
+        if is_chat and not asked.get("stream"):
+            message: dict[str, Any] = {"role": "assistant", "content": _WORD * count}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            self._whole(writer, {**base, "object": "chat.completion", "choices": [choice], "usage": usage})
+            return
+        writer.write(_HEAD)
+        kind = "chat.completion.chunk" if is_chat else "text_completion"
+        said = chat_deltas(count, has_tools) if is_chat else completion_texts(count, has_tools)
+        field = "delta" if is_chat else "text"
+        for one in said:
+            choice = {"index": 0, field: one, "finish_reason": None}
+            writer.write(_event({**base, "object": kind, "choices": [choice]}))
+            if pause:
+                await asyncio.sleep(pause)
+        reason = "tool_calls" if has_tools and is_chat else "stop"
+        last: dict[str, Any] = {"index": 0, field: {} if is_chat else "", "finish_reason": reason}
+        writer.write(_event({**base, "object": kind, "choices": [last]}))
+        writer.write(_event({**base, "object": kind, "choices": [], "usage": usage}))
+        writer.write(_chunk(b"data: [DONE]\n\n") + _END)
+
+    def _whole(self, writer: asyncio.StreamWriter, value: Any) -> None:
+        data = json.dumps(value).encode()
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(data)
+        writer.write(head + data)
+
+
+def _has_tools(asked: Any) -> bool:
+    return bool(asked.get("tools")) or _TOOL in str(asked.get("prompt", ""))
+
+
+async def _main(port: int) -> None:
+    server = await asyncio.start_server(Upstream(), "127.0.0.1", port, backlog=4096)
+    print("up", flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1])))

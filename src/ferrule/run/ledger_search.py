@@ -1,0 +1,29 @@
+"""What is looked for among the conversations of a ledger, and a line of what is found. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationLine:
+    """A conversation in a list: without what was said. Times are of its first and of its last row of audit."""
+
+    id: str
+    tenant: str
+    principal: str
+    version: int
+    lease_until: float
+    opened_at: float
+    changed_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Which conversations of a tenant: whose, that hold a text, that called a tool, `most` of them `behind` an id."""
+
+    principal: str = ""
+    text: str = ""
+    tool: str = ""
+    behind: str = ""
+    most: int = 20

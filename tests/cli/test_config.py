@@ -1,0 +1,155 @@
+"""`ferrule config`: what would be served, without a secret; what is wrong, with 1; what is unwise, beside it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.command_line import run
+from ferrule.cli.settings_page import abouts, settings_page
+from ferrule.server.config_tables import TABLES
+from sources.mcp_servers import PLAIN, tool
+
+CANARY = "s3cret-canary"
+FILE = f"""
+[server]
+ledger = "postgresql://me:{CANARY}@db/ferrule"
+drain_seconds = 5
+
+[limits]
+streams = 7
+
+[engines.here]
+use = "fake:hello"
+
+[engines.far]
+use = "openai:gpt-x"
+url = "http://gpu.example/v1"
+key = "${{FAR_KEY}}"
+
+[models.smol]
+engines = ["here", "far"]
+
+[sources]
+functions = ["gateway_tools.py:TOOLS"]
+mcp_config = "mcp.json"
+mcp_pins = "pins.json"
+nats = "nats://me:{CANARY}@127.0.0.1:1"
+
+[[keys]]
+name = "alice"
+sha256 = "{"ab" * 32}"
+tools = ["*"]
+approve = true
+rate = 60
+"""
+TOOLS = """
+from ferrule import tool
+
+
+@tool(side_effects=True)
+def order(item: str) -> str:
+    return item
+
+
+TOOLS = [order]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FAR_KEY", CANARY)
+    pages = json.dumps([[tool("a")]])
+    servers = {
+        "good": {"command": sys.executable, "args": [str(PLAIN), pages], "env": {"K": CANARY}},
+        "web": {"url": "http://mcp.example/mcp", "headers": {"authorization": CANARY}, "disabled": False},
+    }
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    (tmp_path / "gateway_tools.py").write_text(TOOLS)
+    (tmp_path / "ferrule.toml").write_text(FILE)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_would_be_served_is_a_table_without_secrets() -> None:
+    ran = run("config", "check")
+    assert ran.code == 0, ran.err
+    rows = [line.split("\t") for line in ran.out.splitlines()[:-1]]
+    assert ran.out.splitlines()[-1] == "ok"
+    assert {len(row) for row in rows} == {4}
+    assert ["engine", "far", "openai:gpt-x?url=http://gpu.example/v1&key=***", "ferrule.toml line 13"] in rows
+    assert ["model", "smol", "the first well of here, far", "ferrule.toml line 17"] in rows
+    assert ["source", "gateway_tools.py:TOOLS", "order (changes the world)", "ferrule.toml line 21"] in rows
+    assert ["limit", "streams", "7", "ferrule.toml line 7"] in rows
+    assert ["server", "drain_seconds", "5.0", "ferrule.toml line 4"] in rows
+    assert ["limit", "body_bytes", "10000000", "default"] in rows
+    assert ["key", "alice", "tenant local; models *; tools *; approve; 60 a minute", "ferrule.toml line 26"] in rows
+    assert CANARY not in ran.out + ran.err
+    assert "ab" * 32 not in ran.out
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_is_unwise_is_said_beside_the_table() -> None:
+    ran = run("config", "check", "ferrule.toml")
+    assert "warning: the engine far is asked over plain http: http://gpu.example/v1\n" in ran.err
+    assert "warning: the MCP server web is asked over plain http\n" in ran.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_terminal_gets_the_same_drawn() -> None:
+    ran = run("config", "check", on_terminal=True)
+    assert ran.code == 0
+    assert "\t" not in ran.out
+    assert "alice" in ran.out
+    assert CANARY not in ran.out
+
+
+def test_what_cannot_be_served_exits_with_1_and_names_the_line(folder: Path) -> None:
+    (folder / "ferrule.toml").write_text("[engines.e]\nuse = 'llama:none.gguf'\n[server]\nledger = 'gone/l.db'\n")
+    ran = run("config", "check")
+    assert ran.code == 1
+    assert "the engine e: there is no none.gguf" in ran.err
+    assert "the ledger: there is no folder gone" in ran.err
+    (folder / "ferrule.toml").write_text("[engines.e]\nuse = 'fake:x'\n[server]\nprt = 1\n")
+    ran = run("config", "check")
+    assert (ran.code, ran.raw) == (1, b"")
+    assert "ferrule.toml line 4: server.prt is not known. Did you mean port?" in ran.err
+
+
+def test_online_each_engine_and_server_is_reached(folder: Path) -> None:
+    servers = json.loads((folder / "mcp.json").read_text())
+    del servers["mcpServers"]["web"]
+    (folder / "mcp.json").write_text(json.dumps(servers))
+    text = "[engines.here]\nuse = 'fake:hello'\n[sources]\nmcp_config = 'mcp.json'\n"
+    (folder / "ferrule.toml").write_text(text)
+    ran = run("config", "check", "--online")
+    assert ran.code == 0, ran.err
+    asked = [line.split("\t")[:3] for line in ran.out.splitlines() if line.endswith("\tasked")]
+    assert asked == [["engine", "here", "answers, by fake"], ["source", "MCP good", "ready, 1 tools"]]
+
+
+def test_online_what_does_not_answer_is_told_and_exits_with_1(folder: Path) -> None:
+    text = (
+        "[engines.gone]\nuse = 'openai:m?url=http://127.0.0.1:9/v1&tries=1'\n[sources]\nnats = 'nats://127.0.0.1:9'\n"
+    )
+    (folder / "ferrule.toml").write_text(text)
+    ran = run("config", "check", "--online")
+    assert ran.code == 1
+    assert "engine\tgone\tdoes not answer\tasked" in ran.out
+    assert "the engine gone: http://127.0.0.1:9" in ran.err
+    assert "the bus: " in ran.err
+
+
+def test_every_setting_has_a_sentence_on_the_page() -> None:
+    page = settings_page()
+    assert run("config", "settings").out == page
+    for table in TABLES.values():
+        for setting in table.settings.values():
+            assert abouts(setting.owner)[setting.name].endswith("."), (
+                f"say what {table.name}.{setting.name} is, under it"
+            )
+            assert f"| `{setting.name}` | " in page

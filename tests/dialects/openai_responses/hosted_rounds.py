@@ -1,0 +1,147 @@
+"""Answers of several rounds, in which some calls are the gateway's: what an encoder is told, in the loop's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dialects.replies import TOOLS, streams
+from ferrule import CallStart, ChatMessage, Event, Reply, ToolCall, ToolCallRequest, ToolResult, fold
+from ferrule.dialects.openai_responses.body import head_of
+from ferrule.dialects.openai_responses.hosted import HostedTool
+from ferrule.dialects.openai_responses.hosted_events import HostedEncoder
+
+WEATHER, GET, PING = TOOLS
+REQUEST = ToolCallRequest(messages=(ChatMessage.user("x"),), tools=(PING,))
+HEAD = head_of(id="resp_1", model="m", created=7, request=REQUEST)
+HOSTED = {
+    WEATHER.name: HostedTool(WEATHER, "sky"),
+    GET.name: HostedTool(GET, "store", name="fetch", waits=True),
+}
+"""The first is told of as it forms, the second may have to wait; `ping` is the client's."""
+
+Told = list[dict[str, Any]]
+Step = Callable[[HostedEncoder], Told]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """`steps` tell an encoder everything but the end. `waits`: the last round ended with calls that wait for leave."""
+
+    steps: list[Step]
+    replies: list[Reply]
+    ran: dict[str, ToolResult]
+    started: list[ToolCall]
+    asked: dict[str, ToolCall]
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.asked)
+
+    def told(self, encoder: HostedEncoder) -> Told:
+        return [event for step in self.steps for event in step(encoder)]
+
+
+def encoder() -> HostedEncoder:
+    return HostedEncoder(HEAD, HOSTED)
+
+
+@st.composite
+def scripts(draw: st.DrawFn, *, prefix: str = "a") -> Script:
+    """`prefix` tells the ids of one script from those of another."""
+    script = Script([], [], {}, [], {})
+    count = draw(st.integers(1, 3))
+    for number in range(count):
+        events = _renumbered(draw(streams()), f"{prefix}{number}")
+        script.steps.extend(_fed(event) for event in events)
+        reply = fold(events)
+        script.replies.append(reply)
+        luck = Random(draw(st.integers(0, 2**32)))
+        _run(script, [call for call in reply.calls if call.name in HOSTED], luck, is_last=number == count - 1)
+    return script
+
+
+def _run(script: Script, calls: list[ToolCall], luck: Random, *, is_last: bool) -> None:
+    """Some run, side by side; some are refused and never start; some wait, in the last round for good."""
+    lanes: list[list[Step]] = []
+    for call in calls:
+        fate = luck.choice(["runs", "fails", "waited", "waits" if is_last else "waited", "never"])
+        if HOSTED[call.name].waits and fate == "waits":
+            script.asked[f"appr_{call.id}"] = call
+            lanes.append([_asked(call)])
+            continue
+        if fate in ("never", "waits"):
+            continue
+        result = ToolResult(call.id, call.name, {"n": luck.randrange(9)}, is_error=fate == "fails")
+        script.ran[call.id] = result
+        script.started.append(call)
+        before = [_asked(call)] if fate == "waited" and HOSTED[call.name].waits else []
+        lanes.append([*before, _started(call), _progressed(call), _finished(result)])
+    while lanes:
+        lane = luck.choice(lanes)
+        script.steps.append(lane.pop(0))
+        lanes = [lane for lane in lanes if lane]
+
+
+def _renumbered(events: list[Event], prefix: str) -> list[Event]:
+    """Ids that no other round has: a client takes two calls with one id for the same."""
+    return [replace(event, id=f"{prefix}_{event.id}") if isinstance(event, CallStart) else event for event in events]
+
+
+def _fed(event: Event) -> Step:
+    return lambda encoder: encoder.feed(event)
+
+
+def _asked(call: ToolCall) -> Step:
+    return lambda encoder: encoder.asked(call, f"appr_{call.id}")
+
+
+def _started(call: ToolCall) -> Step:
+    return lambda encoder: encoder.started(call)
+
+
+def _progressed(call: ToolCall) -> Step:
+    return lambda encoder: encoder.progressed(call.id, {"done": 1, "total": 2})
+
+
+def _finished(result: ToolResult) -> Step:
+    return lambda encoder: encoder.finished(result)
+
+
+def assert_well_told(events: Told) -> dict[int, dict[str, Any]]:
+    """What holds for every response that has ended, however. Gives its items by their places."""
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[0]["type"] == "response.created"
+    assert {event["response"]["id"] for event in events if "response" in event} == {HEAD["id"]}
+    begun: dict[int, dict[str, Any]] = {}
+    done: dict[int, dict[str, Any]] = {}
+    parts: set[int] = set()
+    for event in events:
+        at: Any = event.get("output_index")
+        match event["type"]:
+            case "response.output_item.added":
+                assert at == len(begun)
+                begun[at] = event["item"]
+            case "response.output_item.done":
+                assert at not in done
+                done[at] = event["item"]
+                assert (event["item"]["id"], event["item"]["type"]) == (begun[at]["id"], begun[at]["type"])
+            case kind if at is not None:
+                assert event["item_id"] == begun[at]["id"]
+                assert at not in done
+                if kind == "response.content_part.added":
+                    parts.add(at)
+                assert "content_index" not in event or at in parts
+            case _:
+                pass
+    assert done.keys() == begun.keys()
+    ids = [item["id"] for item in done.values()]
+    assert len(set(ids)) == len(ids)
+    last = events[-1]
+    assert last["type"] in ("response.completed", "response.incomplete", "response.failed")
+    assert last["response"]["output"] == [done[at] for at in range(len(done))]
+    return done

@@ -1,0 +1,236 @@
+"""The files that the deployment page hands out say what the code does: ports, names, variables, routes, metrics."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ferrule.server.config import Config
+from ferrule.server.config_reading import read
+from ferrule.server.metrics import FAMILIES
+
+ROOT = Path(__file__).parents[2]
+HOW_TO = ROOT / "docs" / "how-to"
+DEPLOY = HOW_TO / "deploy"
+PROBES = ("/healthz", "/readyz")
+ROUTES = {
+    path
+    for file in ("health", "metrics_api")
+    for path in re.findall(
+        r'Route\("GET", "([^"]+)"', (ROOT / "src/ferrule/server" / f"{file}.py").read_text(encoding="utf-8")
+    )
+}
+
+
+def text(name: str) -> str:
+    return (DEPLOY / name).read_text(encoding="utf-8")
+
+
+def compose() -> dict[str, Any]:
+    return yaml.safe_load(text("compose.yaml"))
+
+
+def envoy() -> dict[str, Any]:
+    return yaml.safe_load(text("envoy.yaml"))
+
+
+def manifests(kind: str) -> dict[str, dict[str, Any]]:
+    found = [one for one in yaml.safe_load_all(text("kubernetes.yaml")) if one["kind"] == kind]
+    return {one["metadata"]["name"]: one for one in found}
+
+
+def gateway_pod() -> dict[str, Any]:
+    return manifests("Deployment")["gateway"]["spec"]["template"]["spec"]
+
+
+def variables(toml: str) -> set[str]:
+    return set(re.findall(r"\$\{(\w+)", toml))
+
+
+def filled(names: set[str]) -> dict[str, str]:
+    """What somebody who follows the page has set."""
+    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in names if name.endswith("SHA256")}
+    return {"LEDGER_DSN": "postgresql://ferrule:password@postgres:5432/ferrule", **digests}
+
+
+def configured(toml: str) -> Config:
+    return read(toml, "ferrule.toml", filled(variables(toml))).config
+
+
+TOMLS = {"compose": text("ferrule.toml"), "kubernetes": manifests("ConfigMap")["ferrule"]["data"]["ferrule.toml"]}
+
+
+@pytest.mark.parametrize("where", TOMLS)
+def test_the_configuration_is_one(where: str) -> None:
+    config = configured(TOMLS[where])
+    assert [model.name for model in config.served] == ["qwen3-8b"]
+    assert config.ledger.startswith("postgresql://")
+    assert {key.name: key.admin for key in config.keys} == {"app": False, "operator": True}
+
+
+def test_compose_sets_every_variable_that_the_configuration_reads_and_no_other() -> None:
+    assert set(compose()["services"]["gateway"]["environment"]) == variables(TOMLS["compose"])
+
+
+def test_kubernetes_says_how_to_make_a_secret_with_every_variable() -> None:
+    made = set(re.findall(r"--from-literal=(\w+)=", text("kubernetes.yaml")))
+    assert made == variables(TOMLS["kubernetes"])
+    assert made == set(re.findall(r"--from-literal=(\w+)=", (HOW_TO / "deploy.md").read_text(encoding="utf-8")))
+
+
+def test_names_and_ports_of_compose_fit_the_configuration() -> None:
+    services, config = compose()["services"], configured(TOMLS["compose"])
+    engine = re.fullmatch(r"vllm:http://(\w+):(\d+)", config.engines[0].use)
+    assert engine is not None
+    host, port = engine.groups()
+    command = services[host]["command"]
+    assert command[command.index("--port") + 1] == port
+    assert command[command.index("--served-model-name") + 1] == config.served[0].name
+    assert config.sources.nats == "nats://nats:4222"
+    assert "nats" in services
+    assert "@postgres:5432/" in services["gateway"]["environment"]["LEDGER_DSN"]
+
+
+def test_names_and_ports_of_kubernetes_fit_the_configuration() -> None:
+    config = configured(TOMLS["kubernetes"])
+    services = manifests("Service")
+    assert config.engines[0].use == f"vllm:http://vllm:{services['vllm']['spec']['ports'][0]['port']}"
+    (container,) = gateway_pod()["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": config.listening.port}]
+    assert services["gateway"]["spec"]["ports"][0]["targetPort"] == "http"
+    vllm = manifests("Deployment")["vllm"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert vllm[vllm.index("--served-model-name") + 1] == config.served[0].name
+    assert config.listening.workers == 1
+
+
+def test_whatever_selects_pods_selects_some() -> None:
+    labels = [one["spec"]["template"]["metadata"]["labels"] for one in manifests("Deployment").values()]
+    for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy"):
+        for one in manifests(kind).values():
+            spec = one["spec"]
+            chosen = spec.get("selector") or spec.get("podSelector")
+            assert chosen.get("matchLabels", chosen) in labels
+    for one in manifests("Deployment").values():
+        assert one["spec"]["selector"]["matchLabels"] == one["spec"]["template"]["metadata"]["labels"]
+    scaled = manifests("HorizontalPodAutoscaler")["gateway"]["spec"]["scaleTargetRef"]["name"]
+    assert scaled in manifests("Deployment")
+
+
+def test_whoever_stops_a_gateway_waits_longer_than_it_drains() -> None:
+    grace = compose()["services"]["gateway"]["stop_grace_period"]
+    assert int(grace.removesuffix("s")) > configured(TOMLS["compose"]).listening.drain_seconds
+    pod = gateway_pod()
+    before = int(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
+    drain = configured(TOMLS["kubernetes"]).listening.drain_seconds
+    assert pod["terminationGracePeriodSeconds"] > before + drain
+
+
+def test_probes_ask_routes_that_exist_under_a_name_that_is_served() -> None:
+    assert set(PROBES) <= ROUTES
+    (container,) = gateway_pod()["containers"]
+    for name in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container[name]["httpGet"]
+        assert asked["path"] in PROBES
+        assert asked["httpHeaders"] == [{"name": "Host", "value": "localhost"}]
+    # One that restarts pods must not look at the engine: an engine that is down is not mended by that.
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert "/healthz" in text("Dockerfile")
+
+
+def test_envoy_asks_the_gateway_where_it_listens_and_hides_what_is_for_its_operators() -> None:
+    (cluster,) = envoy()["static_resources"]["clusters"]
+    endpoint = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
+    where = endpoint["address"]["socket_address"]
+    for toml in TOMLS.values():
+        assert where == {"address": "gateway", "port_value": configured(toml).listening.port}
+    assert where["address"] in compose()["services"]
+    assert where["address"] in manifests("Service")
+    assert cluster["health_checks"][0]["http_health_check"]["path"] == "/readyz"
+    (listener,) = envoy()["static_resources"]["listeners"]
+    port = listener["address"]["socket_address"]["port_value"]
+    assert compose()["services"]["envoy"]["ports"] == [f"{port}:{port}"]
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    routes = manager["route_config"]["virtual_hosts"][0]["routes"]
+    hidden = {one["match"]["path"] for one in routes if "direct_response" in one}
+    assert hidden == {*PROBES, "/metrics"}
+
+
+def test_envoy_waits_longer_than_the_gateway_is_quiet_and_no_shorter_than_it_answers() -> None:
+    limits = configured(TOMLS["compose"]).limits
+    manager = envoy()["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    route = manager["route_config"]["virtual_hosts"][0]["routes"][-1]["route"]
+    assert _seconds(manager["stream_idle_timeout"]) >= 2 * limits.keep_alive_seconds
+    assert _seconds(route["max_stream_duration"]["max_stream_duration"]) >= limits.total_seconds
+    assert _seconds(route["timeout"]) == 0
+    assert manager["max_request_headers_kb"] * 1024 <= limits.header_bytes
+    assert "5xx" not in route["retry_policy"]["retry_on"]
+
+
+def test_prometheus_asks_the_gateway_with_the_operators_key() -> None:
+    jobs = {one["job_name"]: one for one in yaml.safe_load(text("prometheus.yml"))["scrape_configs"]}
+    job = jobs["ferrule"]
+    assert job["metrics_path"] in ROUTES
+    assert job["dns_sd_configs"][0]["port"] == configured(TOMLS["compose"]).listening.port
+    secret = job["authorization"]["credentials_file"].removeprefix("/run/secrets/")
+    assert secret in compose()["secrets"]
+    assert secret in compose()["services"]["prometheus"]["secrets"]
+
+
+def shown_names() -> set[str]:
+    """Every name that /metrics gives samples."""
+    names: set[str] = set()
+    for name, family in FAMILIES.items():
+        endings = ("_bucket", "_sum", "_count") if family.bounds else ("",) if family.is_gauge else ("_total",)
+        names |= {f"{name}{ending}" for ending in endings}
+    return names
+
+
+@pytest.mark.parametrize("page", ["deploy/grafana.json", "observe.md", "deploy.md"])
+def test_every_metric_that_a_page_names_is_there(page: str) -> None:
+    written = (HOW_TO / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"\bferrule_\w+", written))
+    assert named
+    assert named <= shown_names() | set(FAMILIES)
+
+
+def test_the_table_of_metrics_is_made_from_the_families() -> None:
+    rows = [
+        f"| `{name}{'' if family.is_gauge or family.bounds else '_total'}` "
+        f"| {', '.join(f'`{label}`' for label in family.labels)} | {family.about} |"
+        for name, family in FAMILIES.items()
+    ]
+    page = (HOW_TO / "observe.md").read_text(encoding="utf-8")
+    assert "\n".join(rows) in page, "\n".join(rows)
+
+
+def test_what_the_image_is_built_from_is_in_the_repository() -> None:
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", text("Dockerfile"), re.MULTILINE)
+    for name in " ".join(copied).split():
+        assert (ROOT / name).exists(), name
+    build = compose()["services"]["gateway"]["build"]
+    assert (DEPLOY / build["context"]).resolve() == ROOT
+    assert (ROOT / build["dockerfile"]).is_file()
+    extras = re.search(r'"\.\[([\w,]+)\]"', text("Dockerfile"))
+    assert extras is not None
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{extra} = ", project, re.MULTILINE) for extra in extras.group(1).split(","))
+
+
+def test_the_gateway_of_every_file_runs_without_rights() -> None:
+    service = compose()["services"]["gateway"]
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    pod = gateway_pod()
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
+    assert f"--uid {pod['securityContext']['runAsUser']}" in text("Dockerfile")
+
+
+def _seconds(written: str) -> float:
+    return float(written.removesuffix("s"))

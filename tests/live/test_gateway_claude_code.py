@@ -1,0 +1,27 @@
+"""Claude Code from npm, unmodified, against `ferrule serve` on a real model, with loopback only and an empty HOME.
+
+One turn; `scripts/long gateway-clients` makes twenty.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ferrule.bench.claude_code import judged
+
+pytestmark = pytest.mark.live
+
+
+def test_a_turn_with_its_own_tool_is_called_with_arguments_that_fit_and_goes_on_with_the_result() -> None:
+    (run,) = judged(1)
+    assert run["faults"] == []
+    assert run["calls"] >= 1
+    assert run["turns"] >= 2
+    assert run["streams"] == run["turns"]
+    assert run["interfaces"] == ["lo"]
+
+
+def test_a_prompt_that_does_not_fit_the_model_is_refused_in_words_that_it_shows() -> None:
+    (run,) = judged(1, ["--max-turns", "1"])
+    assert {*run["statuses"]} == {400}
+    assert "and the model takes 4096 with its answer" in run["said"]

@@ -1,0 +1,59 @@
+"""The real clients break on what our tables say that they break on, and read our streams as they were meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bench.spoilings import ASKED, CALLS, REPLY, SPOILINGS, Spoiling, raw, streamed
+from ferrule.bench.gateway_clients import Clients, clients
+from ferrule.bench.gateway_omissions import omissions
+from ferrule.bench.gateway_recorder import events_of
+
+pytestmark = pytest.mark.live
+
+VENVS = {"chat": "openai", "responses": "openai", "messages": "anthropic"}
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Clients]:
+    with clients() as made:
+        yield made
+
+
+def read(started: Clients, api: str, text: str) -> dict[str, Any]:
+    told = started.ask(VENVS[api], f"spoiled.{api}", {"raw": text})
+    return {name: value for name, value in told.items() if name not in ("seconds", "finish")}
+
+
+@pytest.mark.parametrize("api", ASKED)
+def test_the_client_reads_an_unspoiled_stream_as_it_was_meant(started: Clients, api: str) -> None:
+    told = read(started, api, raw(streamed(api)))
+    assert told["error"] is None
+    assert told["text"].strip() == REPLY.text.strip()
+    assert [(id, name) for id, name, _ in told["calls"]] == [(call.id, call.name) for call in CALLS]
+
+
+@pytest.mark.parametrize("spoiling", SPOILINGS, ids=lambda one: f"{one.api}: {one.row}")
+def test_the_client_breaks_on_a_spoiled_stream_where_the_table_says_so(started: Clients, spoiling: Spoiling) -> None:
+    sent = streamed(spoiling.api)
+    good = read(started, spoiling.api, raw(sent))
+    told = read(started, spoiling.api, raw(spoiling.spoil(sent)))
+    assert (told != good) is spoiling.breaks, told
+
+
+KEPT_ALIVE = {
+    "chat": ": keep-alive\n\n",
+    "responses": ": keep-alive\n\n",
+    "messages": 'event: ping\ndata: {"type": "ping"}\n\n',
+}
+
+
+@pytest.mark.parametrize("api", ASKED)
+def test_what_keeps_a_stream_alive_is_passed_over_also_before_its_first_event(started: Clients, api: str) -> None:
+    text = raw(streamed(api))
+    kept = KEPT_ALIVE[api] + text.replace("\n\n", f"\n\n{KEPT_ALIVE[api]}", text.count("\n\n") - 1)
+    assert read(started, api, kept) == read(started, api, text)
+    assert omissions(api, events_of(kept.encode()), ASKED[api][1]) == []

@@ -1,0 +1,37 @@
+"""llama.cpp listens on loopback when it runs as a library; nobody but the engine itself gets anything there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+
+from ferrule import ChatMessage, ToolCallRequest
+from live.model import generator, smol
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.parametrize("path", ["/completion", "/v1/chat/completions", "/tokenize", "/slots"])
+def test_who_has_no_key_is_sent_away(path: str) -> None:
+    address = generator()._server.listening_address
+    request = urllib.request.Request(address + path, json.dumps({"prompt": "x"}).encode(), method="POST")
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(request, timeout=10)
+    with refusal.value:
+        assert refusal.value.code == 401
+
+
+def test_counted_tokens_are_the_tokens_that_are_read() -> None:
+    request = ToolCallRequest(messages=(ChatMessage.user("Où est la gare? <|im_end|> 駅"),), max_tokens=1)
+    engine = smol()
+
+    async def both() -> tuple[int, int | None]:
+        reply = await engine.generate_with_tools(request)
+        return await engine.count_tokens(request), reply.usage and reply.usage.prompt_tokens
+
+    counted, read = asyncio.run(both())
+    assert counted == read

@@ -1,0 +1,23 @@
+"""Keys for tests, and a configuration that has them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+from ferrule.server.config import Config, EngineConfig, KeyConfig, Limits
+
+
+def key(name: str, text: str = "", **more: Any) -> KeyConfig:
+    """A key whose text is its name unless given."""
+    return KeyConfig(name=name, sha256=hashlib.sha256((text or name).encode()).hexdigest(), **more)
+
+
+def keyed(*keys: KeyConfig, limits: Limits | None = None, **listening: Any) -> Config:
+    made = Config(engines=(EngineConfig(name="e0", use="e0"),), keys=keys, limits=limits or Limits())
+    return replace(made, listening=replace(made.listening, **listening))
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {text}"}

@@ -1,0 +1,265 @@
+"""The gateway as an MCP server: what a client sees, and that its calls are governed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule.dialects.mcp_server import HANDSHAKE, METHOD_NOT_FOUND, MODERN
+from ferrule.run.settings import ToolSettings
+from ferrule.server.mcp_api_again import first_not
+from ferrule.server.mcp_api_tools import without_header_marks
+from server.keys import bearer
+from server.tool_world import World, living
+
+_META = "io.modelcontextprotocol/"
+
+
+async def modern(world: World, method: str, who: str = "ann", asks: bool = False, **params: Any) -> Any:
+    """A result of the newer era."""
+    capabilities = {"elicitation": {"form": {}}} if asks else {}
+    meta = {f"{_META}protocolVersion": MODERN[0], f"{_META}clientCapabilities": capabilities}
+    headers = {"mcp-protocol-version": MODERN[0], "mcp-method": method}
+    named = {"mcp-name": params["name"]} if "name" in params else {}
+    answer = await world.rpc(method, {**params, "_meta": {**params.get("_meta", {}), **meta}}, who, **headers, **named)
+    return answer.json().get("result", answer.json())
+
+
+async def called(world: World, name: str, arguments: Any = None, who: str = "ann", **meta: Any) -> Any:
+    """A result of the handshake's era."""
+    return (await world.rpc("tools/call", {"name": name, "arguments": arguments or {}, "_meta": meta}, who)).json()[
+        "result"
+    ]
+
+
+def test_the_handshake_and_discovery_say_what_there_is() -> None:
+    async def story(world: World) -> None:
+        told = (await world.rpc("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})).json()["result"]
+        assert (told["protocolVersion"], told["serverInfo"]["name"]) == ("2025-06-18", "ferrule")
+        assert (await world.rpc("ping")).json()["result"] == {}
+        found = await modern(world, "server/discover")
+        assert found["supportedVersions"] == [*MODERN, *reversed(HANDSHAKE)]
+        assert found["resultType"] == "complete"
+        for method, era in (("ping", modern), ("resources/list", modern), ("initialize", modern)):
+            assert (await era(world, method))["error"]["code"] == METHOD_NOT_FOUND
+        gone = await world.rpc("server/discover")
+        assert (gone.status, gone.json()["error"]["code"]) == (200, METHOD_NOT_FOUND)
+
+    living(story)
+
+
+def test_there_are_no_sessions_and_notifications_have_no_answer() -> None:
+    async def story(world: World) -> None:
+        for method in ("GET", "DELETE"):
+            answer = await world.client.ask(method, "/mcp", None, bearer("ann"))
+            assert (answer.status, answer.headers["allow"]) == (405, "POST")
+        noted = await world.client.post(
+            "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, bearer("ann")
+        )
+        assert (noted.status, noted.body) == (202, b"")
+        nobody = await world.client.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        assert (nobody.status, nobody.json()["error"]["data"]["code"]) == (401, "unauthenticated")
+
+    living(story)
+
+
+def test_a_principal_is_listed_what_he_may_use_with_hints_that_are_true() -> None:
+    async def story(world: World) -> None:
+        for who, names in {"ann": ["fail", "look", "pay", "pay_slowly", "tell", "wait"], "rob": ["look"]}.items():
+            for told in (
+                (await world.rpc("tools/list", who=who)).json()["result"],
+                await modern(world, "tools/list", who),
+            ):
+                assert [one["name"] for one in told["tools"]] == names
+        hints = {
+            one["name"]: one["annotations"]["readOnlyHint"] for one in (await modern(world, "tools/list"))["tools"]
+        }
+        assert (hints["look"], hints["pay"]) == (True, False)
+        refused = await called(world, "pay", {"amount": 1}, "rob")
+        assert refused["isError"]
+        assert refused["_meta"]["ferrule.dev/code"] == "token_scope_insufficient"
+
+    living(story)
+
+
+def test_a_call_is_answered_in_text_and_in_structure() -> None:
+    async def story(world: World) -> None:
+        for told in (
+            await called(world, "look", {"place": "x"}),
+            await modern(world, "tools/call", name="look", arguments={"place": "x"}),
+        ):
+            assert told["structuredContent"] == {"place": "x", "seen": True}
+            assert told["content"] == [{"type": "text", "text": '{"place": "x", "seen": true}'}]
+            assert not told["isError"]
+        for wrong in ({"name": "look", "arguments": []}, {"name": 3}, {}):
+            assert (await world.rpc("tools/call", wrong)).json()["error"]["code"] == -32602
+        for name, arguments in (("look", {}), ("fly", {})):
+            told = await called(world, name, arguments)
+            assert (told["isError"], told["_meta"]["ferrule.dev/code"]) == (True, "bad_request")
+
+    living(story)
+
+
+def test_a_call_that_changes_the_world_names_its_approval_and_the_same_call_runs_it_once() -> None:
+    async def story(world: World) -> None:
+        waiting = [await called(world, "pay", {"amount": 3}) for _ in range(2)]
+        (approval,) = {one["_meta"]["ferrule.dev/approval"] for one in waiting}
+        assert waiting[0]["isError"]
+        assert approval in waiting[0]["content"][0]["text"]
+        await world.decide(approval, approve=True)
+        assert (await called(world, "pay", {"amount": 3}))["content"][0]["text"] == "paid 3"
+        # It has run; the same arguments are a new call, which needs leave of its own.
+        again = await called(world, "pay", {"amount": 3})
+        assert again["_meta"]["ferrule.dev/approval"] != approval
+        assert world.done["pay"] == 1
+
+    living(story)
+
+
+def test_a_no_is_told_to_who_asks_again() -> None:
+    async def story(world: World) -> None:
+        approval = (await called(world, "pay", {"amount": 3}))["_meta"]["ferrule.dev/approval"]
+        await world.decide(approval, approve=False, why="too much")
+        for _ in range(2):
+            told = await called(world, "pay", {"amount": 3})
+            assert (told["isError"], told["content"][0]["text"]) == (True, "denied: too much")
+        assert (await called(world, "pay", {"amount": 2}))["_meta"]["ferrule.dev/approval"]
+        assert not world.done
+
+    living(story)
+
+
+def test_a_client_that_names_its_calls_has_each_run_once() -> None:
+    async def story(world: World) -> None:
+        keys = ("a/1", "a/1", "x" * 300, "x" * 300, "b")
+        for key in keys:
+            told = await called(world, "pay", {"amount": 3}, **{"ferrule.dev/idempotency-key": key})
+            assert told["content"][0]["text"] == "paid 3"
+        assert world.done["pay"] == 3
+
+    living(story, tools=ToolSettings(tools_require_confirmation_for_side_effects=False))
+
+
+def test_who_may_give_leave_is_asked_in_the_course_of_the_call() -> None:
+    async def story(world: World) -> None:
+        async def asked(**more: Any) -> Any:
+            return await modern(world, "tools/call", "boss", True, name="pay", arguments={"amount": 3}, **more)
+
+        first = await asked()
+        assert first["resultType"] == "input_required"
+        question = first["inputRequests"]["leave"]["params"]
+        assert question["message"] == 'Allow pay with {"amount":3}?'
+        yes = {"leave": {"action": "accept", "content": {"approve": True}}}
+        done = await asked(requestState=first["requestState"], inputResponses=yes)
+        assert (done["resultType"], done["content"][0]["text"]) == ("complete", "paid 3")
+        assert world.done["pay"] == 1
+
+    living(story)
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        ({"action": "accept", "content": {"approve": False}}, "denied"),
+        ({"action": "accept", "content": {}}, "denied"),
+        ({"action": "decline"}, "denied"),
+        ({"action": "cancel"}, "requires_confirmation"),
+        ({}, "requires_confirmation"),
+    ],
+)
+def test_everything_but_a_yes_runs_nothing(answer: Any, words: str) -> None:
+    async def story(world: World) -> None:
+        given: dict[str, Any] = {"name": "pay", "arguments": {"amount": 3}}
+        first = await modern(world, "tools/call", "boss", True, **given)
+        back = {"requestState": first["requestState"], "inputResponses": {"leave": answer}}
+        told = await modern(world, "tools/call", "boss", True, **given, **back)
+        assert told["content"][0]["text"].startswith(words)
+        assert not world.done
+
+    living(story)
+
+
+def test_who_may_not_give_leave_gains_nothing_by_saying_that_he_was_asked() -> None:
+    async def story(world: World) -> None:
+        given: dict[str, Any] = {"name": "pay", "arguments": {"amount": 3}}
+        yes = {"leave": {"action": "accept", "content": {"approve": True}}}
+        # Ann's client can ask her, but her key may not give leave.
+        first = await modern(world, "tools/call", "ann", True, **given)
+        approval = first["_meta"]["ferrule.dev/approval"]
+        for state in (approval, "never", "\x00"):
+            told = await modern(world, "tools/call", "ann", True, **given, requestState=state, inputResponses=yes)
+            assert told["isError"]
+        # Eve may, in her own tenant; Boss may, and is shown something else than he answers for.
+        for who, more in (("eve", given), ("boss", given), ("boss", {**given, "arguments": {"amount": 9}})):
+            told = await modern(world, "tools/call", who, True, **more, requestState=approval, inputResponses=yes)
+            assert told.get("isError") or told["resultType"] == "input_required"
+        assert not world.done
+        found = await world.client.gateway.ledger.approval(approval)
+        assert found is not None
+        assert found.state.value == "pending"
+
+    living(story)
+
+
+def test_progress_is_told_on_the_way_to_the_answer() -> None:
+    async def story(world: World) -> None:
+        body = {
+            "jsonrpc": "2.0",
+            "id": 5,
+            "method": "tools/call",
+            "params": {"name": "tell", "arguments": {"steps": 3}, "_meta": {"progressToken": "p"}},
+        }
+        told = await world.client.post("/mcp", body, {**bearer("ann"), "accept": "application/json, text/event-stream"})
+        *steps, last = told.events()
+        assert [one["params"]["progress"] for one in steps] == [1, 2, 3]
+        assert {one["params"]["progressToken"] for one in steps} == {"p"}
+        assert (last["id"], last["result"]["content"][0]["text"]) == (5, "told")
+        plain = await world.client.post("/mcp", body, {**bearer("ann"), "accept": "application/json"})
+        assert plain.json()["result"] == last["result"] | {"_meta": plain.json()["result"]["_meta"]}
+
+    living(story)
+
+
+def test_a_gateway_that_calls_itself_comes_to_an_end() -> None:
+    async def story(world: World) -> None:
+        await called(world, "look", {"place": "x"}, **{"ferrule.dev/hops": 2})
+        assert world.contexts[-1].hops == 1
+        for hops in (0, -3, "many"):
+            told = await called(world, "look", {"place": "x"}, **{"ferrule.dev/hops": hops})
+            assert told["_meta"]["ferrule.dev/code"] == "budget_exhausted"
+        assert world.done["look"] == 1
+
+    living(story)
+
+
+def test_what_a_tools_own_server_wants_in_headers_is_not_asked_of_our_clients() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "x-mcp-header": {"type": "string", "x-mcp-header": "Region"},
+            "b": {"items": [{"x-mcp-header": "B"}]},
+        },
+        "default": {"x-mcp-header": 1},
+    }
+    assert without_header_marks(schema) == {
+        "type": "object",
+        "properties": {"x-mcp-header": {"type": "string"}, "b": {"items": [{}]}},
+        "default": {"x-mcp-header": 1},
+    }
+
+
+@given(st.integers(1, 5_000))
+def test_the_first_that_is_not_over_is_found_in_few_steps(first: int) -> None:
+    steps = 0
+
+    async def is_over(number: int) -> bool:
+        nonlocal steps
+        steps += 1
+        return number < first
+
+    assert asyncio.run(first_not(is_over)) == first
+    assert steps <= 2 * first.bit_length() + 2

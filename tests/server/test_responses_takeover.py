@@ -1,0 +1,270 @@
+"""A response whose process is cut off from the ledger at any moment is gone on with by another: nothing is told twice,
+nothing is done twice, and it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule.core.call import ToolCall
+from ferrule.core.event import CallEnd
+from ferrule.core.reply import Reply
+from ferrule.errors import LedgerUnavailableError
+from ferrule.run.ledger import ResponseStatus
+from ferrule.server.responses_store import Responses
+from server.client import Client, gateway_of, speaking
+from server.keys import bearer, key, keyed
+from server.responses_world import (
+    PATH,
+    Endless,
+    Stepping,
+    World,
+    check_stream,
+    config,
+    ended,
+    followed,
+    items,
+    text_of,
+)
+
+LEASE = 0.2
+
+
+class Cut:
+    """A ledger that cannot be reached after so many transactions: the last one is lost, or made and not heard of."""
+
+    def __init__(self, ledger: Any, after: int, is_made: bool) -> None:
+        self.count = 0
+        self.is_cut = False
+        self._after = after
+        self._is_made = is_made
+        self._real: Callable[..., Awaitable[Any]] = ledger._transact
+        ledger._transact = self.transact
+
+    async def transact(self, work: Any, *more: Any) -> Any:
+        self.count += 1
+        if self.count > self._after:
+            if self.count == self._after + 1 and self._is_made:
+                await self._real(work, *more)
+            self.is_cut = True
+            raise LedgerUnavailableError("cut off")
+        return await self._real(work, *more)
+
+
+@asynccontextmanager
+async def two_gateways(tmp_path: Path, world: World, engine: Any = None):  # type: ignore[no-untyped-def]
+    """On one ledger."""
+    made = config(str(tmp_path / "ledger.db"), LEASE, confirms=False)
+    async with (
+        gateway_of(engine or Stepping(), sources=[world.source()], config=made) as first,
+        gateway_of(Stepping(), sources=[world.source()], config=made) as second,
+    ):
+        yield first, second
+
+
+async def transactions(tmp_path: Path) -> int:
+    """How many a whole response takes."""
+    async with two_gateways(tmp_path, World()) as (first, _):
+        cut = Cut(first.gateway.ledger, 10_000, False)
+        id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
+        await ended(first, id)
+        return cut.count
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+def test_cut_off_at_any_transaction_it_is_ended_by_another_and_every_effect_happens_once(
+    tmp_path: Path, is_made: bool
+) -> None:
+    async def cut_at(number: int) -> int:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        world = World()
+        async with two_gateways(folder, world) as (first, second):
+            cut = Cut(first.gateway.ledger, number, is_made)
+            begun = await first.post(PATH, {"input": "go", "background": True})
+            if begun.status != 200:
+                assert begun.json()["error"]["code"] == "ledger_unavailable"
+                return 0
+            events = await followed(second, begun.json()["id"])
+            check_stream(events)
+            told = events[-1]["response"]
+            assert (told["status"], text_of(told).endswith("All done.")) == ("completed", True), number
+            effects = [one for one in world.happened if one.startswith("pay")]
+            assert len(effects) == len(set(effects)), (number, world.happened)
+            lost = [one for one in items(told, "mcp_call") if "unknown" in str(one["error"])]
+            assert len(effects) + len(lost) >= 2, "what is not known to have happened is told as such"
+            assert await second.gateway.ledger.verify() is None
+            return int(cut.is_cut)
+
+    async def story() -> None:
+        most = await transactions(tmp_path)
+        cuts = [await cut_at(number) for number in range(2, most, 2 if is_made else 1)]
+        assert sum(cuts) >= len(cuts) // 2
+
+    asyncio.run(story())
+
+
+def test_a_reader_in_another_process_gets_every_event_once_while_the_owner_works(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with two_gateways(tmp_path, World(), Stepping(pause=0.01)) as (first, second):
+            id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
+            here, there = await asyncio.gather(followed(first, id), followed(second, id))
+            check_stream(here)
+            assert here == there
+
+    asyncio.run(story())
+
+
+def test_a_response_is_cancelled_from_another_process(tmp_path: Path) -> None:
+    async def story() -> None:
+        engine = Endless()
+        async with two_gateways(tmp_path, World(), engine) as (first, second):
+            id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
+            await engine.has_begun.wait()
+            told = (await second.ask("POST", f"{PATH}/{id}/cancel")).json()
+            if told["status"] != "cancelled":
+                told = await ended(second, id)
+            assert told["status"] == "cancelled"
+            assert engine.is_stopped.is_set()
+
+    asyncio.run(story())
+
+
+def test_a_gateway_that_stops_hands_over_what_is_under_way(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = World()
+        made = config(str(tmp_path / "ledger.db"), 30.0, confirms=False)
+        async with gateway_of(Stepping(pause=0.02), sources=[world.source()], config=made) as first:
+            id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
+            while not world.happened:
+                await asyncio.sleep(0.001)
+        # Long before the lease would have run out.
+        async with gateway_of(Stepping(), sources=[world.source()], config=made) as second:
+            events = await followed(second, id)
+            check_stream(events)
+            assert events[-1]["response"]["status"] == "completed"
+        payments = [one for one in world.happened if one.startswith("pay")]
+        assert len(payments) == len(set(payments))
+
+    asyncio.run(story())
+
+
+def test_a_call_of_the_caller_s_that_was_told_whole_before_the_process_died_is_in_the_history(tmp_path: Path) -> None:
+    call = ToolCall.of("weather", {}, id="told")
+    weather = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}}
+
+    class Halting(Stepping):
+        """Stops after its call, for ever."""
+
+        async def stream(self, request: Any) -> Any:
+            async for event in speaking(Reply.of(call)).stream(request):
+                yield event
+                if isinstance(event, CallEnd):
+                    await asyncio.sleep(3600)
+
+    async def story() -> None:
+        made = config(str(tmp_path / "ledger.db"), LEASE)
+        body = {"input": "go", "background": True, "tools": [weather]}
+        async with gateway_of(Halting(), config=made) as first:
+            id = (await first.post(PATH, body)).json()["id"]
+            while not items((await first.get(f"{PATH}/{id}")).json(), "function_call"):
+                await asyncio.sleep(0.005)
+        engine = speaking("Let me think.", "Fine.")
+        async with gateway_of(engine, config=made) as second:
+            told = await ended(second, id)
+            assert [item["type"] for item in told["output"]] == ["function_call", "message"]
+            result = {"type": "function_call_output", "call_id": "told", "output": "sunny"}
+            again = {"input": [result], "previous_response_id": id, "tools": [weather]}
+            assert text_of((await second.post(PATH, again)).json()) == "Fine."
+            assert [one.id for one in engine.requests[1].messages[1].tool_calls] == ["told"]
+
+    asyncio.run(story())
+
+
+def test_who_has_lost_his_key_is_not_gone_on_for(tmp_path: Path) -> None:
+    async def story() -> None:
+        where = str(tmp_path / "ledger.db")
+        async with gateway_of(Endless(), config=_keyed(where, "ann")) as first:
+            id = (await first.post(PATH, {"input": "go", "background": True}, bearer("ann"))).json()["id"]
+        async with gateway_of(Endless(), config=_keyed(where, "bob")) as second:
+            record = await _settled(second, id)
+            assert record.status is ResponseStatus.FAILED
+
+    asyncio.run(story())
+
+
+def test_a_response_whose_plan_cannot_be_read_ends_as_failed_and_holds_up_no_other(tmp_path: Path) -> None:
+    async def story() -> None:
+        where, world = tmp_path / "ledger.db", World()
+        made = config(str(where), 30.0, confirms=False)
+        async with gateway_of(Endless(), sources=[world.source()], config=made) as first:
+            ids = [(await first.post(PATH, {"input": "go", "background": True})).json()["id"] for _ in range(2)]
+        with closing(sqlite3.connect(where)) as other:
+            other.execute("UPDATE ferrule_response SET request = '{}' WHERE id = ?", (ids[0],))
+            other.commit()
+        async with gateway_of(Stepping(), sources=[world.source()], config=made) as second:
+            told = [await ended(second, id) for id in ids]
+            assert [one["status"] for one in told] == ["failed", "completed"]
+
+    asyncio.run(story())
+
+
+def test_a_response_that_every_process_dies_of_is_given_up(tmp_path: Path) -> None:
+    async def story() -> None:
+        made = config(str(tmp_path / "ledger.db"), 30.0)
+        async with gateway_of(Endless(), config=made) as client:
+            id = (await client.post(PATH, {"input": "go", "background": True})).json()["id"]
+        for _ in range(20):
+            async with gateway_of(Endless(), config=made) as client:
+                record = await client.gateway.ledger.response(id)
+                assert record is not None
+                if record.is_ended:
+                    break
+                await asyncio.sleep(0.05)
+        told = await _get(tmp_path, id)
+        assert (told["status"], "stopped while they worked" in told["error"]["message"]) == ("failed", True)
+
+    asyncio.run(story())
+
+
+async def _get(tmp_path: Path, id: str) -> Any:
+    async with gateway_of(Endless(), config=config(str(tmp_path / "ledger.db"), 30.0)) as client:
+        return await ended(client, id)
+
+
+async def _settled(client: Client, id: str) -> Any:
+    while True:
+        record = await client.gateway.ledger.response(id)
+        assert record is not None
+        if record.is_ended:
+            return record
+        await asyncio.sleep(0.01)
+
+
+def _keyed(where: str, name: str) -> Any:
+    return replace(keyed(key(name)), ledger=where, lease_seconds=LEASE)
+
+
+def test_two_sweepers_take_a_response_up_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = World()
+        made = config(str(tmp_path / "ledger.db"), 30.0, confirms=False)
+        async with gateway_of(Stepping(pause=0.02), sources=[world.source()], config=made) as first:
+            id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
+        engine = Stepping(pause=0.005)
+        async with gateway_of(engine, sources=[world.source()], config=made) as second:
+            others = [Responses(second.gateway) for _ in range(4)]
+            await asyncio.gather(*(one.sweep_once() for one in others))
+            check_stream(await followed(second, id))
+            assert len(engine.requests) <= 4, "one of them asks, in each of the rounds that are left"
+            for one in others:
+                await one.close()
+
+    asyncio.run(story())

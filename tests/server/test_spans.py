@@ -1,0 +1,158 @@
+"""Spans by the GenAI conventions, with a real SDK that keeps them in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from ferrule.core.call import ToolCall
+from ferrule.core.event import FinishReason, Usage
+from ferrule.core.reply import Reply
+from ferrule.engines.engine import Engine
+from ferrule.errors import EngineUnavailableError
+from ferrule.schema.define import tool
+from ferrule.server.spans import Spans
+from ferrule.sources.functions import Functions
+from server.client import gateway_of, speaking
+from server.test_router import Failing
+from server.watched import BODIES, CHAT, MESSAGES
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+SECRET = "words of a person"
+
+
+@tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"sunny in {city}"
+
+
+@tool
+def stumbles(city: str) -> str:
+    """Never works."""
+    raise RuntimeError(city)
+
+
+def spans_of(
+    *engines: Engine, path: str = CHAT, headers: dict[str, str] | None = None, **more: Any
+) -> tuple[ReadableSpan, ...]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    async def scenario() -> None:
+        sources = [Functions([weather, stumbles])] if more.pop("own", False) else []
+        async with gateway_of(*engines, sources=sources) as client:
+            client.gateway.watch.spans = Spans.by(provider)
+            await client.post(path, {**BODIES[path], **more}, headers)
+
+    asyncio.run(scenario())
+    return exporter.get_finished_spans()
+
+
+def told(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_is_a_span_by_the_conventions(path: str, stream: bool) -> None:
+    reply = Reply(Reply.of(SECRET).parts, finish=FinishReason.STOP, usage=Usage(7, 5))
+    (span,) = spans_of(speaking(reply), path=path, stream=stream)
+    assert (span.name, span.kind, span.parent) == ("chat e0", SpanKind.CLIENT, None)
+    attributes = told(span)
+    attributes.pop("gen_ai.conversation.id")
+    assert attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "fake",
+        "gen_ai.request.model": "e0",
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": 7,
+        "gen_ai.usage.output_tokens": 5,
+    }
+    assert span.start_time is not None
+    assert span.end_time is not None
+    assert span.start_time <= span.end_time
+
+
+def test_spans_belong_to_the_trace_that_the_client_names() -> None:
+    (span,) = spans_of(speaking("Hello."), headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+    assert span.parent is not None
+    assert (f"{span.parent.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
+    assert span.context is not None
+    assert span.context.trace_id == span.parent.trace_id
+
+
+@pytest.mark.parametrize("damaged", ["", "00-zz", f"00-{'0' * 32}-{PARENT}-01", "\x00" * 60, "9" * 10_000])
+def test_a_damaged_trace_is_a_trace_of_its_own(damaged: str) -> None:
+    (span,) = spans_of(speaking("Hello."), headers={"traceparent": damaged})
+    assert span.parent is None
+
+
+def test_a_loop_is_a_span_for_each_reply_and_one_for_each_tool_in_order() -> None:
+    call = Reply.of(ToolCall.of("weather", {"city": SECRET}, id="call_1"))
+    spans = spans_of(speaking(call, "Sunny."), own=True)
+    assert [span.name for span in spans] == ["chat e0", "execute_tool weather", "chat e0"]
+    first, tool_span, last = spans
+    assert tool_span.kind is SpanKind.INTERNAL
+    assert told(tool_span) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "weather",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "call_1",
+    }
+    conversations = {told(span)["gen_ai.conversation.id"] for span in (first, last)}
+    assert len(conversations) == 1
+    assert first.end_time is not None
+    assert last.start_time is not None
+    assert first.end_time <= last.start_time
+
+
+def test_what_fails_is_told_by_its_kind() -> None:
+    call = Reply.of(ToolCall.of("stumbles", {"city": "Paris"}, id="call_1"))
+    _, tool_span, _ = spans_of(speaking(call, "Sorry."), own=True)
+    (chat,) = spans_of(Failing(EngineUnavailableError(SECRET, code=SECRET)))
+    assert told(tool_span)["error.type"] == "tool_failed"
+    assert told(chat)["error.type"] == "engine_unavailable"
+    assert {span.status.status_code for span in (tool_span, chat)} == {StatusCode.ERROR}
+
+
+def test_no_attribute_holds_what_anybody_wrote() -> None:
+    call = Reply.of(ToolCall.of("weather", {"city": SECRET}, id="call_1"))
+    asked = {"messages": [{"role": "user", "content": SECRET}], "model": SECRET}
+    spans = spans_of(speaking(call, SECRET), own=True, **asked)
+    assert len(spans) == 3
+    assert SECRET not in "".join(span.to_json() for span in spans)
+
+
+def test_the_name_of_a_callers_tool_makes_no_span() -> None:
+    call = Reply.of(ToolCall.of("launch", {}, id="call_1"))
+    spans = spans_of(speaking(call), tools=[{"type": "function", "function": {"name": "launch"}}])
+    assert [span.name for span in spans] == ["chat e0"]
+
+
+def test_without_an_sdk_nothing_is_made_and_nothing_is_read() -> None:
+    assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    spans = Spans.found()
+    assert not spans.is_on
+    assert spans.parent({"traceparent": f"00-{TRACE}-{PARENT}-01"}) is None
+
+
+def test_an_sdk_that_the_process_has_configured_is_found() -> None:
+    """In a process of its own: a provider can be set once."""
+    code = (
+        "from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider;"
+        "from ferrule.server.spans import Spans;"
+        "trace.set_tracer_provider(TracerProvider()); print(Spans.found().is_on)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "True"

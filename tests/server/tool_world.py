@@ -1,0 +1,124 @@
+"""A gateway with a few tools and a few people, for tests of the tools API, of approvals and of /mcp."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ferrule import tool
+from ferrule.core.context import CallContext
+from ferrule.core.reply import Reply
+from ferrule.errors import ToolError
+from ferrule.server.config import Config
+from ferrule.sources.functions import Functions
+from server.client import Client, gateway_of, speaking
+from server.keys import bearer, key, keyed
+
+
+@dataclass(slots=True)
+class World:
+    """What the tools did, and what they were told with each call."""
+
+    client: Client
+    done: Counter[str] = field(default_factory=Counter[str])
+    contexts: list[CallContext] = field(default_factory=list[CallContext])
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def call(self, name: str, arguments: object = None, who: str = "ann", **others: Any) -> Any:
+        """The answer of /v1/tools/call."""
+        body = {"name": name, "arguments": {} if arguments is None else arguments, **others}
+        return await self.client.post("/v1/tools/call", body, bearer(who))
+
+    async def decide(self, approval: str, who: str = "boss", **word: Any) -> Any:
+        return await self.client.post(f"/v1/approvals/{approval}", word, bearer(who))
+
+    def execute(self, text: str, *values: object) -> None:
+        """Goes around the ledger, as somebody with access to its file can. The configuration names the file."""
+        connection = sqlite3.connect(self.client.gateway.config.ledger, isolation_level=None)
+        try:
+            connection.execute(text, values)
+        finally:
+            connection.close()
+
+    async def rpc(self, method: str, params: Any = None, who: str = "ann", **headers: str) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+        return await self.client.post("/mcp", body, {**bearer(who), **headers})
+
+
+# Ann uses every tool, Rob one of them; Boss gives leave and looks at everything; Eve is of another tenant.
+CONFIG = keyed(
+    key("ann", tenant="acme", tools=("*",)),
+    key("rob", tenant="acme", tools=("look",)),
+    key("boss", tenant="acme", tools=("*",), approve=True, admin=True),
+    key("eve", tenant="evil", tools=("*",), approve=True, admin=True),
+)
+
+
+@asynccontextmanager
+async def world_of(
+    config: Config = CONFIG, *, replies: Iterable[Reply | str] = ("hello",), **changes: Any
+) -> AsyncGenerator[World]:
+    """`changes` are to the configuration; `replies` are what the model says."""
+    held: list[World] = []
+
+    @tool
+    def look(place: str, context: CallContext) -> dict[str, Any]:
+        """Looks at a place."""
+        held[0].done["look"] += 1
+        held[0].contexts.append(context)
+        return {"place": place, "seen": True}
+
+    @tool(side_effects=True)
+    async def pay(amount: int, context: CallContext) -> str:
+        """Pays an amount."""
+        held[0].done["pay"] += 1
+        held[0].contexts.append(context)
+        return f"paid {amount}"
+
+    @tool(side_effects=True)
+    async def pay_slowly(amount: int) -> str:
+        """Pays when the gate opens."""
+        held[0].begun.set()
+        await held[0].gate.wait()
+        held[0].done["pay_slowly"] += 1
+        return f"paid {amount}"
+
+    @tool
+    async def wait() -> str:
+        """Waits until the gate opens."""
+        await held[0].gate.wait()
+        return "done"
+
+    @tool
+    async def tell(steps: int, context: CallContext) -> str:
+        """Tells how far it is."""
+        for step in range(steps):
+            context.report(step + 1, steps, f"step {step + 1}")
+            await asyncio.sleep(0)
+        return "told"
+
+    @tool
+    def fail(words: str) -> str:
+        """Fails, in words or without."""
+        raise ToolError(words) if words else ValueError("a secret")
+
+    source = Functions([look, pay, pay_slowly, wait, tell, fail])
+    async with gateway_of(speaking(*replies), sources=[source], config=replace(config, **changes)) as client:
+        held.append(World(client))
+        yield held[0]
+
+
+def living(story: Callable[[World], Coroutine[Any, Any, None]], **changes: Any) -> None:
+    """Runs a story in a world."""
+
+    async def told() -> None:
+        async with world_of(**changes) as world:
+            await story(world)
+
+    asyncio.run(told())
