@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 from ferrule.core.call import ToolCall
 from ferrule.core.context import CallContext
@@ -51,7 +52,7 @@ class Scripted(Engine):
         return
 
 
-def noting_in(effects: Path) -> FunctionTool[..., object]:
+def noting_in(effects: Path) -> FunctionTool[..., Any]:
     @tool(side_effects=True)
     async def note(text: str, context: CallContext) -> str:
         """Write a note down for ever."""

@@ -82,8 +82,8 @@ def test_progress_reaches_the_client_before_the_answer(mode: str) -> None:
     async def story(world: World, url: str) -> None:
         steps: list[float] = []
 
-        async def heard(done: float, total: float | None, message: str | None) -> None:
-            steps.append(done)
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            steps.append(progress)
 
         async with client(url, mode) as mcp:
             answer = await mcp.call_tool("tell", {"steps": 3}, progress_callback=heard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,13 @@ def test_changed_arguments_that_do_not_fit_the_tool_are_refused_and_nothing_is_d
 def test_arguments_with_a_no_and_words_that_are_none_are_refused() -> None:
     async def story(world: World) -> None:
         id = await _waiting(world)
-        for word in ({"approve": False, "arguments": {"amount": 1}}, {"approve": "yes"}, {}, {"approve": None}):
+        words: tuple[dict[str, Any], ...] = (
+            {"approve": False, "arguments": {"amount": 1}},
+            {"approve": "yes"},
+            {},
+            {"approve": None},
+        )
+        for word in words:
             assert (await world.decide(id, **word)).status == 400
         assert (await world.decide(id, approve=False, why="\x00\ud800 odd")).status == 200
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from ferrule.core.call import ToolCall
-from ferrule.core.event import TextDelta
+from ferrule.core.event import Event, TextDelta
 from ferrule.core.reply import Reply
+from ferrule.core.request import ToolCallRequest
 from ferrule.errors import EngineError, EngineUnavailableError
 from ferrule.schema.define import tool
 from ferrule.sources.functions import Functions
@@ -183,7 +185,7 @@ def test_a_client_that_leaves_stops_the_engine() -> None:
     stopped = asyncio.Event()
 
     class Endless(Failing):
-        async def stream(self, request: Any) -> Any:
+        async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
             try:
                 while True:
                     await asyncio.sleep(0)

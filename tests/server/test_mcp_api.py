@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -29,11 +30,12 @@ async def modern(world: World, method: str, who: str = "ann", asks: bool = False
     return answer.json().get("result", answer.json())
 
 
-async def called(world: World, name: str, arguments: Any = None, who: str = "ann", **meta: Any) -> Any:
+async def called(
+    world: World, name: str, arguments: Any = None, who: str = "ann", meta: Mapping[str, Any] | None = None
+) -> Any:
     """A result of the handshake's era."""
-    return (await world.rpc("tools/call", {"name": name, "arguments": arguments or {}, "_meta": meta}, who)).json()[
-        "result"
-    ]
+    asked = {"name": name, "arguments": arguments or {}, "_meta": dict(meta or {})}
+    return (await world.rpc("tools/call", asked, who)).json()["result"]
 
 
 def test_the_handshake_and_discovery_say_what_there_is() -> None:
@@ -137,7 +139,7 @@ def test_a_client_that_names_its_calls_has_each_run_once() -> None:
     async def story(world: World) -> None:
         keys = ("a/1", "a/1", "x" * 300, "x" * 300, "b")
         for key in keys:
-            told = await called(world, "pay", {"amount": 3}, **{"ferrule.dev/idempotency-key": key})
+            told = await called(world, "pay", {"amount": 3}, meta={"ferrule.dev/idempotency-key": key})
             assert told["content"][0]["text"] == "paid 3"
         assert world.done["pay"] == 3
 
@@ -226,10 +228,10 @@ def test_progress_is_told_on_the_way_to_the_answer() -> None:
 
 def test_a_gateway_that_calls_itself_comes_to_an_end() -> None:
     async def story(world: World) -> None:
-        await called(world, "look", {"place": "x"}, **{"ferrule.dev/hops": 2})
+        await called(world, "look", {"place": "x"}, meta={"ferrule.dev/hops": 2})
         assert world.contexts[-1].hops == 1
         for hops in (0, -3, "many"):
-            told = await called(world, "look", {"place": "x"}, **{"ferrule.dev/hops": hops})
+            told = await called(world, "look", {"place": "x"}, meta={"ferrule.dev/hops": hops})
             assert told["_meta"]["ferrule.dev/code"] == "budget_exhausted"
         assert world.done["look"] == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from ferrule.core.call import ToolCall
-from ferrule.core.event import CallEnd
+from ferrule.core.event import CallEnd, Event
 from ferrule.core.reply import Reply
+from ferrule.core.request import ToolCallRequest
 from ferrule.errors import LedgerUnavailableError
 from ferrule.run.ledger import ResponseStatus
 from ferrule.server.responses_store import Responses
@@ -163,7 +164,7 @@ def test_a_call_of_the_caller_s_that_was_told_whole_before_the_process_died_is_i
     class Halting(Stepping):
         """Stops after its call, for ever."""
 
-        async def stream(self, request: Any) -> Any:
+        async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
             async for event in speaking(Reply.of(call)).stream(request):
                 yield event
                 if isinstance(event, CallEnd):

@@ -1,5 +1,6 @@
-"""Hostile clients against `ferrule serve`, alone and behind Envoy: what they got, what the gateway kept of them, what it
-cost in memory, and how others fared meanwhile: `scripts/long hostile`.
+"""Hostile clients against `ferrule serve`, alone and behind Envoy: `scripts/long hostile`.
+
+Tells what they got, what the gateway kept of them, what it cost in memory, and how others fared meanwhile.
 """
 
 import argparse
@@ -55,10 +56,10 @@ class Seen:
 def besieged_gateway(environment: Mapping[str, str] = QUICK) -> Generator[GatewayProcess]:
     """A gateway before an engine that has as much to say as it is asked for."""
     port = free_port()
-    command = [sys.executable, "-m", "ferrule.bench.paced_upstream", str(port)]
+    command = [sys.executable, "-m", "ferrule.bench.verbose_upstream", str(port)]
     with (
-        running("upstream", command, {}, port, answers("/0/v1/models"), 30) as url,
-        gateway_process(engine=f"m=openai:m?url={url}/0/v1", environment=environment) as gateway,
+        running("upstream", command, {}, port, answers("/v1/models"), 30) as url,
+        gateway_process(engine=f"m=openai:m?url={url}/v1", environment=environment) as gateway,
     ):
         yield gateway
 

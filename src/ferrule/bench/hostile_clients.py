@@ -19,7 +19,7 @@ _CUT: Final = "cut off"
 _CLOSED: Final = "closed"
 _UNREAD_BYTES: Final = 4096
 """What a reader that stops leaves room for: little, so that the server feels it soon."""
-_LONG_ANSWER: Final = 30_000
+_LONG_ANSWER: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,8 @@ ATTACKS: Final[Mapping[str, tuple[Client, int]]] = {
     "a body of 120 MB": (a_body_of_120_mb, 5),
     "a body of 120 MB, in chunks": (a_body_of_120_mb_in_chunks, 5),
     "a reader that stops": (a_reader_that_stops, 20),
+    "a reader that stops, again": (a_reader_that_stops, 20),
+    "a reader that stops, once more": (a_reader_that_stops, 20),
 }
 """Each with how many do it at once."""
 

@@ -18,7 +18,7 @@ CONFIG: Final = Path(__file__).parents[3] / "docs" / "how-to" / "deploy" / "envo
 SECONDS: Final[Mapping[str, str]] = {
     "request_headers_timeout: 10s": "request_headers_timeout: 3s",
     "request_timeout: 60s": "request_timeout: 4s",
-    "stream_idle_timeout: 60s": "stream_idle_timeout: 4s",
+    "stream_idle_timeout: 60s": "stream_idle_timeout: 8s",
     "idle_timeout: 300s": "idle_timeout: 3s",
 }
 

@@ -31,7 +31,7 @@ def lines_of(key: KeyConfig) -> str:
     """The table of a key for ferrule.toml; what is as it is by default is left out."""
     usual = {one.name: one.default for one in fields(KeyConfig)}
     kept = {one.name: getattr(key, one.name) for one in fields(KeyConfig)}
-    lines = [f"{name} = {_toml(value)}\n" for name, value in kept.items() if value != usual[name]]
+    lines = [f"{name} = {_spelled(name, value)}\n" for name, value in kept.items() if value != usual[name]]
     return "[[keys]]\n" + "".join(lines)
 
 
@@ -86,11 +86,15 @@ def _plain(text: str) -> str:
     return text
 
 
+def _spelled(setting: str, value: object) -> str:
+    # What looks like a variable is doubled, so that it is read back as it is; in a name nothing is filled in.
+    return _toml(value) if setting == "name" else _toml(value).replace("${", "$${")
+
+
 def _toml(value: object) -> str:
     listed = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # texts
     # JSON of printable texts, small numbers and lists of them is TOML too.
-    # What looks like a variable is doubled, so that it is read back as it is.
-    return json.dumps(listed, ensure_ascii=False).replace("${", "$${")
+    return json.dumps(listed, ensure_ascii=False)
 
 
 COMMAND = Command(

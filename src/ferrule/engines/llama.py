@@ -69,7 +69,9 @@ class LlamaGenerator:
     async def facts(self) -> ModelFacts:
         held = tuple([target for target in _TARGETS if await sings(self.write, target)])
         self.traits = replace(self.traits, targets=held)
-        return replace(await asyncio.to_thread(facts_of_file, self._path), context=self._context)
+        known = await asyncio.to_thread(facts_of_file, self._path)
+        # llama.cpp gives a slot no more than the model was trained on, whatever it is asked for.
+        return replace(known, context=min(self._context, known.context or self._context))
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         return None
@@ -134,6 +136,7 @@ def facts_of_file(path: Path) -> ModelFacts:
         else token("bos"),
         eos=token("eos"),
         ends=ends_of(head),
+        context=int(head.get(f"{head.get('general.architecture')}.context_length") or 0),
         specials={text: n for n, (text, kind) in enumerate(zip(tokens, kinds, strict=False)) if kind == _CONTROL},
     )
 

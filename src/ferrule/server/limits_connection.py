@@ -8,8 +8,10 @@ puts this before its protocol over httptools, whose methods are named here.
 
 from __future__ import annotations
 
+import socket as sockets
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 from collections.abc import Callable
+from socket import AF_INET, AF_INET6, IPPROTO_TCP, socket
 from typing import TYPE_CHECKING, Any
 
 from ferrule.server.config import Limits
@@ -21,6 +23,10 @@ _AFTERTHOUGHT_SECONDS = 5.0
 """How long the rest of a body is still taken when it has been answered: a client that is cut off while it sends never
 reads why."""
 
+
+_UNSENT: int | None = getattr(sockets, "TCP_NOTSENT_LOWAT", None)
+"""Not every system has it."""
+_UNSENT_BYTES = 131_072
 
 if TYPE_CHECKING:
 
@@ -61,6 +67,7 @@ class Watched(_Connection):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        _keep_little_unsent(transport.get_extra_info("socket"))
         self._start("head", self.limits.header_seconds, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -141,3 +148,9 @@ class Watched(_Connection):
         if mark and not self.url.startswith(b"/"):
             host = rest.split(b"/", 1)[0].split(b"?", 1)[0]
             self.headers[:] = [(b"host", host), *(one for one in self.headers if one[0] != b"host")]
+
+
+def _keep_little_unsent(connection: socket | None) -> None:
+    """What a reader does not take is to wait here, where it is noticed, and not by the megabyte in the system."""
+    if connection is not None and connection.family in (AF_INET, AF_INET6) and _UNSENT is not None:
+        connection.setsockopt(IPPROTO_TCP, _UNSENT, _UNSENT_BYTES)

@@ -22,6 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from ferrule.dialects.openai_error import error_body as openai_error
 from ferrule.errors import FerruleError, NotFoundError, TooLargeError, TooSlowError
 from ferrule.server.exchange import ANY, Answer, Asked, Front, Route, SocketRoute, Stalled, Streamed, Whole
+from ferrule.server.letting_go import ended
 from ferrule.server.outlet import Outlet
 
 _REQUEST_ID = "x-request-id"
@@ -97,8 +98,7 @@ class _Endpoint:
         finally:
             left.cancel()
             if not work.done():
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
+                await ended(work)
 
     async def _send(self, answer: Answer, asked: Asked, receive: Receive, send: Send) -> None:
         headers = {"content-type": answer.media_type, _REQUEST_ID: asked.id, "request-id": asked.id, **answer.headers}
@@ -118,9 +118,7 @@ class _Endpoint:
             if sending.done():
                 sending.result()
         finally:
-            for task in (sending, *beside):
-                task.cancel()
-            await asyncio.gather(sending, *beside, return_exceptions=True)
+            await ended(sending, *beside)
             outlet.close()
 
     async def _pieces(self, answer: Streamed, headers: Mapping[str, str], outlet: Outlet) -> None:

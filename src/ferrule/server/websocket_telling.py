@@ -137,7 +137,9 @@ def _progress(frame: out.ToolProgress) -> list[out.Outgoing]:
     """A tool may divide by nothing; JSON has no word for what comes out."""
     if not math.isfinite(frame.done):
         return []
-    return [frame if frame.total is None or math.isfinite(frame.total) else replace(frame, total=None)]
+    if frame.total is not None and not math.isfinite(frame.total):
+        return [replace(frame, total=None)]
+    return [frame]
 
 
 def _summed(before: Usage | None, now: Usage | None) -> Usage | None:

@@ -1,4 +1,4 @@
-"""llama.cpp listens on loopback when it runs as a library; nobody but the engine itself gets anything there."""
+"""llama.cpp as a library: its port on loopback gives nothing to who has no key, and its counts are what is read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import urllib.request
 import pytest
 
 from ferrule import ChatMessage, ToolCallRequest
+from ferrule.bench.servers import MODEL
+from ferrule.engines.llama import LlamaGenerator, facts_of_file
 from live.model import generator, smol
 
 pytestmark = pytest.mark.live
@@ -35,3 +37,10 @@ def test_counted_tokens_are_the_tokens_that_are_read() -> None:
 
     counted, read = asyncio.run(both())
     assert counted == read
+
+
+def test_a_context_larger_than_the_model_was_trained_on_is_not_promised() -> None:
+    assert facts_of_file(MODEL).context == 8192
+    assert asyncio.run(generator().facts()).context == 4096
+    greedy = LlamaGenerator(MODEL, threads=1, slots=1, context=16_384)
+    assert asyncio.run(greedy.facts()).context == 8192
