@@ -21,7 +21,7 @@ from ferrule.server.opening import opened
 from ferrule.server.serving import serve
 
 pytestmark = pytest.mark.live
-KILLS, AT_ONCE = int(os.environ.get("FERRULE_KILLS", "5")), 3
+KILLS, AT_ONCE = int(os.environ.get("FERRULE_KILLS", "3")), 3
 TOOL = {
     "type": "function",
     "function": {

@@ -28,8 +28,8 @@ from live.kills_gateway import SCRIPT
 from run.ledger_databases import Home, postgres_cluster, postgres_home
 
 pytestmark = pytest.mark.live
-KILLS = int(os.environ.get("FERRULE_KILLS", "4"))
-SMOL_KILLS = 3
+KILLS = int(os.environ.get("FERRULE_KILLS", "3"))
+SMOL_KILLS = 1
 LEASE = 1.0
 LAST = ("response.completed", "response.incomplete", "response.failed")
 PATIENCE = 90.0

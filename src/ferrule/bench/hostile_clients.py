@@ -81,7 +81,7 @@ async def _sending(target: Target, pieces: list[bytes], pause: float = 0.0) -> s
         # Whether the answer was still to be had is what the listener knows.
         pass
     found = await listening
-    writer.close()
+    writer.transport.abort()
     return found
 
 
@@ -154,7 +154,7 @@ async def one_who_behaves(target: Target) -> str:
         writer.write(request({"max_tokens": 8}, b"connection: close\r\n"))
         return await _told(reader, 30.0)
     finally:
-        writer.close()
+        writer.transport.abort()
 
 
 ATTACKS: Final[Mapping[str, tuple[Client, int]]] = {

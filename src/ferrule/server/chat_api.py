@@ -37,8 +37,7 @@ def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 
 async def _answered(gateway: Gateway, asked: Asked) -> Answer:
-    body = asked.json()
-    request = read_request(body)
+    body, request = await asked.read(read_request)
     turn = turn_of(body, request, asked.principal, has_tools=gateway.has_tools(asked.principal))
     conversation = turn.resumes or new_conversation()
     rounds = Rounds(turn.whose is Whose.GATEWAY, conversation)

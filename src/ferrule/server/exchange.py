@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.errors import DefinitionError, FerruleError
 
+T = TypeVar("T")
+
 OPEN = "open"
 """The scope of a route that asks for no key."""
 ANY = "any"
 """The scope of a route for whoever has a key."""
+SHORT = 65_536
+"""A body of so many bytes is read sooner than it is handed to a thread."""
 JSON = "application/json"
 EVENTS = "text/event-stream"
 
@@ -44,6 +49,16 @@ class Asked:
         if not isinstance(value, dict):
             raise DefinitionError("the body is not a JSON object", hint="Send a JSON object.")
         return value  # pyright: ignore[reportUnknownVariableType]  # JSON objects have text keys
+
+    async def read(self, reader: Callable[[dict[str, Any]], T]) -> tuple[dict[str, Any], T]:
+        """The body as a JSON object, and what a reader makes of it; of a long one in a thread, so that nobody waits."""
+        if len(self.body) <= SHORT:
+            return self._read(reader)
+        return await asyncio.to_thread(self._read, reader)
+
+    def _read(self, reader: Callable[[dict[str, Any]], T]) -> tuple[dict[str, Any], T]:
+        body = self.json()
+        return body, reader(body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ _OPENING = (b"{", b"[")
 _QUOTES_A_VALUE = 4
 """A value that is a string under a key."""
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
+_ALIKE = bytes.maketrans(b"{}", b"[]")
 
 
 def check_json(text: bytes, depth: int, values: int) -> None:
@@ -24,7 +25,7 @@ def check_json(text: bytes, depth: int, values: int) -> None:
     # Every value but the first of its list or object stands after a comma.
     if bare is None or sum(map(bare.count, _OPENING)) + bare.count(b",") >= values:
         raise TooLargeError(f"the body holds more than {values} values", hint="Send less, or raise the limit.")
-    if _depth(bare.translate(None, _NOT_BRACKETS)) > depth:
+    if _is_deeper(bare.translate(_ALIKE, _NOT_BRACKETS), depth):
         raise TooLargeError(f"the body is nested more than {depth} deep", hint="Send flatter JSON, or raise the limit.")
 
 
@@ -36,9 +37,12 @@ def _outside_strings(text: bytes, values: int) -> bytes | None:
     return b"".join(plain.split(b'"')[::2])
 
 
-def _depth(brackets: bytes) -> int:
-    deep = most = 0
-    for bracket in brackets:
-        deep += 1 if bracket in b"{[" else -1
-        most = max(most, deep)
-    return most
+def _is_deeper(brackets: bytes, depth: int) -> bool:
+    """Takes away what holds nothing, as often as there are levels: each time is one search, however long it is."""
+    for taken in range(depth):
+        left = brackets.replace(b"[]", b"")
+        if len(left) == len(brackets):
+            # What is not closed, or closes nothing, is no JSON; but it is read as deep as it goes.
+            return taken + left.count(b"[") > depth
+        brackets = left
+    return b"[" in brackets

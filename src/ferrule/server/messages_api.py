@@ -28,7 +28,7 @@ def routes(gateway: Gateway) -> list[Route]:
         return await _answered(gateway, asked)
 
     async def count(asked: Asked) -> Answer:
-        request = read_request(asked.json())
+        _, request = await asked.read(read_request)
         return Whole.of(count_body(await gateway.count_tokens(request, asked.principal)))
 
     return [
@@ -38,8 +38,7 @@ def routes(gateway: Gateway) -> list[Route]:
 
 
 async def _answered(gateway: Gateway, asked: Asked) -> Answer:
-    body = asked.json()
-    request = read_request(body)
+    body, request = await asked.read(read_request)
     turn = turn_of(body, request, asked.principal, has_tools=gateway.has_tools(asked.principal))
     conversation = turn.resumes or new_conversation()
     rounds = Rounds(turn.whose is Whose.GATEWAY, conversation)

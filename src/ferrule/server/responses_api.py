@@ -73,8 +73,9 @@ def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 
 async def _create(responses: Responses, asked: Asked) -> Answer:
-    gateway, principal, body = responses.gateway, asked.principal, asked.json()
-    ask = read_ask(body, responses.labels.hosts(principal))
+    gateway, principal = responses.gateway, asked.principal
+    hosts = responses.labels.hosts(principal)
+    body, ask = await asked.read(lambda body: read_ask(body, hosts))
     id = f"resp_{secrets.token_hex(16)}"
     engine = gateway.engine(ask.request, principal)
     start = await start_of(gateway, asked, ask, body, id)
@@ -164,8 +165,9 @@ async def _input_items(responses: Responses, asked: Asked) -> Answer:
 
 
 async def _count(responses: Responses, asked: Asked) -> Answer:
-    gateway, principal, body = responses.gateway, asked.principal, asked.json()
-    ask = read_ask(body, responses.labels.hosts(principal))
+    gateway, principal = responses.gateway, asked.principal
+    hosts = responses.labels.hosts(principal)
+    body, ask = await asked.read(lambda body: read_ask(body, hosts))
     start = await start_of(gateway, asked, ask, body, "count")
     counted = _asked_in(ask, start)
     if start.plan.whose is Whose.GATEWAY:

@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ferrule.dialects.openai_error import error_body as openai_error
 from ferrule.errors import FerruleError, NotFoundError, TooLargeError, TooSlowError
-from ferrule.server.exchange import ANY, Answer, Asked, Front, Route, SocketRoute, Stalled, Streamed, Whole
+from ferrule.server.exchange import ANY, SHORT, Answer, Asked, Front, Route, SocketRoute, Stalled, Streamed, Whole
 from ferrule.server.letting_go import ended
 from ferrule.server.outlet import Outlet
 
@@ -52,7 +52,10 @@ class _Endpoint:
             _check_head(scope, self._front)
             async with self._front.admitted(asked, self._route.scope) as known:
                 body = await self._body(known, receive)
-                self._front.check_body(body)
+                if len(body) <= SHORT:
+                    self._front.check_body(body)
+                else:
+                    await asyncio.to_thread(self._front.check_body, body)
                 answer = await self._answered(known, body, receive)
                 if answer is not None:
                     await self._send(answer, asked, receive, send)

@@ -57,6 +57,11 @@ async def _run(given: Given, api: str, *, is_streamed: bool) -> Told:
     except agents.MaxTurnsExceeded:
         # So small a model may go on calling: every call counts, and the loop is the SDK's to end.
         told = {"text": "", "finish": "max_turns"}
+    except agents.ModelBehaviorError as cut:
+        # Over Responses the SDK raises for an answer that ran out of its budget, here that after the tools' results.
+        if "max_output_tokens" not in str(cut):
+            raise
+        told = {"text": "", "finish": "incomplete"}
     await client.close()
     return {**told, "calls": ran}
 
