@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cli.command_line import run
 from ferrule.cli.keys import hash_of, lines_of, new_key
 from ferrule.server.config import KeyConfig
-from ferrule.server.config_reading import read
+from ferrule.server.settings.reading import read
 
 NAMES = st.text(min_size=1, max_size=12).filter(str.isprintable) | st.text("${}:-aB\"\\'", min_size=1, max_size=12)
 

@@ -32,7 +32,7 @@ OWNERS = {
     "rich": "ferrule.cli.terminal",
     "starlette": "ferrule.server",
     "uvicorn": "ferrule.server",
-    "uvloop": "ferrule.server.event_loop",
+    "uvloop": "ferrule.server.serving.event_loop",
     "xllamacpp": "ferrule.engines",
 }
 # Packages that more than one file may import, each with its reason. Empty is best.

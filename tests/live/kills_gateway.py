@@ -26,7 +26,7 @@ from ferrule.schema.define import FunctionTool, tool
 from ferrule.server.app import application
 from ferrule.server.config import Config, EngineConfig, Listening
 from ferrule.server.opening import opened
-from ferrule.server.serving import serve
+from ferrule.server.serving.serving import serve
 from ferrule.sources.functions import Functions
 
 SCRIPT = "script"

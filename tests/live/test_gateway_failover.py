@@ -18,7 +18,7 @@ from ferrule.server.app import application
 from ferrule.server.config import Config, EngineConfig, Listening, ModelConfig
 from ferrule.server.gateway import Gateway
 from ferrule.server.opening import opened
-from ferrule.server.serving import serve
+from ferrule.server.serving.serving import serve
 
 pytestmark = pytest.mark.live
 KILLS, AT_ONCE = int(os.environ.get("FERRULE_KILLS", "3")), 3

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ferrule.run.settings import ToolSettings
 from ferrule.server.config import Listening
-from ferrule.server.serving import serve
+from ferrule.server.serving.serving import serve
 from ferrule.sources.mcp import McpServers
 from ferrule.sources.mcp_config import Endpoint, Server
 from server.client import gateway_of, speaking

@@ -24,7 +24,7 @@ from ferrule.schema.check import checker_for
 from ferrule.server.app import application
 from ferrule.server.config import Config, EngineConfig, Limits, Listening
 from ferrule.server.opening import opened
-from ferrule.server.serving import serve
+from ferrule.server.serving.serving import serve
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
 from live.model import smol

@@ -7,7 +7,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.server.config_lines import lines_of
+from ferrule.server.settings.lines import lines_of
 
 WORDS = st.text("abcdefgh-_", min_size=1, max_size=6)
 VALUES = st.sampled_from(

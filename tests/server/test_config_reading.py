@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError
 from ferrule.server.config import Config
-from ferrule.server.config_given import Given
-from ferrule.server.config_reading import Loaded, load, read
-from ferrule.server.config_tables import TABLES, Setting, variables_of
+from ferrule.server.settings.given import Given
+from ferrule.server.settings.reading import Loaded, load, read
+from ferrule.server.settings.tables import TABLES, Setting, variables_of
 
 ENGINE = '[engines.e]\nuse = "fake:hello"\n'
 PLAIN = [one for table in TABLES.values() if not table.is_named for one in table.settings.values()]

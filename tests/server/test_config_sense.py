@@ -8,7 +8,7 @@ import pytest
 
 from ferrule.server.addresses import is_loopback, without_secrets
 from ferrule.server.config import Config, EngineConfig, KeyConfig, Listening, ModelConfig, SourcesConfig
-from ferrule.server.config_sense import impossible, unwise
+from ferrule.server.settings.sense import impossible, unwise
 
 LOCAL = Config(engines=(EngineConfig(name="e", use="fake:hi"),))
 KEY = KeyConfig(name="k", sha256="1" * 64)

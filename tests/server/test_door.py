@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from ferrule.core.context import Principal
 from ferrule.errors import AuthorityError, DefinitionError, HeadTooLargeError, HostError, RequestError
-from ferrule.server import door_keys
 from ferrule.server.config import Limits
-from ferrule.server.door import Door
-from ferrule.server.door_keys import Keyring, given_keys, principal_of
+from ferrule.server.door import keys as door_keys
+from ferrule.server.door.door import Door
+from ferrule.server.door.keys import Keyring, given_keys, principal_of
 from ferrule.server.exchange import ANY, OPEN, Asked
 from server.client import Answered, gateway_of, speaking
 from server.keys import bearer, key, keyed

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError, HostError, RequestError
-from ferrule.server.door_host import Host, Served, read_host
+from ferrule.server.door.host import Host, Served, read_host
 
 LABELS = st.text(string.ascii_letters + string.digits + "-_", min_size=1, max_size=12)
 NAMES = st.lists(LABELS, min_size=1, max_size=4).map(".".join)

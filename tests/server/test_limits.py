@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ferrule.errors import TooManyError
 from ferrule.server.config import Limits
-from ferrule.server.limits import Bucket, Limiter
+from ferrule.server.door.limits import Bucket, Limiter
 from server.keys import key
 
 

@@ -18,9 +18,9 @@ from ferrule.core.reply import Reply
 from ferrule.errors import EngineUnavailableError
 from ferrule.schema.define import tool
 from ferrule.server.config import Config, EngineConfig, ModelConfig
-from ferrule.server.logs import LONGEST, MOST, Log
-from ferrule.server.logs_library import take_over
-from ferrule.server.logs_stack import kinds, places
+from ferrule.server.watch.logs import LONGEST, MOST, Log
+from ferrule.server.watch.logs_library import take_over
+from ferrule.server.watch.logs_stack import kinds, places
 from ferrule.sources.functions import Functions
 from server.client import speaking
 from server.keys import bearer, key, keyed

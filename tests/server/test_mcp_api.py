@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ferrule.dialects.mcp_server import HANDSHAKE, METHOD_NOT_FOUND, MODERN
 from ferrule.run.settings import ToolSettings
-from ferrule.server.mcp_api_again import first_not
-from ferrule.server.mcp_api_tools import without_header_marks
+from ferrule.server.tools.mcp_again import first_not
+from ferrule.server.tools.mcp_tools import without_header_marks
 from server.keys import bearer
 from server.tool_world import World, living
 

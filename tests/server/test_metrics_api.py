@@ -18,9 +18,9 @@ from ferrule.engines.engine import Engine
 from ferrule.errors import EngineUnavailableError
 from ferrule.schema.define import tool
 from ferrule.server.config import Config, EngineConfig, ModelConfig
-from ferrule.server.metrics import Counts
-from ferrule.server.metrics_api import counts_shared
-from ferrule.server.metrics_shared import Shared
+from ferrule.server.watch.metrics import Counts
+from ferrule.server.watch.metrics_api import counts_shared
+from ferrule.server.watch.metrics_shared import Shared
 from ferrule.sources.functions import Functions
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer, key, keyed

@@ -13,8 +13,8 @@ from ferrule.schema.admit import admit
 from ferrule.schema.check import checker_for
 from ferrule.server.app import routes_of
 from ferrule.server.exchange import OPEN
-from ferrule.server.openapi_operations import OPERATIONS
-from ferrule.server.openapi_schemas import SCHEMAS
+from ferrule.server.openapi.operations import OPERATIONS
+from ferrule.server.openapi.schemas import SCHEMAS
 from server.keys import bearer
 from server.tool_world import World, living, world_of
 

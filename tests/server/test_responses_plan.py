@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dialects.requests import requests
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import DefinitionError
-from ferrule.server.responses_plan import Plan
+from ferrule.server.responses.plan import Plan
 from ferrule.server.turn import Whose
 
 NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)

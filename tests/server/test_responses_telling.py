@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ferrule.core.context import Principal
 from ferrule.run.ledger import ResponseRecord, ResponseStatus
 from ferrule.run.ledger_sqlite import SqliteLedger
-from ferrule.server.responses_telling import Telling
+from ferrule.server.responses.telling import Telling
 
 ANN = Principal("ann")
 

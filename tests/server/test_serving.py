@@ -13,8 +13,8 @@ import pytest
 
 from ferrule.errors import DefinitionError
 from ferrule.server.config import Listening
-from ferrule.server.serving import serve
-from ferrule.server.serving_port import opened_port
+from ferrule.server.serving.port import opened_port
+from ferrule.server.serving.serving import serve
 from server.client import Client
 from server.watched import BODIES, CHAT, Lines, Stepping, watched_gateway
 

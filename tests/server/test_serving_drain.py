@@ -13,7 +13,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.errors import DrainingError
 from ferrule.schema.define import tool
-from ferrule.server.serving_drain import Drain
+from ferrule.server.serving.drain import Drain
 from ferrule.sources.functions import Functions
 from server.client import Answered, Client, speaking
 from server.keys import bearer, key, keyed

@@ -10,7 +10,7 @@ from ferrule.core.reply import Reply
 from ferrule.dialects.frames import outgoing as out
 from ferrule.dialects.frames.incoming import Ask
 from ferrule.run.ledger import ResponseStatus
-from ferrule.server.serving_drain import Drain
+from ferrule.server.serving.drain import Drain
 from server.client import Client, gateway_of, speaking
 from server.responses_world import PATH, Endless, World, config, ended, followed
 from server.responses_world import Stepping as Looping

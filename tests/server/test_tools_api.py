@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.run.settings import ToolSettings
-from ferrule.server.tools_api import HOPS, wire_code
+from ferrule.server.tools.api import HOPS, wire_code
 from server.keys import bearer
 from server.tool_world import World, living, world_of
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ferrule.dialects.frames.outgoing import Token
 from ferrule.errors import DefinitionError, NotFoundError
-from ferrule.server.websocket_log import FrameLog
+from ferrule.server.websocket.log import FrameLog
 
 steps = st.lists(st.sampled_from(["add", "take", "leave", "come back", "come back early"]), max_size=80)
 

@@ -19,7 +19,7 @@ from ferrule.dialects.frames import outgoing as out
 from ferrule.engines.fake import events_of
 from ferrule.run.happened import ToolFinished, ToolProgressed, ToolStarted
 from ferrule.server.turn import Whose
-from ferrule.server.websocket_telling import Telling
+from ferrule.server.websocket.telling import Telling
 
 
 def told(telling: Telling, events: list[Event]) -> list[Any]:

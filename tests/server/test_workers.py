@@ -19,7 +19,7 @@ import pytest
 
 from ferrule.errors import DefinitionError
 from ferrule.server.config import Listening
-from ferrule.server.serving_port import opened_port
+from ferrule.server.serving.port import opened_port
 
 TESTS = Path(__file__).parents[1]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 
 from ferrule.server.config import Listening
-from ferrule.server.logs import Log
-from ferrule.server.workers import Place, supervised
+from ferrule.server.serving.workers import Place, supervised
+from ferrule.server.watch.logs import Log
 
 
 def answers(place: Place, ready: Callable[[], None], marks: str) -> None:

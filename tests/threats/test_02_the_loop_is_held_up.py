@@ -13,7 +13,9 @@ import pytest
 from ferrule.engines import prompting, text
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.text import TextEngine, TextOptions
-from ferrule.server import chat_api, door, limits_request
+from ferrule.server import chat_api
+from ferrule.server.door import door
+from ferrule.server.door import request as limits_request
 from ferrule.wire.template import ChatTemplate
 from server.keys import bearer
 from threats.house import ANN, chat, house

@@ -10,7 +10,7 @@ import pytest
 
 from ferrule.schema.admit import Limits
 from ferrule.schema.admitted import admitted_text
-from ferrule.server.limits_request import Admission
+from ferrule.server.door.request import Admission
 from schema.test_hostile import MOST_CALLS, REFUSED, calls_during
 from server.client import speaking
 from threats.house import ANN, chat, house

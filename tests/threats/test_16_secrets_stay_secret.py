@@ -18,9 +18,9 @@ from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.errors import EngineUnavailableError
 from ferrule.server.app import application, routes_of
 from ferrule.server.config import EngineConfig
-from ferrule.server.logs import Log
 from ferrule.server.opening import opened
-from ferrule.server.watch import Watch
+from ferrule.server.watch.logs import Log
+from ferrule.server.watch.watch import Watch
 from ferrule.sources.fake import FakeSource
 from server.client import Client, speaking
 from server.keys import bearer, key, keyed

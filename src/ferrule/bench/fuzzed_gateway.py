@@ -22,7 +22,7 @@ from ferrule.engines.fake import events_of
 from ferrule.server.app import application
 from ferrule.server.config import Config, EngineConfig, KeyConfig, Limits, Listening
 from ferrule.server.opening import opened
-from ferrule.server.serving import serve
+from ferrule.server.serving.serving import serve
 from ferrule.sources.functions import Functions
 
 KEY: Final = "fk_fuzz"

@@ -19,8 +19,8 @@ from ferrule.engines.pick import ENGINES, parts_of
 from ferrule.errors import DefinitionError
 from ferrule.server.addresses import host_of, is_loopback
 from ferrule.server.config import Config
-from ferrule.server.config_reading import load
-from ferrule.server.config_sense import unwise
+from ferrule.server.settings.reading import load
+from ferrule.server.settings.sense import unwise
 from ferrule.sources.mcp_config import Endpoint
 
 _DATABASES = ("postgresql://", "postgres://")

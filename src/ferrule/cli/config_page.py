@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ferrule.cli.serve_sources import functions_of, mcp_of
 from ferrule.server.addresses import without_secrets
 from ferrule.server.config import Config, KeyConfig
-from ferrule.server.config_reading import Loaded
-from ferrule.server.config_tables import TABLES
+from ferrule.server.settings.reading import Loaded
+from ferrule.server.settings.tables import TABLES
 from ferrule.sources.mcp_config import Process, Server
 
 HEADINGS = ("what", "name", "is", "from")

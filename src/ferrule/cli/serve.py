@@ -16,8 +16,8 @@ from ferrule.cli.serve_greeting import greeting
 from ferrule.cli.terminal import seen
 from ferrule.server.addresses import without_secrets
 from ferrule.server.config import Config
-from ferrule.server.config_reading import load
-from ferrule.server.config_sense import unwise
+from ferrule.server.settings.reading import load
+from ferrule.server.settings.sense import unwise
 
 if TYPE_CHECKING:
     from ferrule.server.gateway import Gateway

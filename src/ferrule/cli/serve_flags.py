@@ -14,8 +14,8 @@ from ferrule.dialects.loose import entries, mapping, text
 from ferrule.engines.http import Deadlines, Http
 from ferrule.engines.pick import ENGINES, parts_of
 from ferrule.errors import DefinitionError, EngineError, UnsupportedError
-from ferrule.server.config_given import Given, Place
-from ferrule.server.config_tables import TABLES
+from ferrule.server.settings.given import Given, Place
+from ferrule.server.settings.tables import TABLES
 from ferrule.sources.bus_connection import DEFAULT_URL
 
 Places = Mapping[str, Place]

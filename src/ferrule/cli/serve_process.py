@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ferrule.cli.serve_sources import sources_of
 from ferrule.errors import FerruleError
-from ferrule.server import event_loop
 from ferrule.server.config import Config
 from ferrule.server.gateway import Gateway
-from ferrule.server.logs import Log
-from ferrule.server.metrics_shared import Shared
-from ferrule.server.workers import FAILED, Place, supervised
+from ferrule.server.serving import event_loop
+from ferrule.server.serving.workers import FAILED, Place, supervised
+from ferrule.server.watch.logs import Log
+from ferrule.server.watch.metrics_shared import Shared
 
 Greet = Callable[[Gateway, int], None]
 """Is told the gateway and its port, once. Importable: a worker is another interpreter."""
@@ -45,11 +45,11 @@ async def served(
 ) -> None:
     """One gateway, until it is told to stop."""
     from ferrule.server.app import application
-    from ferrule.server.logs_library import take_over
-    from ferrule.server.metrics_api import counts_shared
     from ferrule.server.opening import opened
-    from ferrule.server.serving import serve
-    from ferrule.server.watch import Watch
+    from ferrule.server.serving.serving import serve
+    from ferrule.server.watch.logs_library import take_over
+    from ferrule.server.watch.metrics_api import counts_shared
+    from ferrule.server.watch.watch import Watch
 
     watch = Watch(Log.to_stderr())
     take_over(watch.log)

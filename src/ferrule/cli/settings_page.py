@@ -12,7 +12,7 @@ from typing import Any
 
 from ferrule.cli.serve_flags import PLACES
 from ferrule.server.config import Config
-from ferrule.server.config_tables import PREFIX, TABLES, Setting, Table, variables_of
+from ferrule.server.settings.tables import PREFIX, TABLES, Setting, Table, variables_of
 
 _HEAD = """# Settings
 

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.server import (
-    approvals_api,
-    chat_api,
-    conversations_api,
-    health,
-    mcp_api,
-    messages_api,
-    metrics_api,
-    models_api,
-    openapi,
-    responses_api,
-    tools_api,
-    websocket_api,
-)
-from ferrule.server.door import Door
+from ferrule.server import chat_api, messages_api, models_api
+from ferrule.server.door.door import Door
+from ferrule.server.door.limits import Limiter
 from ferrule.server.exchange import Route, SocketRoute
 from ferrule.server.gateway import Gateway
-from ferrule.server.limits import Limiter
-from ferrule.server.watch_front import WatchedFront, watched
+from ferrule.server.openapi import document
+from ferrule.server.responses import api as responses
+from ferrule.server.tools import api as tools
+from ferrule.server.tools import approvals, conversations, mcp
+from ferrule.server.watch import health, metrics_api
+from ferrule.server.watch.front import WatchedFront, watched
 from ferrule.server.web import asgi
+from ferrule.server.websocket import api as websocket
 
 
 def application(gateway: Gateway) -> Any:
@@ -38,17 +31,17 @@ def routes_of(gateway: Gateway) -> list[Route]:
         *chat_api.routes(gateway),
         *messages_api.routes(gateway),
         *models_api.routes(gateway),
-        *responses_api.routes(gateway),
+        *responses.routes(gateway),
         *health.routes(gateway),
         *metrics_api.routes(gateway),
-        *tools_api.routes(gateway),
-        *approvals_api.routes(gateway),
-        *conversations_api.routes(gateway),
-        *mcp_api.routes(gateway),
+        *tools.routes(gateway),
+        *approvals.routes(gateway),
+        *conversations.routes(gateway),
+        *mcp.routes(gateway),
     ]
-    return [*found, *openapi.routes(found)]
+    return [*found, *document.routes(found)]
 
 
 def sockets_of(gateway: Gateway, limiter: Limiter) -> list[SocketRoute]:
     """`limiter` is the door's: a turn takes a place there like any other answer."""
-    return websocket_api.sockets(gateway, limiter)
+    return websocket.sockets(gateway, limiter)

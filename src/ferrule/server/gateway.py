@@ -16,11 +16,11 @@ from ferrule.run.happened import LoopEnded, LoopEvent
 from ferrule.run.ledger import Ledger
 from ferrule.run.machine import State
 from ferrule.server.config import Config
-from ferrule.server.limits_request import Admission
+from ferrule.server.door.request import Admission
 from ferrule.server.router import RoutedEngine, Router
 from ferrule.server.toolbox import Toolbox
 from ferrule.server.turn import Turn, Whose
-from ferrule.server.watch import Watch
+from ferrule.server.watch.watch import Watch
 
 Opens = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]
 

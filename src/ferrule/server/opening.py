@@ -16,7 +16,7 @@ from ferrule.server.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.toolbox import Toolbox
-from ferrule.server.watch import Watch
+from ferrule.server.watch.watch import Watch
 from ferrule.sources.joined import Joined
 from ferrule.sources.source import Source
 
@@ -28,7 +28,7 @@ async def opened(
     pick: Callable[[str], Engine] = pick,
     watch: Watch | None = None,
 ) -> AsyncGenerator[Gateway]:
-    """`sources` are those that the configuration names, made by whoever may read it; see `server.tool_sources`."""
+    """`sources` are those that the configuration names, made by whoever may read it; see `cli.serve_sources`."""
     async with AsyncExitStack() as stack:
         watch = watch or Watch()
         router = router_of(config, pick)

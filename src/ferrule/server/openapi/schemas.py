@@ -1,0 +1,189 @@
+"""The JSON Schemas of what the gateway takes and gives, by name, for its OpenAPI description.
+
+Of the APIs of others the fields that are read for sure are described, and the rest is left open, as their clients send
+more every month. Of our own everything that is always there is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ferrule.run.ledger import ApprovalState, CallState
+from ferrule.server.tools.approval_view import EXPIRED
+
+Schema = dict[str, Any]
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def obj(required: Mapping[str, Schema], **optional: Schema) -> Schema:
+    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
+
+
+def page_of(name: str, **more: Schema) -> Schema:
+    return obj({"object": {"const": "list"}, "data": {"type": "array", "items": ref(name)}, **more})
+
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+ANY: Schema = {}
+OBJECT: Schema = {"type": "object"}
+OBJECTS: Schema = {"type": "array", "items": OBJECT}
+OR_NULL: Schema = {"type": ["string", "null"]}
+MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
+_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
+_ASKED = {"messages": OBJECTS}
+_TALK = [{"role": "user", "content": "How is the weather in Bern?"}]
+_CALL = {"name": "search", "arguments": {"query": "ferrules"}}
+_RPC = {"jsonrpc": {"const": "2.0"}, "id": {"type": ["string", "integer", "null"]}}
+_RPC_METHODS = ["initialize", "notifications/initialized", "ping", "server/discover", "tools/call", "tools/list"]
+
+SCHEMAS: dict[str, Schema] = {
+    # Errors, each in the shape that the clients of its API read.
+    "Error": obj(
+        {"error": obj({"message": TEXT, "type": TEXT, "code": OR_NULL, "param": OR_NULL})},
+    ),
+    "AnthropicError": obj({"type": {"const": "error"}, "error": obj({"type": TEXT, "message": TEXT})}),
+    "RpcError": obj({**_RPC, "error": obj({"code": COUNT, "message": TEXT})}),
+    # What others' clients send and read.
+    "ChatRequest": {
+        **obj(_ASKED, model=OR_NULL, stream={"type": ["boolean", "null"]}, tools={"type": ["array", "null"]}),
+        "example": {"messages": _TALK},
+    },
+    "ChatCompletion": obj(
+        {"id": TEXT, "object": {"const": "chat.completion"}, "created": COUNT, "model": TEXT, "choices": OBJECTS},
+        usage=OBJECT,
+        ferrule=OBJECT,
+    ),
+    "MessagesRequest": {
+        **obj(_ASKED, model=OR_NULL, max_tokens={"type": ["integer", "null"]}, system=ANY),
+        "example": {"messages": _TALK, "max_tokens": 64},
+    },
+    "Message": obj(
+        {"id": TEXT, "type": {"const": "message"}, "role": {"const": "assistant"}, "model": TEXT, "content": OBJECTS},
+        usage=OBJECT,
+        ferrule=OBJECT,
+    ),
+    "TokenCount": obj({"input_tokens": COUNT}),
+    "ResponsesRequest": {
+        **obj({"input": {"type": ["string", "array"]}}, model=OR_NULL, stream={"type": ["boolean", "null"]}),
+        "example": {"input": "How is the weather in Bern?"},
+    },
+    "Response": obj({"id": TEXT, "object": {"const": "response"}, "status": TEXT, "output": OBJECTS}),
+    "DeletedResponse": obj({"id": TEXT, "deleted": FLAG}),
+    "InputItems": obj({"object": {"const": "list"}, "data": OBJECTS, "has_more": FLAG}),
+    "Model": obj({"id": TEXT, "object": {"const": "model"}, "type": {"const": "model"}, "display_name": TEXT}),
+    "Models": page_of("Model", has_more=FLAG),
+    # Our own.
+    "Tool": obj(
+        {
+            "object": {"const": "tool"},
+            "name": TEXT,
+            "description": TEXT,
+            "parameters": OBJECT,
+            "source": TEXT,
+            "bound_to": {"type": ["object", "null"]},
+            "side_effects": FLAG,
+            "fingerprint": TEXT,
+        }
+    ),
+    "Tools": page_of("Tool", notices={"type": "array", "items": TEXT}),
+    "ToolCallRequest": {
+        **obj(
+            {"name": TEXT},
+            arguments={"type": ["object", "string", "null"]},
+            call_id={"anyOf": [_NAME, {"type": "null"}]},
+            conversation={"anyOf": [_NAME, {"type": "null"}]},
+            deadline={**MAYBE_NUMBER, "description": "Unix seconds."},
+        ),
+        "example": _CALL,
+    },
+    "ToolResult": obj(
+        {
+            "object": {"const": "tool.result"},
+            "call_id": TEXT,
+            "name": TEXT,
+            "arguments": TEXT,
+            "content": ANY,
+            "is_error": FLAG,
+            "code": TEXT,
+        }
+    ),
+    "ToolWaiting": obj(
+        {"object": {"const": "tool.waiting"}, "call_id": TEXT, "name": TEXT, "approval": ref("Approval")}
+    ),
+    "Approval": obj(
+        {
+            "object": {"const": "approval"},
+            "id": TEXT,
+            "state": {"enum": [*(state.value for state in ApprovalState), EXPIRED]},
+            **dict.fromkeys(("tool", "fingerprint", "principal", "conversation", "call_id"), TEXT),
+            **dict.fromkeys(("arguments", "arguments_sha256", "shown", "decided_by", "why"), TEXT),
+            "requested_at": NUMBER,
+            "expires_at": NUMBER,
+            "decided_at": MAYBE_NUMBER,
+        }
+    ),
+    "Approvals": page_of("Approval", has_more=FLAG),
+    "Decision": {
+        **obj({"approve": FLAG}, why=OR_NULL, arguments={"type": ["object", "null"]}),
+        "example": {"approve": False, "why": "not before Monday"},
+    },
+    "ConversationLine": obj(
+        {
+            "object": {"const": "conversation"},
+            "id": TEXT,
+            "principal": TEXT,
+            "opened_at": NUMBER,
+            "changed_at": NUMBER,
+            "version": COUNT,
+            "is_held": FLAG,
+        }
+    ),
+    "Conversations": page_of("ConversationLine", has_more=FLAG),
+    "Conversation": {
+        "allOf": [
+            ref("ConversationLine"),
+            obj(
+                {
+                    "within": TEXT,
+                    "messages": OBJECTS,
+                    "is_unfinished": FLAG,
+                    "calls": {"type": "array", "items": ref("Call")},
+                    "approvals": {"type": "array", "items": ref("Approval")},
+                    "audit": obj({"rows": OBJECTS, "chain": obj({"holds": FLAG, "breach": TEXT})}),
+                }
+            ),
+        ]
+    },
+    "Call": obj(
+        {
+            "id": TEXT,
+            "tool": TEXT,
+            "fingerprint": TEXT,
+            "arguments": TEXT,
+            "arguments_sha256": TEXT,
+            "side_effects": FLAG,
+            "needs_leave": FLAG,
+            "state": {"enum": [state.value for state in CallState]},
+            "outcome": {"type": ["object", "null"]},
+        }
+    ),
+    "Rpc": {
+        **obj(
+            {"jsonrpc": {"const": "2.0"}, "method": {"anyOf": [{"enum": _RPC_METHODS}, TEXT]}},
+            id={"type": ["string", "integer"]},
+            params=OBJECT,
+        ),
+        "example": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": _CALL},
+    },
+    "RpcReply": {"anyOf": [obj({**_RPC, "result": OBJECT}), ref("RpcError")]},
+    "Alive": obj({"status": {"const": "alive"}}),
+    "Ready": obj({"status": {"enum": ["ready", "not ready"]}, "draining": FLAG, "models": OBJECT, "ledger": TEXT}),
+    "OpenApi": obj({"openapi": TEXT, "info": OBJECT, "paths": OBJECT}),
+}

@@ -1,0 +1,1 @@
+"""An application on a port: processes, draining, the event loop."""

@@ -1,0 +1,1 @@
+"""The gateway's own tools for programs and people: calls, approvals, conversations, and MCP."""

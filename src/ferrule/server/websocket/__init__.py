@@ -1,0 +1,1 @@
+"""Turns over a WebSocket: frames both ways, resumed by sequence number."""
