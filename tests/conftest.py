@@ -1,10 +1,28 @@
-"""Hypothesis profiles: "ci" repeats exactly, "long" searches. Choose one with HYPOTHESIS_PROFILE."""
+"""Hypothesis profiles: "ci" repeats exactly, "long" searches (HYPOTHESIS_PROFILE). And which files are run first."""
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # Derandomised: a red build stays red until somebody mends it. New cases are the long profile's work.
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("long", deadline=None, derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# Files that take minutes, the longest first: with a file to a core, none is left to be waited for at the end.
+_LONGEST = (
+    "test_validity.py",
+    "test_choices.py",
+    "test_kill_matrix.py",
+    "test_doctor.py",
+    "test_gateway_fuzz.py",
+    "test_hearth_model.py",
+    "test_gateway_kills.py",
+    "test_gateway_failover.py",
+)
+_RANKS = {name: rank for rank, name in enumerate(_LONGEST)}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _RANKS.get(item.path.name, len(_RANKS)))

@@ -18,7 +18,7 @@ FIVE_MINUTES = 300
 
 
 def test_a_newcomer_gets_to_a_real_call_in_five_minutes(tmp_path: Path) -> None:
-    section = README[README.index("## Five minutes") : README.index("## Reading and writing calls")]
+    section = README[README.index("## Five minutes") : README.index("## Conversations")]
     (code,) = re.findall(r"^```python live\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     commands = re.findall(r"^\$ (.+)$", section, re.MULTILINE)
     assert len(commands) == 5

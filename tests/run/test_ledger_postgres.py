@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
@@ -43,6 +44,19 @@ def test_many_can_make_the_tables_at_once(here: Home) -> None:
             await ledger.close()
 
     asyncio.run(story())
+
+
+def test_a_process_that_starts_waits_for_nobody_at_work(here: Home) -> None:
+    async def scenario() -> None:
+        async with await PostgresLedger.at(here.where) as ledger:
+            await ledger.open("c", ANN, "owner", LEASE, now=0.0)
+            at_work = await psycopg.AsyncConnection.connect(here.where)
+            await at_work.execute("UPDATE ferrule_conversation SET version = version + 1")
+            async with asyncio.timeout(20), await PostgresLedger.at(here.where) as other:
+                assert await other.load("c") is not None
+            await at_work.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_start_is_on_disk_even_where_the_server_commits_lazily(here: Home) -> None:

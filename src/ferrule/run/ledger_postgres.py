@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger_sql import SqlLedger, admitted, unkept
-from ferrule.run.ledger_tables import Dialect
-from ferrule.run.ledger_work import Answer, Statement, Work
+from ferrule.run.ledger_tables import VERSION, Dialect
+from ferrule.run.ledger_work import Answer, Statement, Work, say
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -23,6 +23,7 @@ Connection: TypeAlias = "AsyncConnection[tuple[Any, ...]]"
 
 DIALECT = Dialect(mark="%s", integer="BIGINT", real="DOUBLE PRECISION", blob="BYTEA", for_update=" FOR UPDATE")
 _STATEMENTS = {name: text.encode() for name, text in DIALECT.statements().items()}
+_STATEMENTS["has_ledger"] = b"SELECT to_regclass('ferrule_ledger') IS NOT NULL"
 # Two processes that make the tables at once would trip over each other; any number that is ours will do.
 _MAKING_TABLES = 7_305_801_174
 # Started must be on disk before the effect. Stricter settings than "on" are the operator's and stay.
@@ -51,7 +52,9 @@ class PostgresLedger(SqlLedger):
             await self._free.pop().close()
 
     async def _make_tables(self) -> None:
-        await self._transact(admitted(), [f"SELECT pg_advisory_xact_lock({_MAKING_TABLES})", *DIALECT.tables()])
+        # To make what is there already takes locks all the same, and those at work would wait for each other.
+        if not await self._transact(_is_made()):
+            await self._transact(admitted(), [f"SELECT pg_advisory_xact_lock({_MAKING_TABLES})", *DIALECT.tables()])
 
     async def _transact(self, work: Work[T], first: Sequence[str] = ()) -> T:
         psycopg = _psycopg()
@@ -88,6 +91,12 @@ class PostgresLedger(SqlLedger):
             self._free.append(connection)
         else:
             await connection.close()
+
+
+def _is_made() -> Work[bool]:
+    if not (yield from say("has_ledger")).rows[0][0]:
+        return False
+    return [row[0] for row in (yield from say("versions")).rows] == [VERSION]
 
 
 async def _answered(connection: Connection, work: Work[T]) -> T:
