@@ -1,7 +1,7 @@
 """Config: everything that a gateway is told before it starts, as frozen values with their defaults. Reads no file.
 
 `settings.tables` makes the tables of ferrule.toml and the names in the environment out of these classes, and the
-page of settings prints the sentence under each field: a new field with its sentence is a new setting and needs nothing else.
+page of settings prints the sentence under each field: a new field with its sentence is a new setting, no more needed.
 """
 
 from __future__ import annotations
