@@ -14,12 +14,12 @@ from ferrule.dialects.openai_chat.chunks import ChunkEncoder
 from ferrule.dialects.openai_chat.reading import read_request, uses_functions, wants_usage
 from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
+from ferrule.server.asking import said_to, with_asides
 from ferrule.server.exchange import Answer, Asked, Route, Whole
-from ferrule.server.gateway import Gateway, new_conversation
+from ferrule.server.gateway import Gateway
 from ferrule.server.headers import answer_headers
-from ferrule.server.rounds import Aside, Rounds
-from ferrule.server.sending import Said, said_in, streamed, whole
-from ferrule.server.turn import Whose, turn_of
+from ferrule.server.rounds import Aside
+from ferrule.server.sending import Said, streamed, whole
 
 _KEEP_ALIVE = b": keep-alive\n\n"
 _DONE = b"data: [DONE]\n\n"
@@ -38,11 +38,7 @@ def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 async def _answered(gateway: Gateway, asked: Asked) -> Answer:
     body, request = await asked.read(read_request)
-    turn = turn_of(body, request, asked.principal, has_tools=gateway.has_tools(asked.principal))
-    conversation = turn.resumes or new_conversation()
-    rounds = Rounds(turn.whose is Whose.GATEWAY, conversation)
-    events = gateway.answer(turn.held_in(conversation))
-    said = said_in(events, rounds, gateway.config.limits)
+    said = said_to(gateway, body, request, asked.principal)
     names: dict[str, Any] = {
         "id": f"chatcmpl-{secrets.token_hex(14)}",
         "model": request.model or gateway.router.engine(None).model,
@@ -54,10 +50,7 @@ async def _answered(gateway: Gateway, asked: Asked) -> Answer:
             said, _Chunks(ChunkEncoder(**names, include_usage=wants_usage(body)), names), gateway.config.limits
         )
     reply, asides = await whole(said)
-    told = body_of(reply, **names)
-    if asides:
-        told[KEY] = {**told.get(KEY, {}), "asides": [aside.told for aside in asides]}
-    return Whole.of(told, headers=answer_headers(reply))
+    return Whole.of(with_asides(body_of(reply, **names), asides), headers=answer_headers(reply))
 
 
 class _Chunks:

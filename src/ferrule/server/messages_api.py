@@ -13,12 +13,12 @@ from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
 from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
+from ferrule.server.asking import said_to, with_asides
 from ferrule.server.exchange import Answer, Asked, Route, Whole
-from ferrule.server.gateway import Gateway, new_conversation
+from ferrule.server.gateway import Gateway
 from ferrule.server.headers import answer_headers
-from ferrule.server.rounds import Aside, Rounds
-from ferrule.server.sending import Said, said_in, streamed, whole
-from ferrule.server.turn import Whose, turn_of
+from ferrule.server.rounds import Aside
+from ferrule.server.sending import Said, streamed, whole
 
 _PING = encode(dumps({"type": "ping"}), "ping")
 
@@ -39,18 +39,12 @@ def routes(gateway: Gateway) -> list[Route]:
 
 async def _answered(gateway: Gateway, asked: Asked) -> Answer:
     body, request = await asked.read(read_request)
-    turn = turn_of(body, request, asked.principal, has_tools=gateway.has_tools(asked.principal))
-    conversation = turn.resumes or new_conversation()
-    rounds = Rounds(turn.whose is Whose.GATEWAY, conversation)
-    said = said_in(gateway.answer(turn.held_in(conversation)), rounds, gateway.config.limits)
+    said = said_to(gateway, body, request, asked.principal)
     id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
     if wants_stream(body):
         return await streamed(said, _Events(EventEncoder(id=id, model=model), asked.id), gateway.config.limits)
     reply, asides = await whole(said)
-    told = body_of(reply, id=id, model=model)
-    if asides:
-        told[KEY] = {**told.get(KEY, {}), "asides": [aside.told for aside in asides]}
-    return Whole.of(told, headers=answer_headers(reply))
+    return Whole.of(with_asides(body_of(reply, id=id, model=model), asides), headers=answer_headers(reply))
 
 
 class _Events:
