@@ -71,6 +71,13 @@ class Usage:
     completion_tokens: int = 0
 
 
+def added(one: Usage | None, other: Usage | None) -> Usage | None:
+    """What two answers took together; where only one says, that one's."""
+    if one is None or other is None:
+        return one or other
+    return Usage(one.prompt_tokens + other.prompt_tokens, one.completion_tokens + other.completion_tokens)
+
+
 @dataclass(frozen=True, slots=True)
 class Finish:
     """The answer is over. LENGTH wins over TOOL_CALLS: a cut-off answer never looks finished."""

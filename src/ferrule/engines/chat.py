@@ -25,14 +25,14 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ferrule.core.choice import ChoiceMode
-from ferrule.core.event import Diagnostic, Event, Finish, FinishReason, Usage
+from ferrule.core.event import Diagnostic, Event, Finish, FinishReason, Usage, added
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import fold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.chat_api import ChatApi
 from ferrule.engines.chat_choice import Said, demanding, said
-from ferrule.engines.chat_repair import Repair, added, answer, question
+from ferrule.engines.chat_repair import Repair, answer, question
 from ferrule.engines.chat_turn import FAILURES, Attempt, ChatTurn
 from ferrule.engines.engine import Engine, Traits
 from ferrule.engines.http import PATIENT, Deadlines, Http

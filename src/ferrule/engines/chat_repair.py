@@ -42,12 +42,6 @@ def answer(reply: Reply, attempt: Attempt) -> str | None:
     return next((call.function.arguments for call in calls if call.name == attempt.name), None)
 
 
-def added(one: Usage | None, other: Usage | None) -> Usage | None:
-    if one is None or other is None:
-        return one or other
-    return Usage(one.prompt_tokens + other.prompt_tokens, one.completion_tokens + other.completion_tokens)
-
-
 def _told(attempt: Attempt, text: str) -> tuple[ChatMessage, ChatMessage]:
     wrong = f"{INVALID_ARGUMENTS}: {attempt.told}"
     call = ToolCall(attempt.id, FunctionCall(attempt.name, attempt.arguments))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, TextDelta, Usage
+from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, TextDelta, added
 from ferrule.run.happened import (
     ConfirmationRequired,
     LoopEnded,
@@ -103,8 +103,4 @@ class Rounds:
 def _summed(before: Finish | None, now: Finish) -> Finish:
     if before is None or before.usage is None or now.usage is None:
         return now
-    usage = Usage(
-        before.usage.prompt_tokens + now.usage.prompt_tokens,
-        before.usage.completion_tokens + now.usage.completion_tokens,
-    )
-    return Finish(now.reason, usage)
+    return Finish(now.reason, added(before.usage, now.usage))

@@ -71,7 +71,7 @@ class _Endpoint:
         most = self._front.body_bytes
         told = asked.headers.get("content-length", "0")
         if not told.isascii() or not told.isdigit() or len(told) > _MOST_DIGITS or int(told) > most:
-            raise TooLargeError(f"the body is longer than {most} bytes", hint="Send less, or raise the limit.")
+            raise _too_large(most)
         pieces: list[bytes] = []
         size = 0
         try:
@@ -83,9 +83,7 @@ class _Endpoint:
                     pieces.append(message.get("body", b""))
                     size += len(pieces[-1])
                     if size > most:
-                        raise TooLargeError(
-                            f"the body is longer than {most} bytes", hint="Send less, or raise the limit."
-                        )
+                        raise _too_large(most)
                     if not message.get("more_body", False):
                         return b"".join(pieces)
         except TimeoutError as late:
@@ -194,6 +192,10 @@ def refused(refusal: FerruleError, request_id: str, body: dict[str, Any]) -> Who
     if getattr(refusal, "ends_connection", False):
         headers["connection"] = "close"
     return Whole.of(body, refusal.status, headers)
+
+
+def _too_large(most: int) -> TooLargeError:
+    return TooLargeError(f"the body is longer than {most} bytes", hint="Send less, or raise the limit.")
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -21,6 +21,7 @@ from ferrule.core.event import (
     ReasoningDelta,
     TextDelta,
     Usage,
+    added,
 )
 from ferrule.core.ids import apart
 from ferrule.core.reply import Folding, Reply
@@ -115,7 +116,7 @@ class Telling:
         return out.Odd("incomplete_call", f"the call of {name} is not handed on{words}", written, id)
 
     def _round_ended(self, reason: FinishReason, usage: Usage | None) -> None:
-        self.reason, self.usage = reason, _summed(self.usage, usage)
+        self.reason, self.usage = reason, added(self.usage, usage)
         self.reply, self._folding, self._sequence = self._folding.reply(), Folding(), Sequence()
         self._calls, self._ids = [], {}
         if self.whose is not Whose.CALLER:
@@ -140,9 +141,3 @@ def _progress(frame: out.ToolProgress) -> list[out.Outgoing]:
     if frame.total is not None and not math.isfinite(frame.total):
         return [replace(frame, total=None)]
     return [frame]
-
-
-def _summed(before: Usage | None, now: Usage | None) -> Usage | None:
-    if before is None or now is None:
-        return now or before
-    return Usage(before.prompt_tokens + now.prompt_tokens, before.completion_tokens + now.completion_tokens)
