@@ -146,7 +146,7 @@ def test_an_error_of_a_route_that_nobody_foresaw_has_its_clients_shape_too(monke
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError(CANARY)
 
-    monkeypatch.setattr("ferrule.server.messages_api.turn_of", broken)
+    monkeypatch.setattr("ferrule.server.asking.turn_of", broken)
     lines, answer = logged(speaking(), asked=("POST", MESSAGES, BODIES[MESSAGES]))
     assert (answer.status, answer.json()["type"]) == (500, "error")
     assert lines.named("unexpected")[0]["kinds"] == ["builtins.ZeroDivisionError"]
