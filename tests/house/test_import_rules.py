@@ -36,7 +36,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("ferrule.schema", "ferrule.dialects", "ferrule.run", "ferrule.sources"),
         *("ferrule.engines.engine", "ferrule.engines.pick", "ferrule.engines.profile_file", "ferrule.engines.waits"),
     ),
-    "ferrule.integrations": ("ferrule.run", "ferrule.engines.engine", "ferrule.sources.source"),
+    # dialects too: what frameworks hand over is the JSON of OpenAI's APIs, or nearly.
+    "ferrule.integrations": (
+        *("ferrule.schema", "ferrule.dialects", "ferrule.run"),
+        *("ferrule.engines.engine", "ferrule.engines.pick", "ferrule.engines.bridge"),
+        *("ferrule.sources.source", "ferrule.sources.functions", "ferrule.sources.raised"),
+    ),
     "ferrule.bench": ANYTHING,
     "ferrule.cli": ANYTHING,
 }
@@ -73,7 +78,7 @@ PEERS = (
     ),
     Peers(
         "ferrule.sources",
-        frozenset({"source", "wrapped", "joined"})
+        frozenset({"source", "wrapped", "joined", "raised"})
         # What the caller's end of the bus and the worker's end share.
         | frozenset({"bus_connection", "bus_exchange", "bus_frame", "bus_micro", "bus_names"})
         | frozenset({"bus_once", "bus_running", "bus_subject", "bus_token"})
@@ -83,6 +88,7 @@ PEERS = (
         # The relay is a source that calls through the bus.
         frozenset({"", "bus_relay"}),
     ),
+    Peers("ferrule.integrations", frozenset({"lent", "borrowed", "model"}), frozenset({""})),
     Peers(
         "ferrule.dialects",
         frozenset({"definition", "ending", "extension", "field", "incoming", "lines", "loose", "narrow"})

@@ -16,14 +16,14 @@ from typing import Any, cast
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
-from ferrule.errors import FerruleError, SchemaError, ToolError
+from ferrule.errors import SchemaError
 from ferrule.schema.annotations import hints_of
 from ferrule.schema.define import INJECTED, FunctionTool, tool
 from ferrule.schema.to_python import annotations_of, arguments_for
+from ferrule.sources.raised import Raised
 from ferrule.sources.source import Source
 
 _THREADS = 16
-_ENDS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 Function = Callable[..., Any] | FunctionTool[..., Any]
 
@@ -49,10 +49,10 @@ class Functions(Source):
             return Answered(f"invalid_arguments: {refusal.message}", is_error=True, code="bad_request")
         if held.context_name:
             given[held.context_name] = context
-        raised = _Raised()
+        raised = Raised()
         with raised:
             return Answered(await self._run(held, given))
-        return _told(raised.error)
+        return raised.outcome
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -78,30 +78,3 @@ def _held(function: Function) -> _Held:
     context_name = next((name for name, hint in hints.items() if hint is CallContext and name != "return"), "")
     annotations = annotations_of(made.function, INJECTED)
     return _Held(made.function, made.definition, annotations, context_name, inspect.iscoroutinefunction(made.function))
-
-
-class _Raised:
-    """Keeps what a function raised, whatever it is. What ends the task or the program goes on its way."""
-
-    __slots__ = ("_cancelled", "_task", "error")
-
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-
-    def __enter__(self) -> None:
-        self._task = asyncio.current_task()
-        self._cancelled = self._task.cancelling() if self._task else 0
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if self._task and self._task.cancelling() > self._cancelled and not isinstance(error, asyncio.CancelledError):
-            # The function kept its cancellation to itself, but whoever cancelled the call does not wait for it.
-            raise asyncio.CancelledError
-        self.error = None if isinstance(error, _ENDS) else error
-        return self.error is not None
-
-
-def _told(error: BaseException | None) -> Outcome:
-    """What is told of what a function raised: never a stack, and words only where they are meant."""
-    if isinstance(error, FerruleError):
-        return Answered(error.message, is_error=True, code=error.code)
-    return Answered(f"the tool failed ({type(error).__name__})", is_error=True, code=ToolError.code)
