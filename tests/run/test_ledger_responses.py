@@ -14,6 +14,7 @@ from ferrule.core.context import Principal
 from ferrule.errors import ApprovalError, FencedError, LedgerError
 from ferrule.run.ledger import ApprovalState, ResponseRecord, ResponseStatus, Verdict
 from ferrule.run.ledger_sql import SqlLedger
+from ferrule.run.ledger_tables import VERSION
 from run.ledger_databases import ANN, LEASE, Home, claim, fresh_name, proposed, sqlite_home
 
 STATE = {"messages": ["hello"]}
@@ -223,7 +224,7 @@ def test_a_ledger_of_the_first_version_is_taken_up_with_everything_in_it(home: H
 
     home.run(then)
     home.run(_still_there)
-    assert home.execute("SELECT version FROM ferrule_ledger", ()) == [(2,)]
+    assert home.execute("SELECT version FROM ferrule_ledger", ()) == [(VERSION,)]
 
 
 async def _still_there(ledger: SqlLedger) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ferrule import Reply, ToolCall
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.run.machine import (
-    TRANSITIONS,
     Ask,
     End,
     Give,
@@ -23,7 +22,6 @@ from ferrule.run.machine import (
     Seek,
     State,
     Step,
-    diagram,
 )
 from ferrule.run.policy import Policy, Spent
 
@@ -205,13 +203,6 @@ def _something(machine: Machine, luck: random.Random, number: int) -> tuple[list
     if happening is Happening.RESULTED:
         return machine.resulted(anyone, luck.choice(outcomes)), number
     return (machine.approved(anyone) if happening is Happening.APPROVED else machine.denied(anyone)), number
-
-
-def test_the_diagram_shows_every_transition() -> None:
-    drawn = diagram()
-    for (state, happening), targets in TRANSITIONS.items():
-        for target in targets:
-            assert f"{state} --> {target}: {happening}" in drawn
 
 
 def test_what_was_spent_comes_back_from_json() -> None:

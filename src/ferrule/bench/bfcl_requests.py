@@ -17,7 +17,14 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError
 
+RELEASE: Final = "bfcl-eval==2026.3.23"
+"""The release of the official package that the questions are read from."""
 DATA: Final = CACHE / "wheels" / "bfcl_eval" / "bfcl_eval" / "data"
+_WHEEL: Final = f"{RELEASE.replace('-', '_').replace('==', '-')}-py3-none-any.whl"
+_FETCH: Final = (
+    f"`pip download --no-deps {RELEASE}`, then `python -m zipfile -e {_WHEEL} bfcl`, and give --data bfcl; "
+    "in a checkout, run scripts/setup-oracles --bfcl."
+)
 CATEGORIES: Final = ("simple_python", "multiple", "parallel", "live_simple")
 _PARALLEL: Final = frozenset({"parallel", "parallel_multiple", "live_parallel", "live_parallel_multiple"})
 
@@ -26,6 +33,7 @@ class QuestionsMissing(FerruleError):
     """BFCL's data was not fetched."""
 
     code = "bench_data_missing"
+    hint = _FETCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +71,31 @@ def questions(count: int, categories: Sequence[str] = CATEGORIES, data: Path = D
     return found
 
 
+def data_folder(given: Path | None = None) -> Path:
+    """The folder with the questions: that one, also where it is what the wheel was unpacked to, or the checkout's."""
+    if given is None:
+        return DATA
+    inside = given / "bfcl_eval" / "data"
+    return inside if inside.is_dir() else given
+
+
 def _of_category(category: str, data: Path) -> Iterator[Question]:
-    path = data / f"BFCL_v4_{category}.json"
-    if not path.exists():
-        raise QuestionsMissing(f"{path.name} is not there", hint="run scripts/setup-oracles --bfcl")
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for entry in entries(category, data):
+        yield question_of(entry, category)
+
+
+def entries(category: str, data: Path, under: str = "") -> Iterator[Mapping[str, Any]]:
+    """The lines of a category's file, as they are: its questions, or what stands in the folder `under`."""
+    path = data / under / f"BFCL_v4_{category}.json"
+    if not path.is_file():
+        raise QuestionsMissing(f"the file {under}{'/' if under else ''}{path.name} of BFCL is not there")
+    # Not splitlines, which also cuts at separators that JSON lets stand inside a string.
+    for line in path.read_text(encoding="utf-8").split("\n"):
         if line.strip():
-            yield _question(json.loads(line), category)
+            yield json.loads(line)
 
 
-def _question(entry: Mapping[str, Any], category: str) -> Question:
+def question_of(entry: Mapping[str, Any], category: str) -> Question:
     turns = cast("list[list[Mapping[str, str]]]", entry["question"])
     messages = tuple(ChatMessage(Role(said["role"]), (Text(said["content"]),)) for said in turns[0])
     tools = tuple(

@@ -1,5 +1,7 @@
 """What the guarantee costs on a real engine, beside the same engine run bare: `scripts/bench-engine`.
 
+`ferrule bench overhead` does the same on any engine that generates under Ferrule's rule.
+
 Bare is the engine's own completion of the same prompt, without a grammar, read token by token with nothing done to it.
 Both ways take turns in one run, and what is told are ratios between neighbours, so that a machine which slows down
 slows both.
@@ -27,10 +29,12 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.generator import Ended, Piece, TextGenerator, Writing
 from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.errors import FerruleError
 
 _SECTION: Final = "engine-costs"
 _COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-engine\n```"
 _AIM: Final = 0.95
+_FEWEST: Final = 10
 _NOTE: Final = (
     ToolDefinition.build("take_note")
     .description("Writes a note down.")
@@ -46,6 +50,12 @@ ASKED: Final = ToolCallRequest(
     max_tokens=220,
     temperature=0.0,
 )
+
+
+class TooShort(FerruleError):
+    """An answer came in so few pieces that it has no rate."""
+
+    code = "bench_answer_too_short"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +100,28 @@ async def bare(tap: Tapped, writing: Writing) -> Run:
 
 
 def _run(tap: Tapped, started: float, cpu: float) -> Run:
-    first, last, count = tap.times[0], tap.times[-1], len(tap.times)
+    count = len(tap.times)
+    if count < _FEWEST:
+        raise TooShort(f"an answer came in {count} pieces, which is too few for a rate")
+    first, last = tap.times[0], tap.times[-1]
     return Run(first - started, (count - 1) / (last - first), cpu / count, count)
 
 
-async def measured(name: str, rounds: int, advance: Callable[[], None]) -> list[tuple[Run, Run]]:
+async def measured(opened: TextEngine, rounds: int, advance: Callable[[], None]) -> list[tuple[Run, Run]]:
     """Pairs of a constrained and a bare run. The first pair warms caches up and is left out."""
     pairs: list[tuple[Run, Run]] = []
-    async with ENGINES[name](TextOptions(format="hermes")) as opened:
-        assert isinstance(opened, TextEngine)
-        tap = Tapped(opened.generator)
-        engine = TextEngine(tap, opened.options)
-        for number in range(rounds + 1):
-            ours = await constrained(engine, tap)
-            asked = tap.asked
-            assert asked is not None
-            # Left to itself the model would stop after a sentence, and a rate over ten tokens says little.
-            endless = {"ignore_eos": True}
-            theirs = await bare(tap, replace(asked, grammar=None, max_tokens=ours.tokens, extra=endless))
-            if number:
-                pairs.append((ours, theirs))
-            advance()
+    tap = Tapped(opened.generator)
+    engine = TextEngine(tap, opened.options)
+    for number in range(rounds + 1):
+        ours = await constrained(engine, tap)
+        asked = tap.asked
+        assert asked is not None
+        # Left to itself the model would stop after a sentence, and a rate over ten tokens says little.
+        endless = {"ignore_eos": True}
+        theirs = await bare(tap, replace(asked, grammar=None, max_tokens=ours.tokens, extra=endless))
+        if number:
+            pairs.append((ours, theirs))
+        advance()
     return pairs
 
 
@@ -131,11 +142,7 @@ def row_of(name: str, pairs: list[tuple[Run, Run]]) -> tuple[str, ...]:
     )
 
 
-async def table_of(names: list[str], rounds: int, progress: Progress) -> Table:
-    rows: list[tuple[str, ...]] = []
-    for name in names:
-        task = progress.add_task(name, total=rounds + 1)
-        rows.append(row_of(name, await measured(name, rounds, lambda t=task: progress.advance(t))))
+def table_of(rows: list[tuple[str, ...]]) -> Table:
     return Table(
         "Tokens per second under the rule, and bare",
         f"One request at a time; the middle of the rounds. The aim is a ratio of {_AIM} or better. CPU is that of the "
@@ -147,6 +154,16 @@ async def table_of(names: list[str], rounds: int, progress: Progress) -> Table:
     )
 
 
+async def _rows(names: list[str], rounds: int, progress: Progress) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for name in names:
+        task = progress.add_task(name, total=rounds + 1)
+        async with ENGINES[name](TextOptions(format="hermes")) as opened:
+            assert isinstance(opened, TextEngine)
+            rows.append(row_of(name, await measured(opened, rounds, lambda t=task: progress.advance(t))))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench-engine", description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
@@ -154,7 +171,7 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console()
     with Progress(console=console) as progress:
-        table = asyncio.run(table_of(arguments.engine or list(ENGINES), arguments.rounds, progress))
+        table = table_of(asyncio.run(_rows(arguments.engine or list(ENGINES), arguments.rounds, progress)))
     show(table, console)
     if not arguments.engine:
         parts = [_COMMAND, told(circumstances()), markdown(table)]

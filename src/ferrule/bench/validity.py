@@ -1,14 +1,15 @@
 """How many replies are valid calls, format by format, under the rule and without it: `scripts/long validity`.
 
 The same weights, questions and prompts both ways, in one run: first with a call required and held by the rule, then the
-model left to itself. Each format gets its share of the questions, each category through each format.
+model left to itself. Each format gets its share of the questions, each category through each format. `ferrule bench
+validity` does the same on any engine.
 """
 
 import argparse
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from ferrule.bench.servers import MODEL
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.bench.validity_count import Tally, tally_engine
 from ferrule.core.choice import ToolChoice
+from ferrule.engines.engine import Engine
 from ferrule.engines.llama import LlamaGenerator
 from ferrule.engines.text import TextEngine, TextOptions
 
@@ -28,6 +30,7 @@ FORMATS: Final = ("hermes", "qwen_xml", "llama3", "mistral_v13", "pythonic", "ge
 _SECTION: Final = "validity"
 _COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-oracles --bfcl\nscripts/long validity {}\n```"
 _SLOTS: Final = 4
+_WHO: Final = "SmolLM2-135M-Instruct in process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,26 @@ class Row:
     free: Tally
 
 
-def dealt(asked: Sequence[Question]) -> dict[str, list[Question]]:
+def dealt(asked: Sequence[Question], names: Sequence[str] = FORMATS) -> dict[str, list[Question]]:
     """The questions dealt out over the formats, a category at a time, so that each comes through each of them."""
     width = len(CATEGORIES)
     groups = [asked[at : at + width] for at in range(0, len(asked), width)]
-    return {name: [q for group in groups[n :: len(FORMATS)] for q in group] for n, name in enumerate(FORMATS)}
+    return {name: [q for group in groups[n :: len(names)] for q in group] for n, name in enumerate(names)}
+
+
+def both_ways(engine: TextEngine, format: str) -> tuple[TextEngine, TextEngine]:
+    """The engine's backend in that format, under the rule and left free."""
+    ruled = replace(engine.options, format=format, is_constrained=True)
+    return TextEngine(engine.generator, ruled), TextEngine(engine.generator, replace(ruled, is_constrained=False))
+
+
+async def tallied(
+    name: str, ruled: Engine, free: Engine | None, asked: Sequence[Question], every: int, advance: Callable[[], None]
+) -> Row:
+    """The questions under the rule and, where the engine can be left free, every so many-th of them without one."""
+    held = await tally_engine(ruled, asked, ToolChoice.required(), advance=advance)
+    left = await tally_engine(free, asked[::every], ToolChoice.auto(), advance=advance) if free else Tally()
+    return Row(name, held, left)
 
 
 async def measured(asked: Sequence[Question], free_share: int, cores: int, advance: Callable[[], None]) -> list[Row]:
@@ -50,46 +68,51 @@ async def measured(asked: Sequence[Question], free_share: int, cores: int, advan
     rows: dict[str, Row] = {}
 
     async def run(names: Sequence[str]) -> None:
-        backend = LlamaGenerator(MODEL, 1, _SLOTS, 4096)
-        for name in names:
-            ruled = TextEngine(backend, TextOptions(format=name))
-            free = TextEngine(backend, TextOptions(format=name, is_constrained=False))
-            held = await tally_engine(ruled, shares[name], ToolChoice.required(), advance=advance)
-            left = await tally_engine(free, shares[name][::free_share], ToolChoice.auto(), advance=advance)
-            rows[name] = Row(name, held, left)
-        await backend.close()
+        async with TextEngine(LlamaGenerator(MODEL, 1, _SLOTS, 4096), TextOptions()) as engine:
+            for name in names:
+                ways = both_ways(engine, name)
+                rows[name] = await tallied(name, *ways, shares[name], free_share, advance)
 
     await asyncio.gather(*(run(FORMATS[core::cores]) for core in range(cores)))
     return [rows[name] for name in FORMATS]
 
 
-def table_of(rows: Sequence[Row], count: int, minutes: float) -> Table:
-    every = Row("together", _sum([row.ruled for row in rows]), _sum([row.free for row in rows]))
+def table_of(rows: Sequence[Row], count: int, minutes: float, who: str, every: int) -> Table:
+    together = Row("together", _sum([row.ruled for row in rows]), _sum([row.free for row in rows]))
     return Table(
-        f"{count} questions of BFCL v4 ({', '.join(CATEGORIES)}), six formats",
-        "SmolLM2-135M-Instruct in process, at most 512 tokens. *valid*: replies with a call, all of whose calls name "
+        f"{count} questions of BFCL v4 ({', '.join(CATEGORIES)})",
+        f"{who}, at most 512 tokens. *valid*: replies with a call, all of whose calls name "
         "an offered tool and fit its schema by a validator that is not ours (`jsonschema`), and that were not cut off. "
-        "*without*: the same model with the same prompts and no rule, on every fourth question.",
-        ("format", "under the rule, valid", "calls", "invalid", "cut off", "refused", "without, valid"),
+        f"*without*: the same model with the same prompts and no rule, on one of every {every} questions.",
+        ("format", "under the rule, valid", "calls", "invalid", "cut off", "refused", "failed", "without, valid"),
         [
             (
-                *(row.format, f"{row.ruled.valid} of {row.ruled.replies} ({row.ruled.share})"),
+                *(row.format, _share(row.ruled)),
                 *map(str, (row.ruled.calls, row.ruled.invalid_calls, row.ruled.cut_off, row.ruled.refused)),
-                f"{row.free.valid} of {row.free.replies} ({row.free.share})",
+                *(str(row.ruled.errors), _share(row.free)),
             )
-            for row in (*rows, every)
+            for row in (*rows, together)
         ],
         [f"{minutes:.0f} minutes", *(f"{row.format}: {problem}" for row in rows for problem in row.ruled.problems[:5])],
         words=2,
     )
 
 
+def _share(tally: Tally) -> str:
+    return f"{tally.valid} of {tally.replies} ({tally.share})" if tally.replies else "-"
+
+
 def _sum(tallies: Sequence[Tally]) -> Tally:
     whole = Tally()
     for tally in tallies:
-        for name in ("replies", "valid", "calls", "invalid_calls", "cut_off", "refused"):
+        for name in ("replies", "valid", "calls", "invalid_calls", "cut_off", "refused", "errors"):
             setattr(whole, name, getattr(whole, name) + getattr(tally, name))
     return whole
+
+
+def repeated(once: Sequence[Question], count: int) -> list[Question]:
+    """So many questions, from the first again where there are fewer."""
+    return [once[number % len(once)] for number in range(count)] if once else []
 
 
 def main() -> None:
@@ -100,13 +123,12 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console()
     # There are 1,054 in the four categories; asked again, a question goes through another format.
-    once = questions(arguments.count)
-    asked = [once[number % len(once)] for number in range(arguments.count)]
+    asked = repeated(questions(arguments.count), arguments.count)
     started = time.monotonic()
     with Progress(*Progress.get_default_columns(), TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task("questions", total=len(asked) + len(asked) // arguments.free)
         rows = asyncio.run(measured(asked, arguments.free, arguments.cores, lambda: progress.advance(task)))
-    table = table_of(rows, len(asked), (time.monotonic() - started) / 60)
+    table = table_of(rows, len(asked), (time.monotonic() - started) / 60, _WHO, arguments.free)
     show(table, console)
     parts = [_COMMAND.format(arguments.count), told(circumstances()), markdown(table)]
     publish(_SECTION, "Valid calls from a weak model", parts)

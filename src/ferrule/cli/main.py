@@ -14,6 +14,7 @@ from ferrule.cli import (
     accepts,
     approvals,
     audit,
+    bench,
     capabilities,
     chat,
     config,
@@ -27,6 +28,7 @@ from ferrule.cli import (
     render,
     rule,
     serve,
+    stats,
     streams,
     trace,
     worker,
@@ -43,6 +45,7 @@ COMMANDS: tuple[Command, ...] = (
     accepts.COMMAND,
     inspect.COMMAND,
     doctor.COMMAND,
+    bench.COMMAND,
     chat.COMMAND,
     serve.COMMAND,
     config.COMMAND,
@@ -53,6 +56,7 @@ COMMANDS: tuple[Command, ...] = (
     approvals.COMMAND,
     audit.COMMAND,
     trace.COMMAND,
+    stats.COMMAND,
 )
 FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
 
@@ -74,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = command_line().parse_args(argv)
         arguments.run(arguments)
     except SystemExit as stop:
         # argparse leaves in this way after --help, --version and wrong usage; it has said everything.
@@ -87,7 +91,8 @@ def _run(argv: Sequence[str] | None) -> int:
     return 0
 
 
-def _parser() -> ArgumentParser:
+def command_line() -> ArgumentParser:
+    """Every command with its options."""
     parser = ArgumentParser(
         prog="ferrule",
         description="Ferrule binds language models to tools.",

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from ferrule.core.call import ToolCall
 from ferrule.core.outcome import Outcome
+from ferrule.core.selection import Selection
 from ferrule.core.tool import ToolDefinition
 
 Effect = Callable[[], Awaitable[Outcome]]
@@ -52,6 +53,10 @@ class Journal(Protocol):
         """The loop as it is now, as JSON."""
         ...
 
+    async def chose(self, place: str, model: str, selection: Selection, /) -> None:
+        """What a model chose in one reply, of what it was offered."""
+        ...
+
     async def known(self, place: str, /) -> Outcome | None:
         """What became of a call that was begun before, whatever has become of its tool since."""
         ...
@@ -84,6 +89,9 @@ class NoJournal:
         return call.id
 
     async def keep(self, state: dict[str, Any], /) -> None:
+        return
+
+    async def chose(self, place: str, model: str, selection: Selection, /) -> None:
         return
 
     async def known(self, place: str, /) -> Outcome | None:

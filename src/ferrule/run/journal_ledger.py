@@ -16,10 +16,12 @@ from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Answered, Outcome, Unknown
+from ferrule.core.selection import Selection
 from ferrule.errors import ApprovalError
 from ferrule.run.journal import Decision, Effect, Entry, Leave
 from ferrule.run.ledger import Approval, ApprovalState, CallRecord, CallState, Ledger
 from ferrule.run.ledger_claim import Claim, canonical_bytes
+from ferrule.run.selection import Chosen
 
 _DECIDED = frozenset({ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.REDEEMED})
 _UNSTARTED = frozenset({CallState.PROPOSED, CallState.AWAITING_APPROVAL, CallState.APPROVED})
@@ -59,6 +61,10 @@ class LedgerJournal:
             await self.saves(self.keeps(state))
             return
         await self.ledger.save(self.conversation, self.epoch, self.keeps(state), now=self.clock())
+
+    async def chose(self, place: str, model: str, selection: Selection, /) -> None:
+        chosen = Chosen(self.conversation, place, model, selection)
+        await self.ledger.note_selection(chosen, self.epoch, now=self.clock())
 
     async def known(self, place: str, /) -> Outcome | None:
         _, known = await self._found(place)

@@ -18,6 +18,7 @@ from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
 from ferrule.run.ledger_claim import Claim
 from ferrule.run.ledger_search import ConversationLine, Search
+from ferrule.run.selection import Chosen, SelectionFigures, SelectionSearch
 
 
 class CallState(StrEnum):
@@ -355,6 +356,14 @@ class Ledger(ABC):
     @abstractmethod
     async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
         """A tenant's conversations, newest first."""
+
+    @abstractmethod
+    async def note_selection(self, chosen: Chosen, epoch: int, *, now: float) -> None:
+        """What a model chose in a reply. In the same place again, it takes the place of what was there."""
+
+    @abstractmethod
+    async def selections(self, search: SelectionSearch) -> SelectionFigures:
+        """How often models were offered tools, picked them, and what came of it."""
 
     @abstractmethod
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]: ...

@@ -11,7 +11,14 @@ from typing import Any, Self, TypeVar
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Outcome
 from ferrule.errors import LedgerError
-from ferrule.run import ledger_approvals, ledger_calls, ledger_conversations, ledger_reads, ledger_responses
+from ferrule.run import (
+    ledger_approvals,
+    ledger_calls,
+    ledger_conversations,
+    ledger_reads,
+    ledger_responses,
+    ledger_selection,
+)
 from ferrule.run.ledger import (
     Approval,
     ApprovalState,
@@ -29,6 +36,7 @@ from ferrule.run.ledger_claim import Claim
 from ferrule.run.ledger_search import ConversationLine, Search
 from ferrule.run.ledger_tables import EARLIER, VERSION
 from ferrule.run.ledger_work import Work, say
+from ferrule.run.selection import Chosen, SelectionFigures, SelectionSearch
 
 T = TypeVar("T")
 
@@ -162,6 +170,12 @@ class SqlLedger(Ledger):
 
     async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
         return await self._transact(ledger_reads.found_conversations(tenant, search))
+
+    async def note_selection(self, chosen: Chosen, epoch: int, *, now: float) -> None:
+        await self._transact(ledger_selection.noted_selection(chosen, epoch, now))
+
+    async def selections(self, search: SelectionSearch) -> SelectionFigures:
+        return await self._transact(ledger_selection.found_selections(search))
 
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]:
         return await self._transact(_audit(conversation))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-VERSION = 2
+VERSION = 3
 # Each version only adds tables to the one before: a ledger of these becomes one of ours by making what is missing.
-EARLIER = (1,)
+EARLIER = (1, 2)
 
 CONVERSATION = "id, tenant, principal, owner, epoch, lease_until, version, state"
 CALL = (
@@ -19,6 +19,8 @@ APPROVAL = (
     "state, requested_at, expires_at, decided_by, decided_at, why"
 )
 RESPONSE = "id, conversation, tenant, principal, status, model, created, reach, cancelled, request"
+SELECTION = "conversation, place, tenant, principal, at, model, offer, demanded, is_required, is_unanswered"
+PICK = "conversation, selection, number, fingerprint, call_id, fate, wrote, is_retried, is_repeated"
 AUDIT = "conversation, seq, at, kind, call_id, approval, decided_by, epoch, detail, previous, hash"
 
 
@@ -83,14 +85,59 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ferrule_response_event (
         response TEXT NOT NULL REFERENCES ferrule_response (id), seq INT8 NOT NULL, data TEXT NOT NULL,
         PRIMARY KEY (response, seq))""",
+    # Since version 3. A definition and a set of them are kept once, however often they are offered.
+    """CREATE TABLE IF NOT EXISTS ferrule_definition (
+        fingerprint TEXT PRIMARY KEY, tool TEXT NOT NULL, description TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS ferrule_offer (
+        id TEXT NOT NULL, fingerprint TEXT NOT NULL REFERENCES ferrule_definition (fingerprint),
+        PRIMARY KEY (id, fingerprint))""",
+    """CREATE TABLE IF NOT EXISTS ferrule_selection (
+        conversation TEXT NOT NULL REFERENCES ferrule_conversation (id), place TEXT NOT NULL, tenant TEXT NOT NULL,
+        principal TEXT NOT NULL, at REAL8 NOT NULL, model TEXT NOT NULL, offer TEXT NOT NULL, demanded TEXT NOT NULL,
+        is_required INT8 NOT NULL, is_unanswered INT8 NOT NULL, PRIMARY KEY (conversation, place))""",
+    "CREATE INDEX IF NOT EXISTS ferrule_selection_tenant ON ferrule_selection (tenant, at)",
+    """CREATE TABLE IF NOT EXISTS ferrule_pick (
+        conversation TEXT NOT NULL, selection TEXT NOT NULL, number INT8 NOT NULL, fingerprint TEXT NOT NULL,
+        call_id TEXT NOT NULL, fate TEXT NOT NULL, wrote TEXT NOT NULL, is_retried INT8 NOT NULL,
+        is_repeated INT8 NOT NULL, PRIMARY KEY (conversation, selection, number))""",
 )
 
 
 _UNFINISHED = "('queued', 'in_progress')"
+_SELECTED = "(? = 1 OR s.principal = ?) AND s.at >= ?"
+# Told apart here and not by "? = '' OR": a tenant's rows are found by the index, and nobody pays for another's.
+_WHOSE = {"": "s.tenant = ?", "_everywhere": "? = ''"}
+_PICKED = "FROM ferrule_pick p JOIN ferrule_selection s ON s.conversation = p.conversation AND s.place = p.selection"
+# Of a call that only reads and was lost, what became of its last attempt: each has one mark more behind its place.
+_BECAME = (
+    "COALESCE((SELECT k.state FROM ferrule_call k WHERE k.conversation = p.conversation "
+    "AND RTRIM(k.id, '~') = p.call_id ORDER BY LENGTH(k.id) DESC LIMIT 1), '')"
+)
 
 
 def _insert(table: str, columns: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' for _ in columns.split(','))})"
+
+
+def _counted(suffix: str, whose: str) -> dict[str, str]:
+    """The figures of selections. The first value is the tenant, or empty."""
+    where = f"{whose} AND {_SELECTED}"
+    counted = {
+        "offers": "SELECT t.model, d.fingerprint, d.tool, d.description, SUM(t.many), MIN(t.first), MAX(t.last) "
+        "FROM (SELECT s.model AS model, s.offer AS offer, COUNT(*) AS many, MIN(s.at) AS first, MAX(s.at) AS last "
+        f"FROM ferrule_selection s WHERE {where} GROUP BY s.model, s.offer) t "
+        "JOIN ferrule_offer o ON o.id = t.offer JOIN ferrule_definition d ON d.fingerprint = o.fingerprint "
+        "WHERE ? = '' OR d.tool = ? GROUP BY t.model, d.fingerprint, d.tool, d.description",
+        "picks": "SELECT model, fingerprint, fate, became, COUNT(*), SUM(is_retried), SUM(is_repeated) "
+        "FROM (SELECT s.model AS model, p.fingerprint AS fingerprint, p.fate AS fate, p.is_retried AS is_retried, "
+        f"p.is_repeated AS is_repeated, {_BECAME} AS became {_PICKED} WHERE {where}) t "
+        "GROUP BY model, fingerprint, fate, became",
+        "demands": "SELECT s.model, s.demanded, COUNT(*), SUM(s.is_unanswered) FROM ferrule_selection s "
+        f"WHERE {where} AND s.is_required = 1 GROUP BY s.model, s.demanded",
+        "misnamings": f"SELECT s.model, p.fingerprint, p.wrote, COUNT(*) {_PICKED} WHERE {where} "
+        "AND p.fate = 'not_offered' GROUP BY s.model, p.fingerprint, p.wrote ORDER BY COUNT(*) DESC, p.wrote LIMIT ?",
+    }
+    return {f"{name}_counted{suffix}": text for name, text in counted.items()}
 
 
 # Every change is conditional on the state that it starts from: how many rows it changed is the answer.
@@ -165,6 +212,16 @@ STATEMENTS: Mapping[str, str] = {
     "add_event": _insert("ferrule_response_event", "response, seq, data"),
     "events_after": "SELECT data FROM ferrule_response_event WHERE response = ? AND seq > ? ORDER BY seq LIMIT ?",
     "delete_events": "DELETE FROM ferrule_response_event WHERE response = ?",
+    # Selections.
+    "has_offer": "SELECT 1 FROM ferrule_offer WHERE id = ? LIMIT 1",
+    "add_definition": _insert("ferrule_definition", "fingerprint, tool, description")
+    + " ON CONFLICT (fingerprint) DO NOTHING",
+    "add_offer": _insert("ferrule_offer", "id, fingerprint") + " ON CONFLICT (id, fingerprint) DO NOTHING",
+    "forget_selection": "DELETE FROM ferrule_selection WHERE conversation = ? AND place = ?",
+    "forget_picks": "DELETE FROM ferrule_pick WHERE conversation = ? AND selection = ?",
+    "add_selection": _insert("ferrule_selection", SELECTION),
+    "add_pick": _insert("ferrule_pick", PICK),
+    **{name: text for suffix, whose in _WHOSE.items() for name, text in _counted(suffix, whose).items()},
     # The audit.
     "head": "SELECT audit_seq, audit_head FROM ferrule_conversation WHERE id = ?",
     "move_head": "UPDATE ferrule_conversation SET audit_seq = ?, audit_head = ? WHERE id = ? AND audit_seq = ?",

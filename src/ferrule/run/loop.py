@@ -22,6 +22,7 @@ from ferrule.core.message_json import messages_as_json
 from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
+from ferrule.core.selection import selection_of
 from ferrule.engines.engine import Engine
 from ferrule.run.dispatch import Dispatcher
 from ferrule.run.happened import (
@@ -159,7 +160,13 @@ class Loop:
             async for event in events:
                 folding.add(event)
                 self._tell(event)
-        self.reply = _with_ids_apart(folding.reply())
+        reply = _with_ids_apart(folding.reply())
+        selection = selection_of(asked, reply)
+        if selection is not None:
+            # Before the machine moves: its state is kept without another await in between.
+            place = f"{self.place}.{self.machine.spent.rounds + 1}"
+            await self.journal.chose(place, asked.model or self.engine.traits.name, selection)
+        self.reply = reply
         self.added.append(self.reply.as_message())
         needs_leave = {call.id for call in self.reply.calls if self.executor.requires_confirmation(call)}
         return self.machine.replied(self.reply, frozenset(needs_leave))

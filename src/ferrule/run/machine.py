@@ -312,11 +312,3 @@ def outcome_from_dict(held: Mapping[str, Any] | None) -> Outcome | None:
         return None
     fields = {name: value for name, value in held.items() if name != "kind"}
     return _KINDS[held["kind"]](**fields)
-
-
-def diagram() -> str:
-    """The transition table as a Mermaid state diagram."""
-    lines = ["stateDiagram-v2", "    [*] --> ready"]
-    for (state, happening), targets in TRANSITIONS.items():
-        lines += [f"    {state.value} --> {target.value}: {happening.value}" for target in targets]
-    return "\n".join([*lines, *(f"    {state.value} --> [*]" for state in OVER), ""])

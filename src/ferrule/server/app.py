@@ -12,7 +12,7 @@ from ferrule.server.gateway import Gateway
 from ferrule.server.openapi import document
 from ferrule.server.responses import api as responses
 from ferrule.server.tools import api as tools
-from ferrule.server.tools import approvals, conversations, mcp
+from ferrule.server.tools import approvals, conversations, mcp, stats
 from ferrule.server.watch import health, metrics_api
 from ferrule.server.watch.front import WatchedFront, watched
 from ferrule.server.web import asgi
@@ -37,6 +37,7 @@ def routes_of(gateway: Gateway) -> list[Route]:
         *tools.routes(gateway),
         *approvals.routes(gateway),
         *conversations.routes(gateway),
+        *stats.routes(gateway),
         *mcp.routes(gateway),
     ]
     return [*found, *document.routes(found)]

@@ -70,7 +70,8 @@ class Gateway:
         """
         engine = self.engine(turn.request, turn.principal)
         await self.admission.check(turn.request)
-        asked = _within(turn.request, self.config.limits.max_tokens)
+        # By the name that is configured: what a client calls it is his own, and figures are kept by it.
+        asked = replace(_within(turn.request, self.config.limits.max_tokens), model=engine.model)
         if asked.tool_choice_policy is ChoicePolicy.AUTO:
             asked = replace(asked, tool_choice_policy=self.config.tool_choice_policy)
         if turn.whose is Whose.GATEWAY:

@@ -16,6 +16,7 @@ from ferrule.server.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.toolbox import Toolbox
+from ferrule.server.watch.selections import Selections
 from ferrule.server.watch.watch import Watch
 from ferrule.sources.joined import Joined
 from ferrule.sources.source import Source
@@ -32,11 +33,12 @@ async def opened(
     async with AsyncExitStack() as stack:
         watch = watch or Watch()
         router = router_of(config, pick)
-        for engine in router.models.values():
-            engine.heard = watch.engine_failed
         stack.push_async_callback(router.close)
         toolbox = Toolbox(Joined(sources), config.tools, config.sources.mcp_tool_refresh_seconds)
         toolbox.held_back, toolbox.ran = watch.held_back, watch.tool_ran
+        selections = Selections(watch.counts, lambda: toolbox.tools)
+        for engine in router.models.values():
+            engine.heard, engine.replied = watch.engine_failed, selections.replied
         await toolbox.open()
         stack.push_async_callback(toolbox.close)
         ledger = await _ledger(config, stack)

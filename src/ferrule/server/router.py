@@ -15,6 +15,7 @@ from ferrule.core.event import Event
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, UnsupportedError
+from ferrule.server.watch.selections import CHOOSING
 
 _FIRST_REST = 1.0
 _LONGEST_REST = 60.0
@@ -61,6 +62,16 @@ class Heard(Protocol):
     def __call__(self, model: str, engine: str, error: EngineError, *, is_stood_in_for: bool) -> None: ...
 
 
+class Replied(Protocol):
+    """Is told of every whole answer to a request that offers tools: the events that say what was chosen."""
+
+    def __call__(self, model: str, request: ToolCallRequest, events: Iterable[Event]) -> None: ...
+
+
+def _unnoticed(model: str, request: ToolCallRequest, events: Iterable[Event]) -> None:
+    """Nobody counts."""
+
+
 def _unheard(model: str, engine: str, error: EngineError, *, is_stood_in_for: bool) -> None:
     """Nobody listens."""
 
@@ -72,6 +83,7 @@ class RoutedEngine(Engine):
         self.model = model
         self.replicas = tuple(replicas)
         self.heard: Heard = _unheard
+        self.replied: Replied = _unnoticed
         self._balanced = balanced
 
     @property
@@ -81,6 +93,7 @@ class RoutedEngine(Engine):
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         refusal: EngineError | None = None
         order = self._order()
+        chosen: list[Event] = []
         for replica in order:
             has_spoken = False
             replica.under_way += 1
@@ -88,8 +101,12 @@ class RoutedEngine(Engine):
                 async with aclosing(replica.engine.stream(request)) as events:
                     async for event in events:
                         has_spoken = True
+                        if event.__class__ in CHOOSING:
+                            chosen.append(event)
                         yield event
                 replica.health.answered()
+                if request.tools:
+                    self.replied(self.model, request, chosen)
                 return
             except UnsupportedError:
                 # The request's fault and not the engine's, and the same everywhere.

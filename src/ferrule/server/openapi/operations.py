@@ -15,6 +15,8 @@ from ferrule.server.tools.approvals import MOST as MOST_APPROVALS
 from ferrule.server.tools.approvals import STATES
 from ferrule.server.tools.conversations import LONGEST
 from ferrule.server.tools.conversations import MOST as MOST_CONVERSATIONS
+from ferrule.server.tools.stats import LONGEST as LONGEST_STATS_NAME
+from ferrule.server.tools.stats import MOST as MOST_STATS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,9 @@ def _limit(most: int) -> Schema:
 
 
 _SEARCHED: Schema = {"type": "string", "maxLength": LONGEST}
+_NAMED: Schema = {"type": "string", "maxLength": LONGEST_STATS_NAME}
 _HOPS: Schema = {"type": "integer", "minimum": 0, "description": "How many calls deep tools may still call tools."}
+_MOMENT: Schema = {"type": "number", "minimum": 0, "description": "Unix seconds; thirty days ago."}
 _PAGES: Mapping[str, Schema] = {"limit": _limit(MOST_CONVERSATIONS), "after": _SEARCHED}
 _CHAT, _MESSAGES, _RESPONSES, _TOOLS, _RUN = (
     "OpenAI chat",
@@ -124,6 +128,12 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ),
     ("GET", "/v1/conversations/{id}"): Operation(
         tag=_TOOLS, summary="What was said and done, and its audit", answers={200: "Conversation"}
+    ),
+    ("GET", "/v1/stats"): Operation(
+        tag=_TOOLS,
+        summary="Which tools models pick, by definition, the most used first; an admin sees the tenant's",
+        answers={200: "ToolStatsPage"},
+        query={"limit": _limit(MOST_STATS), "since": _MOMENT, "tool": _NAMED, "principal": _NAMED},
     ),
     ("POST", "/mcp"): Operation(
         tag="MCP",

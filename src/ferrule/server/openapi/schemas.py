@@ -7,9 +7,11 @@ more every month. Of our own everything that is always there is required.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from ferrule.run.ledger import ApprovalState, CallState
+from ferrule.run.selection import Tally
 from ferrule.server.tools.approval_view import EXPIRED
 
 Schema = dict[str, Any]
@@ -174,6 +176,22 @@ SCHEMAS: dict[str, Schema] = {
             "outcome": {"type": ["object", "null"]},
         }
     ),
+    "ToolStats": obj(
+        {
+            "object": {"const": "tool.stats"},
+            "model": TEXT,
+            "tool": TEXT,
+            "fingerprint": TEXT,
+            "description": TEXT,
+            "first_at": MAYBE_NUMBER,
+            "last_at": MAYBE_NUMBER,
+            **{one.name: COUNT for one in fields(Tally)},
+            "wrong": COUNT,
+            "wrong_share": MAYBE_NUMBER,
+        }
+    ),
+    "MisnamedTool": obj({"model": TEXT, "wrote": TEXT, "tool": TEXT, "count": COUNT}),
+    "ToolStatsPage": page_of("ToolStats", misnamed={"type": "array", "items": ref("MisnamedTool")}, has_more=FLAG),
     "Rpc": {
         **obj(
             {"jsonrpc": {"const": "2.0"}, "method": {"anyOf": [{"enum": _RPC_METHODS}, TEXT]}},

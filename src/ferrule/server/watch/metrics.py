@@ -14,6 +14,7 @@ from typing import Any, cast
 OTHER = "other"
 MOST_SERIES = 500
 
+_TOOL = ("model", "tool", "definition")
 _SHORT = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
@@ -36,6 +37,12 @@ FAMILIES: Mapping[str, Family] = {
     "ferrule_tokens": Family("Tokens read and written.", ("model", "kind")),
     "ferrule_calls": Family("Calls that models made, by how they were guaranteed.", ("tool", "how", "outcome")),
     "ferrule_repairs": Family("Calls whose arguments were written a second time.", ("model",)),
+    "ferrule_tool_offered": Family("Replies of a model that was offered the tool.", _TOOL),
+    "ferrule_tool_picked": Family("Calls that name the tool and were handed on.", _TOOL),
+    "ferrule_tool_wrong": Family("Calls that name the tool and were repaired or refused.", _TOOL),
+    "ferrule_tool_missed": Family("Calls of a name near it that was not offered; demands without a call.", _TOOL),
+    "ferrule_tool_retried": Family("Calls after an error of the same tool.", _TOOL),
+    "ferrule_tool_repeated": Family("Calls with the arguments of an earlier one.", _TOOL),
     "ferrule_tool_seconds": Family("What the gateway's own tools took.", ("tool", "outcome"), _LONG),
     "ferrule_approvals_asked": Family("Calls that leave was asked for.", ("tool",)),
     "ferrule_failovers": Family("Answers that another engine took over before anything was said.", ("model",)),
