@@ -1,26 +1,82 @@
-"""Pages that are made from the code are what the code makes."""
+"""Pages and pictures that are made from the code are what the code makes, and leave nothing out."""
 
-from pathlib import Path
+from __future__ import annotations
 
-from ferrule.cli.formats_markdown import formats_page
-from ferrule.cli.settings_page import settings_page
-from ferrule.run.machine import diagram
+import pytest
 
-
-def test_the_table_of_formats_is_up_to_date() -> None:
-    page = Path(__file__).parents[2] / "docs" / "reference" / "formats.md"
-    assert page.read_text(encoding="utf-8") == formats_page(), (
-        "run: ferrule formats --markdown > docs/reference/formats.md"
-    )
-
-
-def test_the_page_of_settings_is_up_to_date() -> None:
-    page = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
-    assert page.read_text(encoding="utf-8") == settings_page(), (
-        "run: ferrule config settings > docs/reference/settings.md"
-    )
+import ferrule
+from docs.made import DOCS, MADE
+from ferrule.cli.main import COMMANDS
+from ferrule.cli.pages.api_page import about, api_page, integrations, listed_names
+from ferrule.cli.pages.commands_page import commands_page
+from ferrule.cli.pages.errors_page import errors_page
+from ferrule.cli.pages.house_picture import house_picture
+from ferrule.cli.pages.keywords_page import keywords_page
+from ferrule.cli.pages.machine_picture import machine_picture
+from ferrule.cli.pages.raised import kinds
+from ferrule.run.machine import TRANSITIONS, State
+from ferrule.schema.limits import CHECKED_FORMATS, TELLING_KEYWORDS
+from house.test_import_rules import MAY_IMPORT
 
 
-def test_the_diagram_of_the_loop_is_drawn_from_its_table() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "explanation" / "loop.md").read_text(encoding="utf-8")
-    assert f"```mermaid\n{diagram()}```" in page
+@pytest.mark.parametrize("name", MADE)
+def test_a_page_that_is_made_is_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == MADE[name](), "run: scripts/docs --pages"
+
+
+def test_every_public_name_has_one_place_on_the_page_of_the_api() -> None:
+    assert sorted(listed_names()) == sorted(ferrule.__all__)
+
+
+def test_every_public_name_is_told_in_a_sentence() -> None:
+    for name in ferrule.__all__:
+        assert len(about(name).split()) > 1, name
+
+
+def test_every_adapter_is_on_the_page_of_the_api() -> None:
+    page = api_page()
+    for name in integrations():
+        assert f"::: ferrule.{name}\n" in page
+
+
+def test_every_command_is_on_the_page_of_commands_with_its_examples() -> None:
+    page = commands_page()
+    for command in COMMANDS:
+        assert f"\n## ferrule {command.name}\n" in page
+        assert command.examples.strip().splitlines()[0].strip() in page
+
+
+def test_every_error_is_on_the_page_of_errors() -> None:
+    page = errors_page()
+    for name, kind in kinds().items():
+        assert f"`{name}` | `{kind.code}` | {kind.status} |" in page
+
+
+def test_every_keyword_and_every_checked_format_is_on_the_page_of_keywords() -> None:
+    page = keywords_page()
+    for keyword in TELLING_KEYWORDS:
+        name = keyword.partition(",")[0].removeprefix("format:")
+        assert f"| `{name}` |" in page or f"| {name} |" in page or name == "format"
+    for name in CHECKED_FORMATS:
+        assert f"| `{name}` |" in page
+
+
+def test_the_picture_of_the_loop_shows_every_state_and_every_happening() -> None:
+    drawn = machine_picture()
+    assert all(f">{state.value}</text>" in drawn for state in State)
+    assert all(happening.value in drawn for _, happening in TRANSITIONS)
+    ways = {(state, to) for (state, happening), targets in TRANSITIONS.items() for to in targets if to != "stopped"}
+    # One arrow for each way, and one for what can be cancelled.
+    assert drawn.count("marker-end") == len(ways) + 1
+
+
+def test_the_picture_of_the_house_shows_every_room_and_what_it_may_import() -> None:
+    drawn = house_picture(MAY_IMPORT)
+    rooms = {module.split(".")[1] for module in MAY_IMPORT if module.count(".") == 1 and "__" not in module}
+    assert all(f">{room}</text>" in drawn or f"{room}, " in drawn or f", {room}<" in drawn for room in rooms)
+    assert "imports rules*, schema" in drawn
+
+
+def test_a_room_without_a_place_in_the_picture_is_told() -> None:
+    with pytest.raises(AssertionError, match="the room attic has no place"):
+        house_picture({**MAY_IMPORT, "ferrule.attic": ("ferrule.schema",)})

@@ -68,7 +68,7 @@ PEERS = (
         "ferrule.engines",
         frozenset(
             {
-                *("engine", "bridge", "seal", "readiness", "text", "generator", "grammar", "prompting"),
+                *("engine", "bridge", "seal", "readiness", "text", "skipping", "generator", "grammar", "prompting"),
                 *("chat", "chat_api", "chat_choice", "chat_repair", "chat_turn"),
                 *("http", "completions", "canary", "llama_body", "gguf", "checkpoint"),
                 *("profile", "profile_file", "waits"),
@@ -88,7 +88,7 @@ PEERS = (
         # The relay is a source that calls through the bus.
         frozenset({"", "bus_relay"}),
     ),
-    Peers("ferrule.integrations", frozenset({"lent", "borrowed", "model"}), frozenset({""})),
+    Peers("ferrule.integrations", frozenset({"lent", "borrowed", "model", "asked"}), frozenset({""})),
     Peers(
         "ferrule.dialects",
         frozenset({"definition", "ending", "extension", "field", "incoming", "lines", "loose", "narrow"})

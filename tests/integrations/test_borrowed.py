@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from ferrule import CallContext, ToolCall, ToolDefinition, ToolError, ToolResult
+import pytest
+
+from ferrule import CallContext, DefinitionError, ToolCall, ToolDefinition, ToolError, ToolResult
 from ferrule.integrations.borrowed import Borrowed, BorrowedTool
 from ferrule.run.executor import ToolExecutor
 
@@ -49,3 +51,11 @@ def test_a_tool_that_it_does_not_have_was_not_delivered() -> None:
     source = Borrowed([], id="theirs")
     outcome = asyncio.run(source.call("double", {}, CallContext()))
     assert "no tool" in str(outcome)
+
+
+def test_what_changes_the_world_is_named_where_the_framework_does_not_say_it() -> None:
+    tool = BorrowedTool(ToolDefinition("double", "Doubles.", SCHEMA), doubled)
+    (definition,) = asyncio.run(Borrowed([tool], id="theirs", side_effects=["double"]).tools())
+    assert definition.side_effects
+    with pytest.raises(DefinitionError, match="duoble"):
+        Borrowed([tool], id="theirs", side_effects=["duoble"])

@@ -103,3 +103,16 @@ def test_a_synchronous_call_that_would_wait_for_itself_is_refused() -> None:
             lent.call_now({})
 
     asyncio.run(within())
+
+
+def test_nobody_is_asked_for_leave_for_a_call_that_does_not_fit() -> None:
+    asked: list[ToolCall] = []
+
+    async def noting(call: ToolCall) -> Decision | None:
+        asked.append(call)
+        return Decision(True)
+
+    (lent,) = lend_now([post], noting)
+    for wrong in ({"words": "x"}, {"text": float("nan")}, {"text": object()}):
+        assert lent.call_now(wrong).text.startswith("invalid_arguments")
+    assert not asked

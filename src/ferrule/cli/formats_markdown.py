@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from ferrule.cli.format_facts import FormatFacts, all_facts
 
-_HEAD = """# Formats
+_HEAD = """---
+hide:
+  - toc
+---
+
+# Formats
 
 Made from the definitions in `src/ferrule/wire/formats` by `ferrule formats --markdown`; a test keeps it true.
 

@@ -6,12 +6,13 @@ Their arguments have been checked against their schema before they run, which mo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
+from ferrule.errors import DefinitionError
 from ferrule.sources.raised import Raised
 from ferrule.sources.source import Source
 
@@ -25,11 +26,16 @@ class BorrowedTool:
 
 
 class Borrowed(Source):
-    """Tools by their names."""
+    """Tools by their names. `side_effects` names those that change the world, where the framework does not say it."""
 
-    def __init__(self, tools: Iterable[BorrowedTool], *, id: str) -> None:
+    def __init__(self, tools: Iterable[BorrowedTool], *, id: str, side_effects: Iterable[str] = ()) -> None:
         self.id = id
         self._tools = {tool.definition.name: tool for tool in tools}
+        for name in side_effects:
+            if name not in self._tools:
+                raise DefinitionError(f"{name!r} is not among the tools", hint=f"They are: {', '.join(self._tools)}.")
+            tool = self._tools[name]
+            self._tools[name] = replace(tool, definition=replace(tool.definition, side_effects=True))
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
         return tuple(tool.definition for tool in self._tools.values())

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ferrule.core.call import ToolCall, ToolResult
+from ferrule.core.context import CallContext
 from ferrule.core.ids import ANY_ID
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.bridge import run
@@ -40,7 +41,12 @@ class LentTool:
         self, arguments: Mapping[str, Any] | str, call_id: str = "", *, has_leave: bool = False
     ) -> ToolResult:
         """What came of it, whatever it was. `has_leave` says that the framework asked a person for this very call."""
-        call = ToolCall.of(self.definition.name, arguments, id=call_id or ANY_ID.make(self.definition.name, 0))
+        name, id = self.definition.name, call_id or ANY_ID.make(self.definition.name, 0)
+        try:
+            call = ToolCall.of(name, arguments, id=id)
+        except (TypeError, ValueError) as damage:
+            # A framework's reader may have let NaN through, or made objects of them.
+            return ToolResult(id, name, f"invalid_arguments: they are not JSON ({damage})", is_error=True)
         work = self._governed(call, has_leave)
         if self.home is None or self.home is asyncio.get_running_loop():
             return await work
@@ -57,6 +63,10 @@ class LentTool:
         return run(self.call(arguments, call_id, has_leave=has_leave))
 
     async def _governed(self, call: ToolCall, has_leave: bool) -> ToolResult:
+        fault = self.executor.fault_of(call, CallContext(call_id=call.id))
+        if fault is not None:
+            # Before anybody is asked: the model that wrote it need not have been held to the schema.
+            return self.executor.result_of(call, fault)
         if has_leave or not self.executor.requires_confirmation(call):
             return await self.executor.dispatch_confirmed(call)
         decision = await self.decide(call)

@@ -1,0 +1,84 @@
+"""The tools of an MCP server: the protocol's own server for files, on a folder, and a model that reads from it.
+
+By default the server is fetched and started by npx, for which node has to be installed:
+  npx -y @modelcontextprotocol/server-filesystem FOLDER
+`--server` names another command, to which the folder is added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from engine_option import engine_of, options
+
+from ferrule import ChatMessage, ChoicePolicy, Role, ToolCall, ToolCallRequest, ToolExecutor
+from ferrule.sources.mcp import McpServers
+from ferrule.sources.mcp_config import Process, Server, Timeouts
+
+NPX = "npx -y @modelcontextprotocol/server-filesystem"
+FILES = {"todo.txt": "call the plumber\n", "shopping.txt": "milk, bread, apples\n"}
+SECONDS_TO_FETCH = 120  # npx downloads it the first time
+READ = "files_read_text_file"  # the server's name, and its tool's
+
+
+def folder_with_files() -> Path:
+    folder = Path(tempfile.mkdtemp())
+    for name, content in FILES.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return folder
+
+
+async def read_by_hand(executor: ToolExecutor, name: str) -> tuple[ChatMessage, ...]:
+    """A turn in which this program is the one that calls. It is run as a model's call would be."""
+    call = ToolCall.of(READ, {"path": name}, id="byhand001")
+    result = await executor.dispatch(call)
+    print(f"this program reads {name}: {result.text}")
+    said = (ChatMessage.user(f"Read the file {name}."), ChatMessage.assistant(tool_calls=[call]))
+    return (*said, ChatMessage(Role.TOOL, (result,)), ChatMessage.assistant("I have read it."))
+
+
+async def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--server", default=NPX, help=f"the command that starts it (default: {NPX})")
+    given = parser.parse_args()
+    folder = folder_with_files()
+    command, *rest = shlex.split(given.server)
+    # A call to an MCP server needs leave. Of a server that you trust, tools that say that they only read do not.
+    reach = Process(command, (*rest, str(folder)), cwd=str(folder))
+    server = Server("files", reach, trusted=True, timeouts=Timeouts(connect=SECONDS_TO_FETCH))
+    async with McpServers([server], settle_seconds=SECONDS_TO_FETCH) as source:
+        tools = await source.tools()
+        if not tools:
+            sys.exit("\n".join(source.notices))
+        print(f"free to call: {', '.join(tool.name for tool in tools if not tool.side_effects)}")
+        print(f"with leave: {', '.join(tool.name for tool in tools if tool.side_effects)}")
+
+        # One of fourteen tools, and a turn that shows how it is used: without that turn SmolLM2 makes up a path.
+        executor = ToolExecutor(source, tools=[READ], max_iterations=1)
+        await executor.refresh()
+        history = await read_by_hand(executor, "todo.txt")
+        question = "Read the file shopping.txt."
+        request = ToolCallRequest(
+            messages=(*history, ChatMessage.user(question)),
+            tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP,
+            parallel_tool_calls=False,
+            max_tokens=60,
+            temperature=0.0,
+        )
+        print(f"you: {question}")
+        async with engine_of(given) as engine:
+            loop = await executor.run_chat_with_tools(engine, request)
+        for message in loop.added:
+            for call in message.tool_calls:
+                print(f"calls: {call.name} {call.function.arguments}")
+            for result in message.results:
+                print(f"{result.name} {'failed' if result.is_error else 'gave'}: {result.text}")
+        print(f"model: {loop.reply.text.strip()}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

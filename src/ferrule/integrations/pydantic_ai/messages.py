@@ -1,0 +1,160 @@
+"""What an agent says to a model, as a request of ours, and a reply of ours as what it hears. Knows no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from pydantic_ai import messages as said
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings, ToolOrOutput
+from pydantic_ai.settings import ToolChoice as TheirChoice
+from pydantic_ai.usage import RequestUsage
+
+from ferrule.core.call import ToolCall, ToolResult
+from ferrule.core.choice import ChoiceMode, ToolChoice
+from ferrule.core.event import FinishReason, Usage
+from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
+from ferrule.core.reply import Reply, ReplyPart
+from ferrule.core.request import ToolCallRequest
+from ferrule.core.tool import ToolDefinition
+from ferrule.dialects.extension import Extension
+
+SYSTEM = "ferrule"
+"""What the framework calls the provider."""
+_PARAMETERS = ("max_tokens", "temperature", "top_p", "top_k", "seed")
+FINISHES: dict[FinishReason, said.FinishReason] = {
+    FinishReason.STOP: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.TOOL_CALLS: "tool_call",
+}
+
+
+def request_of(
+    messages: Sequence[said.ModelMessage],
+    instructions: Sequence[str],
+    given: ModelSettings | None,
+    parameters: ModelRequestParameters,
+) -> ToolCallRequest:
+    """Settings and parameters are those that `prepare_request` gave."""
+    settings = cast("Mapping[str, Any]", given or {})
+    output = parameters.output_object
+    return ToolCallRequest(
+        messages=_messages(messages, instructions),
+        tools=tuple(
+            ToolDefinition(tool.name, tool.description or "", tool.parameters_json_schema)
+            for tool in parameters.declared_tool_defs.values()
+        ),
+        tool_choice=_choice(settings.get("tool_choice"), parameters),
+        parallel_tool_calls=settings.get("parallel_tool_calls", True),
+        response_schema=output.json_schema if output and parameters.output_mode == "native" else None,
+        stop=tuple(settings.get("stop_sequences", ())),
+        **{name: settings[name] for name in _PARAMETERS if name in settings},
+    )
+
+
+def response_of(reply: Reply, model: str) -> said.ModelResponse:
+    return said.ModelResponse(
+        parts=[_their_part(part) for part in reply.parts],
+        usage=usage_of(reply.usage),
+        model_name=model,
+        provider_name=SYSTEM,
+        provider_details=Extension.of(reply).as_field(),
+        finish_reason=FINISHES[reply.finish_reason],
+    )
+
+
+def usage_of(usage: Usage | None) -> RequestUsage:
+    if usage is None:
+        return RequestUsage(unmeasured_requests=1)
+    return RequestUsage(input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens)
+
+
+def _their_part(part: ReplyPart) -> said.ModelResponsePart:
+    match part:
+        case Text(text):
+            return said.TextPart(text)
+        case Reasoning(text):
+            return said.ThinkingPart(text)
+        case ToolCall():
+            told = {"receipt": part.receipt.as_dict()} if part.receipt else None
+            arguments = part.function.arguments
+            return said.ToolCallPart(part.name, arguments, part.id, provider_name=SYSTEM, provider_details=told)
+
+
+def _choice(chosen: TheirChoice, parameters: ModelRequestParameters) -> ToolChoice:
+    """A tool that gives the answer stays allowed, unless other tools are demanded by "required" or by name."""
+    outputs = [tool.name for tool in parameters.output_tools]
+    open_mode = ChoiceMode.AUTO if parameters.allow_text_output else ChoiceMode.REQUIRED
+    match chosen:
+        case None | "auto":
+            return ToolChoice(open_mode)
+        case "required":
+            names, mode = [tool.name for tool in parameters.declared_function_tools], ChoiceMode.REQUIRED
+        case ToolOrOutput():
+            names, mode = [*chosen.function_tools, *outputs], open_mode
+        case "none" | []:
+            names, mode = outputs, open_mode
+        case _:
+            names, mode = chosen, ChoiceMode.REQUIRED
+    known = [name for name in names if name in parameters.declared_tool_defs]
+    if known:
+        return ToolChoice.allowed(known, mode)
+    if names or mode is ChoiceMode.REQUIRED:
+        raise UserError(f"`tool_choice` names no tool that is offered: {', '.join(names) or 'there is none'}.")
+    return ToolChoice.none()
+
+
+def _messages(messages: Sequence[said.ModelMessage], instructions: Sequence[str]) -> tuple[ChatMessage, ...]:
+    """Templates know one system message, at the beginning: everything that stands there goes into it."""
+    found: list[ChatMessage] = []
+    system: list[str] = []
+    for message in messages:
+        if isinstance(message, said.ModelResponse):
+            parts = tuple(_parts(message))
+            found += [ChatMessage(Role.ASSISTANT, parts)] if parts else []
+            continue
+        for part in message.parts:
+            if isinstance(part, said.SystemPromptPart) and not found:
+                system.append(part.content)
+            else:
+                found.append(_message(part))
+    texts = [text for text in (*system, *instructions) if text]
+    return (*([ChatMessage.system("\n\n".join(texts))] if texts else []), *found)
+
+
+def _parts(message: said.ModelResponse) -> Iterator[Part]:
+    """What another provider keeps for itself in a message says nothing to this model."""
+    for part in message.parts:
+        if isinstance(part, said.TextPart) and part.content:
+            yield Text(part.content)
+        elif isinstance(part, said.ThinkingPart) and part.content:
+            yield Reasoning(part.content)
+        elif isinstance(part, said.ToolCallPart):
+            arguments = part.args if isinstance(part.args, str) and part.args else part.args_as_json_str()
+            yield ToolCall.of(part.tool_name, arguments, part.tool_call_id)
+
+
+def _message(part: said.ModelRequestPart) -> ChatMessage:
+    if isinstance(part, said.SystemPromptPart):
+        return ChatMessage.system(part.content)
+    if isinstance(part, said.UserPromptPart):
+        items = [part.content] if isinstance(part.content, str) else part.content
+        return ChatMessage.user("\n".join(filter(None, map(_text, items))))
+    if isinstance(part, said.ToolReturnPart):
+        content = part.model_response_str(wrap_if_error=False)
+        result = ToolResult(part.tool_call_id, part.tool_name, content, is_error=part.outcome != "success")
+        return ChatMessage(Role.TOOL, (result,))
+    told = f"`{type(part).__name__}` cannot be sent as it is: call `model.prepare_messages(messages)` first."
+    raise UserError(told)
+
+
+def _text(item: said.UserContent) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, said.TextContent):
+        return item.content
+    if isinstance(item, said.CachePoint):
+        return ""
+    raise UserError(f"`{type(item).__name__}` cannot be sent: this model takes text.")

@@ -1,0 +1,41 @@
+"""Every page and picture that is made from the code, and what makes it. Run as a program, it writes them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ferrule.cli.formats_markdown import formats_page
+from ferrule.cli.pages.api_page import api_page
+from ferrule.cli.pages.commands_page import commands_page
+from ferrule.cli.pages.errors_page import errors_page
+from ferrule.cli.pages.house_picture import house_picture
+from ferrule.cli.pages.keywords_page import keywords_page
+from ferrule.cli.pages.machine_picture import machine_picture
+from ferrule.cli.settings_page import settings_page
+from house.test_import_rules import MAY_IMPORT
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+MADE: dict[str, Callable[[], str]] = {
+    "images/house.svg": lambda: house_picture(MAY_IMPORT),
+    "images/machine.svg": machine_picture,
+    "reference/api.md": api_page,
+    "reference/cli.md": commands_page,
+    "reference/errors.md": errors_page,
+    "reference/formats.md": formats_page,
+    "reference/schema-keywords.md": keywords_page,
+    "reference/settings.md": settings_page,
+}
+
+
+def main() -> None:
+    for name, make in MADE.items():
+        page, text = DOCS / name, make()
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+            print(f"docs/{name}: written")
+
+
+if __name__ == "__main__":
+    main()

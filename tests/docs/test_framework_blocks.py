@@ -1,0 +1,24 @@
+"""A block for a framework is quoted from its example, which runs in an interpreter that has the framework."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```python framework=(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+QUOTES = [
+    pytest.param(name, code, id=f"{page.name}-{name}")
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    for name, code in BLOCK.findall(page.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("name, code", QUOTES)
+def test_what_a_page_shows_of_a_framework_stands_in_its_example(name: str, code: str) -> None:
+    examples = sorted((ROOT / "examples" / "frameworks").glob(f"{name}*.py"))
+    assert any(code in example.read_text(encoding="utf-8") for example in examples), (
+        f"quote it anew from {', '.join(example.name for example in examples) or f'an example for {name}'}"
+    )

@@ -1,0 +1,27 @@
+"""A block that says `live` needs a real model or server; some live test follows its page, or nobody would run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLLOWED = {
+    "README.md": "test_readme.py",
+    "docs/how-to/bus.md": "test_bus_commands.py",
+    "docs/how-to/gateway.md": "test_gateway_page.py",
+    "docs/tutorial/first-approval.md": "test_tutorial.py",
+    "docs/tutorial/first-call.md": "test_tutorial.py",
+    "docs/tutorial/first-loop.md": "test_tutorial.py",
+    "docs/tutorial/first-worker.md": "test_tutorial.py",
+}
+
+
+def test_every_page_with_live_blocks_is_followed_by_a_live_test() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    live = {str(page.relative_to(ROOT)) for page in pages if "\n```python live\n" in page.read_text(encoding="utf-8")}
+    assert live == set(FOLLOWED), "name the test that follows a page in FOLLOWED"
+
+
+def test_every_such_test_reads_its_page() -> None:
+    for page, test in FOLLOWED.items():
+        assert Path(page).stem in (ROOT / "tests" / "live" / test).read_text(encoding="utf-8")

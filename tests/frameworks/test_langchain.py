@@ -1,0 +1,399 @@
+"""LangChain: our model and tools in its agent, its tools in our conversation. Run in an interpreter that has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core import exceptions as theirs
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool, Tool, ToolException
+from langchain_core.tools import tool as their_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic import BaseModel, field_validator
+
+from ferrule import (
+    ChatMessage,
+    ChoicePolicy,
+    DefinitionError,
+    EngineUnavailableError,
+    Event,
+    FinishReason,
+    Reasoning,
+    Reply,
+    Role,
+    Text,
+    ToolCall,
+    ToolCallRequest,
+    ToolChoice,
+    ToolConversation,
+    ToolExecutor,
+    Usage,
+    tool,
+)
+from ferrule.engines.fake import FakeEngine
+from ferrule.integrations.langchain import ChatFerrule, alend, borrow, lend, reviewer
+from ferrule.sources.functions import Functions
+from frameworks.given import (
+    A_CALL_FIRST,
+    BAD_ARGUMENTS,
+    SEEN,
+    always,
+    calls,
+    cut_off,
+    never,
+    refused,
+    send,
+    smol,
+    weather,
+)
+
+CALL = {"type": "tool_call", "name": "weather", "id": "c7"}
+MUMBLE = Reply.of("It is clear.")
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> None:
+    SEEN.clear()
+
+
+class Broken(FakeEngine):
+    """Raises what it is given."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__([])
+        self._error = error
+
+    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        raise self._error
+        yield
+
+
+def called(given: BaseTool, arguments: dict[str, Any], id: str = "c7") -> ToolMessage:
+    return given.invoke({"type": "tool_call", "name": given.name, "id": id, "args": arguments})
+
+
+def ask(text: str) -> Any:
+    return {"messages": [HumanMessage(text)]}
+
+
+def edited(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "edit", "edited_action": {"name": "send", "args": arguments}}
+
+
+# Our tools in theirs.
+
+
+def test_a_lent_tool_has_our_schema_unchanged_and_answers_with_our_result() -> None:
+    (lent,) = lend([weather])
+    assert lent.args_schema == weather.definition.parameters
+    said = called(lent, {"city": "Paris"})
+    assert (said.status, said.content) == ("success", '{"city": "Paris", "sky": "clear"}')
+    assert said.artifact.content == {"city": "Paris", "sky": "clear"}
+    assert said.tool_call_id == said.artifact.tool_call_id == "c7"
+    assert asyncio.run(lent.ainvoke({**CALL, "args": {"city": "Paris"}})).content == said.content
+
+
+@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+def test_arguments_that_do_not_fit_are_refused_by_us_and_told_as_an_error(arguments: str) -> None:
+    (lent,) = lend([weather])
+    said = called(lent, ToolCall.of("weather", arguments).arguments)
+    assert (said.status, said.text[:17]) == ("error", "invalid_arguments")
+    assert not SEEN
+
+
+def test_what_is_no_json_is_refused_too() -> None:
+    said = called(lend([weather])[0], {"city": "Paris", "days": float("nan")})
+    assert (said.status, said.text[:17]) == ("error", "invalid_arguments")
+
+
+def test_an_error_of_the_tool_is_told_in_its_words() -> None:
+    said = called(lend([weather])[0], {"city": "Nowhere"})
+    assert (said.status, said.content) == ("error", "no such city")
+
+
+def test_an_argument_may_have_a_name_that_langchain_uses_itself() -> None:
+    @tool
+    def odd(run_manager: str, config: str, callbacks: str) -> str:
+        """Takes names that are taken."""
+        return run_manager + config + callbacks
+
+    assert called(lend([odd])[0], {"run_manager": "a", "config": "b", "callbacks": "c"}).content == "abc"
+
+
+def test_a_tool_that_changes_the_world_asks_first_and_gets_the_calls_id() -> None:
+    for decide, status, seen in ((never, "error", []), (always, "success", [("Ann", "c9")])):
+        said = called(lend([send], decide)[0], {"to": "Ann"}, "c9")
+        assert (said.status, SEEN) == (status, seen)
+    assert called(lend([send])[0], {"to": "Ann"}).text == "denied: nobody was there to allow it"
+    assert called(lend([send], always)[0], {"whom": "Ann"}).text.startswith("invalid_arguments")
+
+
+def test_a_source_is_lent_in_the_loop_that_it_lives_in() -> None:
+    async def lent() -> ToolMessage:
+        (made,) = await alend(ToolExecutor(Functions([weather])))
+        return await made.ainvoke({**CALL, "args": {"city": "Paris"}})
+
+    assert asyncio.run(lent()).status == "success"
+
+
+@pytest.mark.parametrize(
+    "answer, seen, told",
+    [
+        ({"type": "approve"}, [("Ann", "call_1")], "sent to Ann"),
+        ({"type": "reject", "message": "not now"}, [], "denied: not now"),
+        (
+            {"type": "edit", "edited_action": {"name": "send", "args": {"to": "Bob"}}},
+            [("Bob", "call_1")],
+            "sent to Bob",
+        ),
+        ({"type": "edit", "edited_action": {"name": "send", "args": {"to": 1}}}, [], "invalid_arguments"),
+    ],
+)
+def test_a_graph_stops_for_a_reviewer_and_goes_on_with_his_word(
+    answer: dict[str, Any], seen: list[tuple[str, str]], told: str
+) -> None:
+    model = ChatFerrule(FakeEngine([calls("send", '{"to": "Ann"}'), MUMBLE]))
+    agent = create_agent(model, lend([send], reviewer), checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    (stop,) = agent.invoke(ask("Write to Ann."), thread)["__interrupt__"]
+    assert stop.value["type"] == "tool_approval"
+    assert (stop.value["name"], stop.value["args"], SEEN) == ("send", {"to": "Ann"}, [])
+    *_, result, last = agent.invoke(Command(resume=answer), thread)["messages"]
+    assert result.text.startswith(told)
+    assert (last.text, seen) == ("It is clear.", SEEN)
+
+
+# Our model as theirs.
+
+
+def test_the_engine_is_asked_what_was_said_and_done() -> None:
+    engine = FakeEngine([MUMBLE])
+    ChatFerrule(engine, temperature=0.5, seed=3, max_tokens=9).bind_tools(lend([weather]), tool_choice="any").invoke(
+        [
+            SystemMessage("Be short."),
+            HumanMessage([{"type": "text", "text": "Weather?"}]),
+            AIMessage(
+                "Let me see.",
+                additional_kwargs={"reasoning_content": "Paris, surely."},
+                tool_calls=[{**CALL, "args": {"city": "Paris"}}],  # type: ignore[list-item]
+            ),
+            ToolMessage("down", tool_call_id="c7", status="error"),
+        ],
+        temperature=0.1,
+        stop=["\n"],
+    )
+    (asked,) = engine.requests
+    call = ToolCall.of("weather", {"city": "Paris"}, "c7")
+    assert asked.messages == (
+        ChatMessage.system("Be short."),
+        ChatMessage.user("Weather?"),
+        ChatMessage(Role.ASSISTANT, (Reasoning("Paris, surely."), Text("Let me see."), call)),
+        ChatMessage.tool("c7", "down", "weather", is_error=True),
+    )
+    assert [held.parameters for held in asked.tools] == [weather.definition.parameters]
+    assert asked.tool_choice == ToolChoice.required()
+    assert (asked.temperature, asked.seed, asked.max_tokens, asked.stop) == (0.1, 3, 9, ("\n",))
+
+
+@pytest.mark.parametrize(
+    "word, choice",
+    [
+        (None, ToolChoice.auto()),
+        ("none", ToolChoice.none()),
+        (True, ToolChoice.required()),
+        ("required", ToolChoice.required()),
+        ("weather", ToolChoice.one("weather")),
+        ({"type": "function", "function": {"name": "weather"}}, ToolChoice.one("weather")),
+    ],
+)
+def test_a_choice_arrives_as_meant(word: Any, choice: ToolChoice) -> None:
+    engine = FakeEngine([MUMBLE])
+    ChatFerrule(engine).bind_tools([weather], tool_choice=word, parallel_tool_calls=False).invoke("Hello")
+    (asked,) = engine.requests
+    assert (asked.tool_choice, asked.parallel_tool_calls) == (choice, False)
+
+
+def test_what_cannot_be_sent_to_a_model_is_refused() -> None:
+    model = ChatFerrule(FakeEngine([MUMBLE]))
+    picture = HumanMessage([{"type": "image", "url": "https://example.com/a.png"}])
+    with pytest.raises(theirs.ModelInvalidRequestError, match="image"):
+        model.invoke([picture])
+    with pytest.raises(theirs.ModelInvalidRequestError, match="not a tool"):
+        model.bind_tools([{"type": "web_search"}]).invoke("Hello")
+
+
+ULM, BONN = ToolCall.of("weather", '{"city": "Ulm", "days": 2}', "a1"), ToolCall.of("weather", '{"city": "Bonn"}', "a2")
+THOUGHTFUL = Reply((Reasoning("Hm. "), Text("Wait."), ULM, BONN), (), FinishReason.TOOL_CALLS, Usage(7, 5))
+
+
+def test_chunks_sum_to_the_whole_message() -> None:
+    whole = ChatFerrule(FakeEngine([THOUGHTFUL])).invoke("Weather?")
+    first, second = whole.tool_calls
+    assert (first["id"], first["args"], second["args"]) == ("a1", {"city": "Ulm", "days": 2}, {"city": "Bonn"})
+    assert whole.usage_metadata == {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}
+    assert whole.response_metadata["finish_reason"] == "tool_calls"
+    assert whole.response_metadata["ferrule"]["receipts"]["a2"]["how"] == "validated"
+    assert [block["type"] for block in whole.content_blocks] == ["reasoning", "text", "tool_call", "tool_call"]
+    for chunks in (_streamed(THOUGHTFUL), asyncio.run(_streamed_in_a_loop(THOUGHTFUL))):
+        total = sum(chunks[1:], chunks[0])
+        assert isinstance(total, AIMessageChunk)
+        assert len(chunks) > 6
+        for name in ("text", "tool_calls", "usage_metadata", "response_metadata", "additional_kwargs"):
+            assert getattr(total, name) == getattr(whole, name)
+
+
+def _streamed(reply: Reply) -> list[Any]:
+    return list(ChatFerrule(FakeEngine([reply])).stream("Weather?"))
+
+
+async def _streamed_in_a_loop(reply: Reply) -> list[Any]:
+    return [chunk async for chunk in ChatFerrule(FakeEngine([reply])).astream("Weather?")]
+
+
+@pytest.mark.parametrize("bad, told", [(cut_off, "cut off"), (refused, "city is missing")])
+def test_a_call_that_is_not_whole_never_arrives(bad: Any, told: str) -> None:
+    with pytest.raises(theirs.ModelError, match=told):
+        ChatFerrule(FakeEngine([bad()])).invoke("Weather?")
+    with pytest.raises(theirs.ModelError, match=told):
+        asyncio.run(ChatFerrule(FakeEngine([bad()])).ainvoke("Weather?"))
+    with pytest.raises(theirs.ModelError, match=told):
+        _streamed(bad())
+    with pytest.raises(theirs.ModelError, match=told):
+        asyncio.run(_streamed_in_a_loop(bad()))
+
+
+@pytest.mark.parametrize(
+    "error, kind",
+    [
+        (EngineUnavailableError("gone"), theirs.ModelConnectionError),
+        (DefinitionError("too long", code="context_length_exceeded"), theirs.ContextOverflowError),
+    ],
+)
+def test_an_engine_that_fails_raises_langchains_error_of_its_kind(error: Exception, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        ChatFerrule(Broken(error)).invoke("Hello")
+    with pytest.raises(kind):
+        list(ChatFerrule(Broken(error)).stream("Hello"))
+
+
+class Sky(BaseModel):
+    colour: str
+
+
+def test_an_answer_is_held_to_a_schema_and_read() -> None:
+    good, bad = Reply.of('{"colour": "blue"}'), Reply.of('{"colour": 1}')
+    engine = FakeEngine([good, good, bad, bad])
+    model = ChatFerrule(engine)
+    assert model.with_structured_output(Sky).invoke("Sky?") == Sky(colour="blue")
+    assert model.with_structured_output(Sky.model_json_schema()).invoke("Sky?") == {"colour": "blue"}
+    assert engine.requests[0].response_schema == engine.requests[1].response_schema == Sky.model_json_schema()
+    with pytest.raises(theirs.OutputParserException):
+        model.with_structured_output(Sky).invoke("Sky?")
+    told = model.with_structured_output(Sky, include_raw=True).invoke("Sky?")
+    assert told["parsed"] is None
+    assert isinstance(told["parsing_error"], theirs.OutputParserException)
+    by_tool = ChatFerrule(FakeEngine([calls("Sky", '{"colour": "red"}')]))
+    assert by_tool.with_structured_output(Sky, method="function_calling").invoke("Sky?") == Sky(colour="red")
+
+
+def test_an_agents_response_format_is_our_response_schema() -> None:
+    engine = FakeEngine([calls("weather", '{"city": "Ulm"}'), Reply.of('{"colour": "grey"}')])
+    done = create_agent(ChatFerrule(engine), lend([weather]), response_format=Sky).invoke(ask("Sky?"))
+    assert done["structured_response"] == Sky(colour="grey")
+    assert all(asked.response_schema is not None and asked.tools for asked in engine.requests)
+
+
+# Their tools in ours.
+
+
+class City(BaseModel):
+    name: str
+    near: list[City] = []
+
+    @field_validator("name")
+    @classmethod
+    def known(cls, name: str) -> str:
+        if name == "Atlantis":
+            raise ValueError("sunk")
+        return name
+
+
+@their_tool
+def size(city: City) -> dict[str, Any]:
+    """How large a city is."""
+    if city.name == "Nowhere":
+        raise ToolException("there is no such city")
+    if city.name == "Hell":
+        raise RuntimeError("a secret")
+    return {"name": city.name, "near": len(city.near)}
+
+
+@their_tool
+async def mayor(city: str) -> str:
+    """Who rules a city."""
+    return f"the mayor of {city}"
+
+
+def answered(given: BaseTool, arguments: dict[str, Any]) -> tuple[Any, bool]:
+    async def run() -> tuple[Any, bool]:
+        executor = ToolExecutor(borrow([given]))
+        await executor.refresh()
+        result = await executor.dispatch(ToolCall.of(given.name, arguments, "c1"))
+        return result.content, result.is_error
+
+    return asyncio.run(run())
+
+
+def test_their_tools_run_in_our_executor() -> None:
+    paris = {"city": {"name": "Paris", "near": [{"name": "Lyon"}]}}
+    assert answered(size, paris) == ('{"name": "Paris", "near": 1}', False)
+    assert answered(mayor, {"city": "Ulm"}) == ("the mayor of Ulm", False)
+    plain = Tool("shout", str.upper, "Shouts.")
+    assert answered(plain, {"__arg1": "hello"}) == ("HELLO", False)
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    raw = StructuredTool(name="twice", description="Twice.", args_schema=schema, func=lambda n: 2 * n)
+    assert answered(raw, {"n": 4}) == ("8", False)
+    assert answered(raw, {"n": "4"})[1]
+
+
+@pytest.mark.parametrize(
+    "name, told",
+    [("Nowhere", "there is no such city"), ("Atlantis", "sunk"), ("Hell", "the tool failed (RuntimeError)")],
+)
+def test_their_errors_are_told_where_they_are_meant_to_be(name: str, told: str) -> None:
+    content, is_error = answered(size, {"city": {"name": name}})
+    assert is_error
+    assert told in content
+
+
+def test_a_borrowed_tool_that_changes_the_world_is_named() -> None:
+    assert asyncio.run(borrow([mayor], side_effects=["mayor"]).tools())[0].side_effects
+    with pytest.raises(DefinitionError):
+        borrow([mayor], side_effects=["major"])
+
+
+# On a real model.
+
+
+def test_their_agent_calls_our_tool_with_our_model() -> None:
+    model = ChatFerrule(smol(), max_tokens=48, temperature=0, tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP)
+    agent = create_agent(model, lend([weather]), system_prompt="You report the weather.")
+    steps: list[Any] = list(agent.stream(ask("What is the weather in Paris?"), stream_mode=["messages", "values"]))
+    pieces = [held[0] for mode, held in steps if mode == "messages"]
+    assert any(isinstance(piece, AIMessageChunk) and piece.tool_call_chunks for piece in pieces)
+    _, call, result, last = steps[-1][1]["messages"]
+    assert call.response_metadata["ferrule"]["receipts"][call.tool_calls[0]["id"]]["how"] == "grammar"
+    assert (result.status, bool(SEEN), last.type) == ("success", True, "ai")
+
+
+def test_our_conversation_calls_their_tool() -> None:
+    talk = ToolConversation(smol(), borrow([mayor]), request=A_CALL_FIRST)
+    talk.send("Who is the mayor of Paris?")
+    results = [result for message in talk.messages for result in message.results]
+    assert results
+    assert results[0].text.startswith("the mayor of")

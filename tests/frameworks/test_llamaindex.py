@@ -1,0 +1,333 @@
+"""LlamaIndex: our model and tools in its agent, its tools in our conversation. Run in an interpreter that has it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from llama_index.core.agent.workflow import AgentStream, FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage as TheirMessage
+from llama_index.core.base.llms.types import ImageBlock, MessageRole, TextBlock, ThinkingBlock, ToolCallBlock
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.tools import BaseTool, FunctionTool, ToolMetadata, ToolOutput
+from llama_index.core.tools.tool_spec.base import BaseToolSpec
+from llama_index.core.workflow import Context
+from pydantic import BaseModel
+
+from ferrule import (
+    ChatMessage,
+    ChoicePolicy,
+    DefinitionError,
+    EngineError,
+    FinishReason,
+    Reasoning,
+    Reply,
+    Role,
+    Text,
+    ToolCall,
+    ToolChoice,
+    ToolConversation,
+    ToolExecutor,
+    Usage,
+)
+from ferrule.engines.fake import FakeEngine
+from ferrule.integrations.llamaindex import FerruleLLM, FerruleToolSpec, alend, borrow, lend
+from ferrule.sources.functions import Functions
+from frameworks.given import (
+    A_CALL_FIRST,
+    BAD_ARGUMENTS,
+    SEEN,
+    always,
+    calls,
+    cut_off,
+    never,
+    refused,
+    send,
+    smol,
+    weather,
+)
+
+# LlamaIndex looks at every attribute of an agent, and so at those that pydantic does not want looked at.
+pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
+
+MUMBLE = Reply.of("It is clear.")
+HELLO = [TheirMessage("Weather?")]
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> None:
+    SEEN.clear()
+
+
+# Our tools in theirs.
+
+
+def test_a_lent_tool_has_our_schema_unchanged_and_answers_in_json() -> None:
+    (lent,) = lend([weather])
+    assert lent.metadata.get_parameters_dict() == weather.definition.parameters
+    for said in (lent.call(city="Paris"), asyncio.run(lent.acall(city="Paris")), lent(city="Paris")):
+        assert (said.is_error, said.content) == (False, '{"city": "Paris", "sky": "clear"}')
+        assert said.raw_output == {"city": "Paris", "sky": "clear"}
+
+
+def test_a_spec_gives_all_tools_or_those_that_are_named() -> None:
+    spec = FerruleToolSpec([weather, send])
+    assert [tool.metadata.name for tool in spec.to_tool_list()] == ["weather", "send"]
+    assert [tool.metadata.name for tool in spec.to_tool_list(["send"])] == ["send"]
+
+
+@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+def test_arguments_that_do_not_fit_are_refused_by_us_and_told_as_an_error(arguments: str) -> None:
+    said = lend([weather])[0].call(**ToolCall.of("weather", arguments).arguments)
+    assert said.is_error
+    assert said.content.startswith("Error: invalid_arguments")
+    assert not SEEN
+
+
+def test_an_error_of_the_tool_is_told_in_its_words() -> None:
+    said = lend([weather])[0].call(city="Nowhere")
+    assert (said.is_error, said.content) == (True, "Error: no such city")
+
+
+def test_a_tool_that_changes_the_world_asks_first() -> None:
+    for decide, is_error in ((never, True), (always, False)):
+        assert lend([send], decide)[0].call(to="Ann").is_error is is_error
+        assert bool(SEEN) is not is_error
+    assert "nobody was there" in lend([send])[0].call(to="Ann").content
+
+
+def test_a_source_is_lent_in_the_loop_that_it_lives_in() -> None:
+    async def lent() -> ToolOutput:
+        (made,) = await alend(ToolExecutor(Functions([weather])))
+        return await made.acall(city="Paris")
+
+    assert not asyncio.run(lent()).is_error
+
+
+# Our model as theirs.
+
+
+def test_the_engine_is_asked_what_was_said_and_done() -> None:
+    engine = FakeEngine([MUMBLE])
+    history = [
+        TheirMessage("Be short.", role=MessageRole.SYSTEM),
+        TheirMessage("Weather?"),
+        TheirMessage(
+            role=MessageRole.ASSISTANT,
+            blocks=[
+                ThinkingBlock(content="Paris, surely."),
+                TextBlock(text="Let me see."),
+                ToolCallBlock(tool_call_id="c7", tool_name="weather", tool_kwargs={"city": "Paris"}),
+            ],
+        ),
+        TheirMessage("clear", role=MessageRole.TOOL, additional_kwargs={"tool_call_id": "c7"}),
+    ]
+    model = FerruleLLM(engine, temperature=0.5, seed=3, max_tokens=9)
+    model.chat_with_tools(lend([weather]), "So?", history, tool_required=True, temperature=0.1, stop=["\n"])
+    (asked,) = engine.requests
+    call = ToolCall.of("weather", {"city": "Paris"}, "c7")
+    assert asked.messages == (
+        ChatMessage.system("Be short."),
+        ChatMessage.user("Weather?"),
+        ChatMessage(Role.ASSISTANT, (Reasoning("Paris, surely."), Text("Let me see."), call)),
+        ChatMessage.tool("c7", "clear", "weather"),
+        ChatMessage.user("So?"),
+    )
+    assert [held.parameters for held in asked.tools] == [weather.definition.parameters]
+    assert (asked.tool_choice, asked.parallel_tool_calls) == (ToolChoice.required(), False)
+    assert (asked.temperature, asked.seed, asked.max_tokens, asked.stop) == (0.1, 3, 9, ("\n",))
+
+
+@pytest.mark.parametrize(
+    "word, choice",
+    [
+        ("auto", ToolChoice.auto()),
+        ("none", ToolChoice.none()),
+        ("any", ToolChoice.required()),
+        ("weather", ToolChoice.one("weather")),
+        ({"type": "function", "function": {"name": "weather"}}, ToolChoice.one("weather")),
+    ],
+)
+def test_a_choice_arrives_as_meant(word: Any, choice: ToolChoice) -> None:
+    engine = FakeEngine([MUMBLE])
+    FerruleLLM(engine).chat_with_tools(lend([weather]), "Weather?", allow_parallel_tool_calls=True, tool_choice=word)
+    assert (engine.requests[0].tool_choice, engine.requests[0].parallel_tool_calls) == (choice, True)
+
+
+def test_what_cannot_be_sent_to_a_model_is_refused() -> None:
+    picture = TheirMessage(role=MessageRole.USER, blocks=[ImageBlock(image=b"x", image_mimetype="image/png")])
+    with pytest.raises(DefinitionError, match="image"):
+        FerruleLLM(FakeEngine([MUMBLE])).chat([picture])
+
+
+ULM, BONN = ToolCall.of("weather", '{"city": "Ulm", "days": 2}', "a1"), ToolCall.of("weather", '{"city": "Bonn"}', "a2")
+THOUGHTFUL = Reply((Reasoning("Hm. "), Text("Wait."), ULM, BONN), (), FinishReason.TOOL_CALLS, Usage(7, 5))
+
+
+def test_a_stream_ends_with_the_whole_message() -> None:
+    model = FerruleLLM(FakeEngine([THOUGHTFUL] * 3))
+    whole: Any = model.chat(HELLO)
+    chosen = model.get_tool_calls_from_response(whole)
+    assert [(one.tool_id, one.tool_kwargs) for one in chosen] == [("a1", ULM.arguments), ("a2", BONN.arguments)]
+    assert whole.message.content == "Wait."
+    assert whole.raw["usage"] == {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+    assert whole.raw["ferrule"]["receipts"]["a2"]["how"] == "validated"
+
+    async def in_a_loop() -> list[Any]:
+        return [step async for step in await model.astream_chat(HELLO)]
+
+    for steps in (list(model.stream_chat(HELLO)), asyncio.run(in_a_loop())):
+        assert (steps[-1].message, steps[-1].raw) == (whole.message, whole.raw)
+        assert "".join(step.delta or "" for step in steps) == "Wait."
+        assert "".join(step.additional_kwargs.get("thinking_delta", "") for step in steps) == "Hm. "
+        forming = next(block for block in steps[-3].message.blocks[::-1] if isinstance(block, ToolCallBlock))
+        assert isinstance(forming.tool_kwargs, str)
+        assert len(model.get_tool_calls_from_response(steps[-3])) == 1
+
+
+def test_a_prompt_is_completed() -> None:
+    model = FerruleLLM(FakeEngine([MUMBLE] * 4))
+
+    async def in_a_loop() -> tuple[str, list[str]]:
+        whole = await model.acomplete("Weather?")
+        return whole.text, [step.text async for step in await model.astream_complete("Weather?")]
+
+    text, steps = asyncio.run(in_a_loop())
+    assert {text, steps[-1], model.complete("Weather?").text} == {"It is clear."}
+    assert "".join(step.delta or "" for step in model.stream_complete("Weather?")) == "It is clear."
+
+
+@pytest.mark.parametrize("bad, told", [(cut_off, "cut off"), (refused, "city is missing")])
+def test_a_call_that_is_not_whole_never_arrives(bad: Any, told: str) -> None:
+    async def in_a_loop() -> None:
+        async for _ in await FerruleLLM(FakeEngine([bad()])).astream_chat(HELLO):
+            pass
+
+    with pytest.raises(EngineError, match=told):
+        FerruleLLM(FakeEngine([bad()])).chat(HELLO)
+    with pytest.raises(EngineError, match=told):
+        list(FerruleLLM(FakeEngine([bad()])).stream_chat(HELLO))
+    with pytest.raises(EngineError, match=told):
+        asyncio.run(in_a_loop())
+
+
+class Sky(BaseModel):
+    colour: str
+
+
+def test_their_structured_prediction_is_a_call_of_ours() -> None:
+    engine = FakeEngine([calls("Sky", '{"colour": "grey"}')])
+    assert FerruleLLM(engine).structured_predict(Sky, PromptTemplate("Sky?")) == Sky(colour="grey")
+    assert engine.requests[0].tool_choice == ToolChoice.required()
+    with pytest.raises(EngineError, match="in words"):
+        FerruleLLM(FakeEngine([MUMBLE])).structured_predict(Sky, PromptTemplate("Sky?"))
+
+
+# Their tools in ours.
+
+
+def size(city: str) -> dict[str, Any]:
+    """How large a city is."""
+    if city == "Hell":
+        raise RuntimeError("a secret")
+    return {"name": city, "large": True}
+
+
+async def mayor(city: str) -> str:
+    """Who rules a city."""
+    return f"the mayor of {city}"
+
+
+class Oracle(BaseTool):
+    """A tool of the oldest kind, which is synchronous and takes one input."""
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        return ToolMetadata("Knows.", "oracle")
+
+    def __call__(self, input: Any) -> ToolOutput:
+        return ToolOutput("oracle", f"who knows {input}?", raw_input={}, is_error=input == "all")
+
+
+class Specified(BaseToolSpec):
+    spec_functions = ["ruled"]  # noqa: RUF012  # as theirs have it
+
+    def ruled(self, city: str) -> str:
+        """Whether a city is ruled."""
+        return "yes"
+
+
+def answered(given: BaseTool | BaseToolSpec, arguments: dict[str, Any]) -> tuple[Any, bool]:
+    async def run() -> tuple[Any, bool]:
+        executor = ToolExecutor(borrow([given]))
+        (definition,) = await executor.refresh()
+        result = await executor.dispatch(ToolCall.of(definition.name, arguments, "c1"))
+        return result.content, result.is_error
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "given, arguments, answer",
+    [
+        (FunctionTool.from_defaults(size), {"city": "Ulm"}, ({"name": "Ulm", "large": True}, False)),
+        (FunctionTool.from_defaults(async_fn=mayor), {"city": "Ulm"}, ("the mayor of Ulm", False)),
+        (FunctionTool.from_defaults(size, callback=lambda _: "large"), {"city": "Ulm"}, ("large", False)),
+        (FunctionTool.from_defaults(size), {"city": "Hell"}, ("the tool failed (RuntimeError)", True)),
+        (Oracle(), {"input": "this"}, ("who knows this?", False)),
+        (Oracle(), {"input": "all"}, ("who knows all?", True)),
+        (Specified(), {"city": "Ulm"}, ("yes", False)),
+    ],
+)
+def test_their_tools_run_in_our_executor(given: Any, arguments: dict[str, Any], answer: tuple[Any, bool]) -> None:
+    assert answered(given, arguments) == answer
+
+
+def test_arguments_that_do_not_fit_their_schema_do_not_reach_their_tool() -> None:
+    content, is_error = answered(FunctionTool.from_defaults(size), {"town": "Ulm"})
+    assert is_error
+    assert content.startswith("invalid_arguments")
+
+
+def test_a_borrowed_tool_that_changes_the_world_is_named() -> None:
+    assert asyncio.run(borrow([Oracle()], side_effects=["oracle"]).tools())[0].side_effects
+    with pytest.raises(DefinitionError):
+        borrow([Oracle()], side_effects=["major"])
+
+
+def test_a_tool_that_needs_a_workflow_is_not_borrowed() -> None:
+    async def remember(ctx: Context, fact: str) -> str:
+        """Remembers a fact."""
+        return fact
+
+    remember.__annotations__["ctx"] = Context
+    with pytest.raises(DefinitionError, match="workflow"):
+        borrow([FunctionTool.from_defaults(async_fn=remember)])
+
+
+# On a real model.
+
+
+def test_their_agent_calls_our_tool_with_our_model() -> None:
+    async def ran() -> tuple[Any, list[Any]]:
+        model = FerruleLLM(smol(), max_tokens=48, temperature=0.0, tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP)
+        agent = FunctionAgent(tools=list(lend([weather])), llm=model, system_prompt="You report the weather.")
+        handler = agent.run("What is the weather in Paris?")
+        seen = [event async for event in handler.stream_events() if isinstance(event, AgentStream)]
+        return await handler, seen
+
+    output, seen = asyncio.run(ran())
+    (done,) = output.tool_calls[:1]
+    assert (done.tool_name, done.tool_output.is_error) == ("weather", False)
+    assert SEEN
+    receipts = [raw["ferrule"]["receipts"] for raw in (event.raw for event in seen) if raw and "ferrule" in raw]
+    assert receipts[0][done.tool_id]["how"] == "grammar"
+
+
+def test_our_conversation_calls_their_tool() -> None:
+    talk = ToolConversation(smol(), borrow([FunctionTool.from_defaults(async_fn=mayor)]), request=A_CALL_FIRST)
+    talk.send("Who is the mayor of Paris?")
+    results = [result for message in talk.messages for result in message.results]
+    assert results
+    assert results[0].text.startswith("the mayor of")
