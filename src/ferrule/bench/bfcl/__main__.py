@@ -39,16 +39,17 @@ class _Run:
 
 
 async def _measured(asked: list[Task], out: Path, progress: Progress) -> list[_Run]:
-    backend = LlamaGenerator(MODEL, 1, _SLOTS, _CONTEXT)
-    found: list[_Run] = []
-    for is_constrained in (True, False):
+    """Both manners side by side, each on an engine of its own with one thread."""
+
+    async def measure(is_constrained: bool) -> _Run:
         manner = Manner(is_constrained=is_constrained, width=_SLOTS)
         task = progress.add_task(manner.name, total=len(asked))
-        engine = TextEngine(backend, TextOptions(is_constrained=is_constrained))
-        one = Asked(asked, manner, await described(engine, _WHO))
-        found.append(_Run(await run(engine, one, out, lambda _, t=task: progress.advance(t)), one))
-    await backend.close()
-    return found
+        backend = LlamaGenerator(MODEL, 1, _SLOTS, _CONTEXT)
+        async with TextEngine(backend, TextOptions(is_constrained=is_constrained)) as engine:
+            one = Asked(asked, manner, await described(engine, _WHO))
+            return _Run(await run(engine, one, out, lambda _: progress.advance(task)), one)
+
+    return list(await asyncio.gather(measure(True), measure(False)))
 
 
 def main() -> None:
