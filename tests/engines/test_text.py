@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -222,3 +223,11 @@ def test_a_name_that_comes_again_in_a_free_object_is_said_once_and_the_receipt_t
     assert reply.calls[0].function.arguments == '{"about": {"a": 1}}'
     assert receipt is not None
     assert receipt.notes[-1] == '"a" came again in the same object; the first stands'
+
+
+def test_a_rule_for_one_budget_does_not_serve_another() -> None:
+    made, fake = engine(*[PARIS] * 2)
+    for budget in (120, 480):
+        made.generate(replace(asked(choice=ToolChoice.required()), max_tokens=budget))
+    small, large = (writing.grammar for writing in fake.asked)
+    assert small != large

@@ -40,6 +40,8 @@ class Receipt:
     seconds: float = 0.0
     tokens: int = 0
     """How many were written up to the end of the call; 0 where the engine tells only at the end of the reply."""
+    skipped: int = 0
+    """How many more were not generated but appended, because the rule left no choice about them."""
     notes: tuple[str, ...] = ()
     """What a person should know: a choice honoured in another way, a template that was not used."""
 
@@ -56,7 +58,8 @@ class Receipt:
         said += [f"{word} {', '.join(words)}" for word, words in self._lists() if words]
         said += [f"format {self.format}"] * bool(self.format) + [f"rule {self.rule}"] * bool(self.rule)
         took = f"{self.seconds:.2f} s"
-        said += [f"{self.tokens} tokens in {took}" if self.tokens else took, *self.notes]
+        skipped = f" and {self.skipped} skipped" if self.skipped else ""
+        said += [f"{self.tokens} tokens{skipped} in {took}" if self.tokens or skipped else took, *self.notes]
         return "; ".join(said)
 
     def _lists(self) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -26,6 +26,7 @@ _RECEIPT_KINDS: Mapping[str, tuple[type, ...]] = {
     "rule": (str,),
     "seconds": (int, float),
     "tokens": (int,),
+    "skipped": (int,),
 }
 _WORD_LISTS = ("enforced", "checked", "unchecked", "notes")
 

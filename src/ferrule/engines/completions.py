@@ -50,10 +50,17 @@ class Reading:
             if choice.get("text"):
                 found.append(Piece(choice["text"]))
             if choice.get("finish_reason"):
-                self.ended = Ended(choice["finish_reason"] == "length")
+                self.ended = Ended(choice["finish_reason"] == "length", stopped_by=_stop_of(chunk, choice))
         usage = cast("Mapping[str, Any]", chunk.get("usage") or {})
         if self.ended is not None and usage:
             cached = cast("Mapping[str, Any]", usage.get("prompt_tokens_details") or {}).get("cached_tokens")
             counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
-            self.ended = Ended(self.ended.is_cut_off, *counts)
+            self.ended = Ended(self.ended.is_cut_off, *counts, stopped_by=self.ended.stopped_by)
         return found
+
+
+def _stop_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> str:
+    """The stop that ended it: vLLM and SGLang say it of the choice, llama.cpp where it was asked to be verbose."""
+    said = choice.get("stop_reason") or cast("Mapping[str, Any]", chunk.get("__verbose") or {}).get("stopping_word")
+    # vLLM gives the number of a token there where a token ended it.
+    return said if isinstance(said, str) else ""

@@ -42,6 +42,8 @@ class Writing:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     """Texts that end the turn besides the model's own end token; they are not part of what is written."""
+    is_hole: bool = False
+    """Whether the turn goes on after this: then the backend must say which of the stops ended it."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the backend's own, which go to it as they are."""
 
@@ -60,10 +62,11 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """More text. `tokens` is how many it took, where the backend tells."""
+    """More text. `tokens` is how many it took, where the backend tells; `skipped`, how many it did not take."""
 
     text: str
     tokens: int = 1
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class Ended:
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     """How many tokens of the prompt the backend had from before."""
+    stopped_by: str = ""
+    """The text among `Writing.stop` that ended it, where the backend tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

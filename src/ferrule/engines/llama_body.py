@@ -19,6 +19,7 @@ def streaming_body(writing: Writing) -> dict[str, Any]:
         "cache_prompt": True,
         "stream": True,
         "stream_options": {"include_usage": True},
+        **({"verbose": True} if writing.is_hole else {}),
         **writing.sampling,
         **(_grammar(writing.grammar) if writing.grammar else {}),
         **writing.extra,

@@ -37,6 +37,7 @@ class Seal:
     """Whether the engine has kept to its grammar so far; where it has not, nothing is claimed of it."""
     seconds: float = 0.0
     tokens: int = 0
+    skipped: int = 0
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _json: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     _odd: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
@@ -87,7 +88,8 @@ class Seal:
         notes = (*self.draft.notes, *self._odd[index], *(() if self.is_held else (LET_GO,)))
         if how is not How.REFUSED and self.bounds and reached(loads(self.arguments(index)), self.bounds):
             notes = (*notes, f"something in it is as long as the rule lets it be ({self.bounds})")
-        said = replace(self.draft, how=how, seconds=round(self.seconds, 3), tokens=self.tokens, notes=notes)
+        taken = {"seconds": round(self.seconds, 3), "tokens": self.tokens, "skipped": self.skipped}
+        said = replace(self.draft, how=how, notes=notes, **taken)
         if claims is None:
             return said
         return replace(said, enforced=claims.enforced, checked=claims.checked, unchecked=claims.unchecked)

@@ -22,13 +22,15 @@ from ferrule.core.receipt import How, Receipt
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
-from ferrule.engines.generator import Ended, Grammar, ModelFacts, TextGenerator, Writing
+from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, TextGenerator, Writing
 from ferrule.engines.grammar import grammar_of
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
 from ferrule.engines.seal import LET_GO, Seal
+from ferrule.engines.skipping import Skipper
 from ferrule.errors import DefinitionError, UnsupportedError
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
+from ferrule.rules.skip import Plan
 from ferrule.schema.bound import Bounds, Overhead, bounded, bounds_for
 from ferrule.schema.check import checker_for
 from ferrule.wire.bind import ReasoningMode, bind
@@ -53,7 +55,8 @@ class TextOptions:
 
     `format` is found from the model's template unless given. `is_constrained` off leaves the model free, with every
     call still checked. `is_bounded` off leaves open strings and arrays without an end (see `schema.bound`). `any_order`
-    lets arguments come in any order where the target can say so.
+    lets arguments come in any order where the target can say so. `skips` appends what the rule forces to the prompt
+    instead of having it generated.
     """
 
     format: Format | str | None = None
@@ -63,6 +66,7 @@ class TextOptions:
     is_constrained: bool = True
     is_bounded: bool = True
     any_order: bool = False
+    skips: bool = False
     max_tokens: int = MAX_TOKENS
 
 
@@ -73,8 +77,8 @@ class TextEngine(Engine):
         self.options = options or TextOptions()
         self.generator = generator
         self._known: _Known | None = None
-        self._grammars: ByteCache[RuleKey, tuple[Grammar, str]] = ByteCache(lambda held: len(held[0].text))
-        self._making: dict[RuleKey, asyncio.Future[tuple[Grammar, str]]] = {}
+        self._grammars: ByteCache[RuleKey, _Made] = ByteCache(lambda held: len(held.grammar.text))
+        self._making: dict[RuleKey, asyncio.Future[_Made]] = {}
         self.traits: Traits = replace(generator.traits, honours=ALL_CHOICES if self._target else frozenset({"auto"}))
 
     @property
@@ -90,13 +94,14 @@ class TextEngine(Engine):
         started = time.monotonic()
         seen = _Seen()
         watch = work.writing.grammar.watch() if work.writing.grammar and work.writing.grammar.watch else None
-        async with aclosing(self.generator.write(work.writing)) as pieces:
+        async with aclosing(work.pieces(self.generator)) as pieces:
             async for piece in pieces:
                 work.seal.seconds = time.monotonic() - started
                 if isinstance(piece, Ended):
                     seen.ended = piece
                     break
                 work.seal.tokens += piece.tokens
+                work.seal.skipped += piece.skipped
                 if watch is not None and work.seal.is_held and not watch.feed(piece.text):
                     work.seal.is_held = False
                     yield Diagnostic("grammar_lost", LET_GO)
@@ -156,13 +161,14 @@ class TextEngine(Engine):
                 f"{self.traits.name} cannot be held to {request.choice.mode.value!r} without a grammar",
                 hint="Leave the engine constrained, or ask with auto.",
             )
-        grammar, rule = await self._grammar(request, tools, offered, schema, mode, bounds, known) or (None, "")
+        made = await self._grammar(request, tools, offered, schema, mode, bounds, known)
+        grammar = made.grammar if made else None
         draft = Receipt(
             how=How.GRAMMAR if grammar else How.VALIDATED,
             engine=self.traits.name,
             path=f"completion+{grammar.target}" if grammar else "completion",
             format=format.name,
-            rule=rule,
+            rule=made.rule if made else "",
             notes=notes,
         )
         seal = Seal({tool.name: tool for tool in offered}, draft, _encoding(format, grammar), bounds)
@@ -182,6 +188,8 @@ class TextEngine(Engine):
             seal,
             schema,
             request.choice.mode is ChoiceMode.REQUIRED,
+            # A stop of the request's own may stand anywhere, in what is forced too.
+            made.skipper if made and not request.stop else None,
         )
 
     async def _budget(self, request: ToolCallRequest, prompt: str, context: int) -> int:
@@ -233,14 +241,14 @@ class TextEngine(Engine):
         mode: ReasoningMode,
         bounds: Bounds | None,
         known: _Known,
-    ) -> tuple[Grammar, str] | None:
+    ) -> _Made | None:
         if self._target is None:
             return None
         target, format, facts = self._target, known.prompting.format, known.facts
-        rest = f"{request.parallel_tool_calls}{mode}{bounds}{fingerprint(schema) if schema else ''}"
+        rest = f"{request.parallel_tool_calls}{mode}{bounds!r}{fingerprint(schema) if schema else ''}"
         key = rule_key(format.name, tuple(tools), request.choice, target, rest)
 
-        def make() -> tuple[Grammar, str]:
+        def make() -> _Made:
             held = [replace(tool, parameters=bounded(tool.parameters, bounds)) if bounds else tool for tool in tools]
             rule = bind(
                 format,
@@ -252,11 +260,15 @@ class TextEngine(Engine):
                 most_calls=bounds.calls if bounds else None,
                 any_order=self.options.any_order,
             )
-            return grammar_of(rule, target, facts), rule.fingerprint
+            skipper = None
+            if self.options.skips:
+                plan = Plan(rule, facts.specials)
+                skipper = Skipper(plan, lambda rest: grammar_of(rest, target, facts), self.generator.count)
+            return _Made(grammar_of(rule, target, facts), rule.fingerprint, skipper)
 
         return self._grammars.held(key) or await self._made(key, make)
 
-    async def _made(self, key: RuleKey, make: Callable[[], tuple[Grammar, str]]) -> tuple[Grammar, str]:
+    async def _made(self, key: RuleKey, make: Callable[[], _Made]) -> _Made:
         """Made in a thread, for it takes long enough to hold up everybody else; once, however many wait for it."""
         making = self._making.get(key)
         if making is None:
@@ -266,7 +278,7 @@ class TextEngine(Engine):
         # Whoever goes away must not take it from the others.
         return await asyncio.shield(making)
 
-    def _keep(self, key: RuleKey, made: asyncio.Future[tuple[Grammar, str]]) -> None:
+    def _keep(self, key: RuleKey, made: asyncio.Future[_Made]) -> None:
         self._making.pop(key, None)
         if not made.cancelled() and made.exception() is None:
             self._grammars.get(key, made.result)
@@ -279,6 +291,15 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
+class _Made:
+    """A rule as the backend takes it: in its language, by its fingerprint, and step by step where it is skipped."""
+
+    grammar: Grammar
+    rule: str
+    skipper: Skipper | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Work:
     """One request, ready to be written."""
 
@@ -287,6 +308,12 @@ class _Work:
     seal: Seal
     response_schema: dict[str, Any] | None
     is_call_demanded: bool
+    skipper: Skipper | None
+
+    def pieces(self, generator: TextGenerator) -> AsyncGenerator[Piece | Ended, None]:
+        if self.skipper is None:
+            return generator.write(self.writing)
+        return self.skipper.write(generator.write, self.writing)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,114 @@
+"""Forced text is appended and the rest generated: the same events, receipts, budgets and endings as without."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+import pytest
+
+from engines.tools import PING, PLAIN_TEMPLATE, WEATHER, asked
+from ferrule import ArgumentsDelta, CallEnd, EngineError, FinishReason, ToolChoice, fold
+from ferrule.engines.fake import FakeGenerator
+from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
+from ferrule.engines.text import TextEngine, TextOptions
+from laws.minded import Minded
+
+PARIS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris \\"x\\" \\\\", "days": 2}}\n</tool_call>'
+SKIPS = TextOptions(format="hermes", skips=True)
+REQUEST = replace(asked(tools=(WEATHER, PING), choice=ToolChoice.required()), parallel_tool_calls=False)
+
+
+class MindedGenerator(FakeGenerator):
+    """A backend with one answer in mind; `breaks_at` is the number of the request that fails in its middle."""
+
+    def __init__(self, text: str, *, size: int = 2, breaks_at: int = 0) -> None:
+        super().__init__([], ModelFacts(template=PLAIN_TEMPLATE))
+        self.text, self.size, self.breaks_at = text, size, breaks_at
+        self.prompt = ""
+        self.running = 0
+
+    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
+        self.asked.append(writing)
+        if not self.prompt:
+            appended = next(n for n in range(len(self.text), -1, -1) if writing.prompt.endswith(self.text[:n]))
+            self.prompt = writing.prompt[: len(writing.prompt) - appended]
+        minded = Minded(self.text, self.size, prompt=self.prompt)
+        self.running += 1
+        try:
+            async for piece in minded.write(writing):
+                await asyncio.sleep(0)
+                if len(self.asked) == self.breaks_at:
+                    raise EngineError("the engine went away")
+                yield piece
+        finally:
+            self.running -= 1
+
+
+def made(text: str, **options: int) -> tuple[TextEngine, MindedGenerator]:
+    backend = MindedGenerator(text, **options)
+    return TextEngine(backend, SKIPS), backend
+
+
+def test_the_reply_is_the_same_and_the_receipt_tells_what_was_skipped() -> None:
+    engine, backend = made(PARIS)
+    reply = engine.generate(REQUEST)
+    (call,) = reply.calls
+    assert call.arguments == {"city": 'Paris "x" \\', "days": 2}
+    assert call.receipt is not None
+    assert call.receipt.skipped > len(PARIS) / 2  # here a character is a token
+    assert f"{call.receipt.skipped} skipped" in str(call.receipt)
+    assert reply.finish is FinishReason.TOOL_CALLS
+    assert len(backend.asked) > 1
+
+
+def test_arguments_stream_as_they_form() -> None:
+    async def events() -> list[object]:
+        return [event async for event in made(PARIS)[0].stream(REQUEST)]
+
+    heard = asyncio.run(events())
+    deltas = [event.json for event in heard if isinstance(event, ArgumentsDelta)]
+    assert len(deltas) > 3
+    assert fold(heard).calls[0].function.arguments == "".join(deltas)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("request_number", [1, 2, 3])
+def test_an_engine_that_fails_amid_a_hole_leaves_no_half_call(request_number: int) -> None:
+    engine, backend = made(PARIS, breaks_at=request_number)
+
+    heard: list[object] = []
+
+    async def hear() -> None:
+        async for event in engine.stream(REQUEST):
+            heard.append(event)
+
+    with pytest.raises(EngineError, match="went away"):
+        asyncio.run(hear())
+    assert not any(isinstance(event, CallEnd) and event.complete for event in heard)
+    assert backend.running == 0
+
+
+def test_closing_the_stream_amid_a_hole_stops_the_backend() -> None:
+    async def closed() -> MindedGenerator:
+        engine, backend = made(PARIS)
+        stream = engine.stream(REQUEST)
+        async for event in stream:
+            if isinstance(event, ArgumentsDelta):
+                break
+        await stream.aclose()
+        return backend
+
+    assert asyncio.run(closed()).running == 0
+
+
+def test_what_is_skipped_takes_from_the_budget_and_a_call_that_it_cuts_off_is_not_handed_on() -> None:
+    reply = made(PARIS)[0].generate(replace(REQUEST, max_tokens=60))
+    assert reply.finish is FinishReason.LENGTH
+    assert not reply.calls
+
+
+def test_stops_of_the_request_turn_skipping_off() -> None:
+    engine, backend = made(PARIS)
+    engine.generate(replace(REQUEST, stop=("Z",)))
+    assert len(backend.asked) == 1

@@ -1,0 +1,84 @@
+"""Law 8: skipping changes nothing. Whatever a model would have written comes out, to the letter, hole by hole.
+
+The model here is one that has a rendered reply in mind and goes on with it wherever it is asked to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ferrule import UnrenderableError, formats, render
+from ferrule.engines.generator import Grammar, Piece, Writing
+from ferrule.engines.skipping import Skipper
+from ferrule.rules.lark import emit_lark
+from ferrule.rules.rule import Rule
+from ferrule.rules.skip import Plan
+from ferrule.wire.bind import bind
+from laws.minded import PROMPT, Minded
+from laws.replies import TOOLS, replies
+from laws.test_rule_admits import CHOICES, allowed_reply, holds_a_marker
+
+FORMATS = formats()
+
+
+async def nobody_counts(text: str) -> int | None:
+    return len(text)
+
+
+@cache
+def plan(name: str, choice: str) -> Plan:
+    return Plan(bind(FORMATS[name], TOOLS, CHOICES[choice]))
+
+
+def emitted(rule: Rule) -> Grammar:
+    return Grammar("lark", emit_lark(rule))
+
+
+def written_by(skipper: Skipper, minded: Minded) -> str:
+    async def gathered() -> str:
+        found = ""
+        async for piece in skipper.write(minded.write, Writing(prompt=PROMPT, max_tokens=100_000)):
+            found += piece.text if isinstance(piece, Piece) else ""
+        return found
+
+    return asyncio.run(gathered())
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=6)
+@given(data=st.data())
+def test_what_comes_out_is_what_the_model_had_in_mind(name: str, choice: str, data: st.DataObject) -> None:
+    form = FORMATS[name]
+    reply = allowed_reply(form, choice, data.draw(replies(form)))
+    if reply is None or not reply.parts or holds_a_marker(form, reply):
+        return
+    try:
+        text = render(form, reply, TOOLS)
+    except UnrenderableError:
+        return
+    if "\x7f" in text:
+        return  # llguidance keeps this one character out of JSON strings.
+    minded = Minded(text, data.draw(st.integers(1, 6)), checks=data.draw(st.booleans()))
+    assert written_by(Skipper(plan(name, choice), emitted, nobody_counts), minded) == text
+
+
+def test_most_of_a_plain_call_is_not_generated() -> None:
+    text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>'
+    minded = Minded(text, 1)
+    one = Plan(bind(FORMATS["hermes"], TOOLS, CHOICES["required"], parallel=False))
+    assert written_by(Skipper(one, emitted, nobody_counts), minded) == text
+    assert minded.generated < len(text) / 2
+    assert minded.requests == 3  # which tool, which city, how many days
+
+
+def test_a_quote_behind_a_backslash_does_not_end_a_string() -> None:
+    text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "a \\" b \\\\", "days": 2}}\n</tool_call>'
+    for size in (1, 2, 5):
+        minded = Minded(text, size, checks=True)
+        assert written_by(Skipper(plan("hermes", "required"), emitted, nobody_counts), minded) == text
