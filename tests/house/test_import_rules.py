@@ -68,7 +68,18 @@ PEERS = (
         "ferrule.engines",
         frozenset(
             {
-                *("engine", "bridge", "seal", "readiness", "text", "skipping", "generator", "grammar", "prompting"),
+                *(
+                    "engine",
+                    "bridge",
+                    "seal",
+                    "readiness",
+                    "text",
+                    "skipping",
+                    "skip_guard",
+                    "generator",
+                    "grammar",
+                    "prompting",
+                ),
                 *("chat", "chat_api", "chat_choice", "chat_repair", "chat_turn"),
                 *("http", "completions", "canary", "llama_body", "gguf", "checkpoint"),
                 *("profile", "profile_file", "waits"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ferrule import UnrenderableError, formats, render
 from ferrule.engines.generator import Grammar, Piece, Writing
+from ferrule.engines.skip_guard import SkipGuard
 from ferrule.engines.skipping import Skipper
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Rule
@@ -65,14 +66,14 @@ def test_what_comes_out_is_what_the_model_had_in_mind(name: str, choice: str, da
     if "\x7f" in text:
         return  # llguidance keeps this one character out of JSON strings.
     minded = Minded(text, data.draw(st.integers(1, 6)), checks=data.draw(st.booleans()))
-    assert written_by(Skipper(plan(name, choice), emitted, nobody_counts), minded) == text
+    assert written_by(Skipper(plan(name, choice), emitted, nobody_counts, SkipGuard()), minded) == text
 
 
 def test_most_of_a_plain_call_is_not_generated() -> None:
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>'
     minded = Minded(text, 1)
     one = Plan(bind(FORMATS["hermes"], TOOLS, CHOICES["required"], parallel=False))
-    assert written_by(Skipper(one, emitted, nobody_counts), minded) == text
+    assert written_by(Skipper(one, emitted, nobody_counts, SkipGuard()), minded) == text
     assert minded.generated < len(text) / 2
     assert minded.requests == 3  # which tool, which city, how many days
 
@@ -81,4 +82,4 @@ def test_a_quote_behind_a_backslash_does_not_end_a_string() -> None:
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "a \\" b \\\\", "days": 2}}\n</tool_call>'
     for size in (1, 2, 5):
         minded = Minded(text, size, checks=True)
-        assert written_by(Skipper(plan("hermes", "required"), emitted, nobody_counts), minded) == text
+        assert written_by(Skipper(plan("hermes", "required"), emitted, nobody_counts, SkipGuard()), minded) == text

@@ -35,6 +35,8 @@ class Traits:
     honours: frozenset[str] = frozenset({"auto", "none"})
     parallel: bool = True
     """Whether it can be told to make one call only."""
+    goes_on_cheaply: bool = False
+    """Whether a prompt that it has just seen, with a little more behind it, costs it only the little more."""
 
 
 class Engine(ABC):

@@ -58,7 +58,7 @@ class LlamaGenerator:
             raise EngineError(
                 f"there is no model file {path}", code="no_such_model", hint="Give the path of a .gguf file."
             )
-        self.traits = Traits(name="llama", targets=_TARGETS)
+        self.traits = Traits(name="llama", targets=_TARGETS, goes_on_cheaply=True)
         self._path = path
         self._context = context
         # The library listens on loopback, too: whoever has no key is sent away from there.

@@ -69,6 +69,7 @@ _TEXT = _Group(
         "is_constrained": _truth,
         "is_bounded": _truth,
         "any_order": _truth,
+        "skips": _truth,
         "max_tokens": int,
     },
 )

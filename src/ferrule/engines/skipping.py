@@ -7,11 +7,13 @@ on cheap. Must not know any backend or any format.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ferrule.engines.generator import Ended, Grammar, Piece, Writing
+from ferrule.engines.skip_guard import AnswerTime, HoleTime, SkipGuard
 from ferrule.errors import EngineError
 from ferrule.rules.rule import Rule
 from ferrule.rules.skip import Plan
@@ -29,6 +31,8 @@ class Skipper:
     plan: Plan
     emit: Callable[[Rule], Grammar]
     count: Count
+    guard: SkipGuard
+    """One for all rules of a backend: what a request costs is the backend's, and not the rule's."""
     _grammars: dict[str, Grammar] = field(default_factory=dict[str, Grammar])
     _tokens: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -41,10 +45,11 @@ class Skipper:
             step = self.plan.step(place)
             if step.forced:
                 skipped = await self._counted(step.forced)
-                spent.skipped += skipped
+                spent.time.skipped += skipped
                 text += step.forced
                 yield Piece(step.forced, 0, skipped)
             if step.rule is None or spent.left <= 0:
+                self.guard.add(spent.time)
                 yield spent.ended(is_cut_off=step.rule is not None)
                 return
             hole = replace(
@@ -56,15 +61,18 @@ class Skipper:
                 is_hole=True,
             )
             written, ended = "", Ended(True)
+            timing = _Timing()
             async with aclosing(write(hole)) as pieces:
                 async for piece in pieces:
+                    timing.heard()
                     if isinstance(piece, Ended):
                         ended = piece
                         break
                     written += piece.text
                     yield piece
-            spent.add(ended)
+            spent.add(ended, timing)
             if ended.stopped_by not in step.ends:
+                self.guard.add(spent.time)
                 yield spent.ended(is_cut_off=ended.is_cut_off)
                 return
             yield Piece(ended.stopped_by, 0)
@@ -94,22 +102,39 @@ class Skipper:
         return held
 
 
+class _Timing:
+    """When the pieces of one request came."""
+
+    def __init__(self) -> None:
+        self._asked = self._last = time.monotonic()
+        self._first: float | None = None
+
+    def heard(self) -> None:
+        self._last = time.monotonic()
+        self._first = self._last if self._first is None else self._first
+
+    def of(self, tokens: int) -> HoleTime:
+        first = self._last if self._first is None else self._first
+        return HoleTime(first - self._asked, self._last - first, tokens)
+
+
 @dataclass(slots=True)
 class _Spent:
     """What an answer has taken so far. Skipped tokens take from the budget like any other: the answer is as long."""
 
     budget: int
-    skipped: int = 0
     generated: int = 0
     prompt: int | None = None
     cached: int | None = None
+    time: AnswerTime = field(default_factory=AnswerTime)
 
     @property
     def left(self) -> int:
-        return self.budget - self.generated - self.skipped
+        return self.budget - self.generated - self.time.skipped
 
-    def add(self, ended: Ended) -> None:
+    def add(self, ended: Ended, timing: _Timing) -> None:
         self.generated += ended.completion_tokens or 0
+        self.time.holes.append(timing.of(ended.completion_tokens or 0))
         if self.prompt is None:
             self.prompt, self.cached = ended.prompt_tokens, ended.cached_tokens
 

@@ -27,6 +27,7 @@ from ferrule.engines.grammar import grammar_of
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
 from ferrule.engines.seal import LET_GO, Seal
+from ferrule.engines.skip_guard import SkipGuard
 from ferrule.engines.skipping import Skipper
 from ferrule.errors import DefinitionError, UnsupportedError
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
@@ -56,7 +57,7 @@ class TextOptions:
     `format` is found from the model's template unless given. `is_constrained` off leaves the model free, with every
     call still checked. `is_bounded` off leaves open strings and arrays without an end (see `schema.bound`). `any_order`
     lets arguments come in any order where the target can say so. `skips` appends what the rule forces to the prompt
-    instead of having it generated.
+    instead of having it generated; None does so where the backend goes on cheaply.
     """
 
     format: Format | str | None = None
@@ -66,7 +67,7 @@ class TextOptions:
     is_constrained: bool = True
     is_bounded: bool = True
     any_order: bool = False
-    skips: bool = False
+    skips: bool | None = None
     max_tokens: int = MAX_TOKENS
 
 
@@ -79,6 +80,7 @@ class TextEngine(Engine):
         self._known: _Known | None = None
         self._grammars: ByteCache[RuleKey, _Made] = ByteCache(lambda held: len(held.grammar.text))
         self._making: dict[RuleKey, asyncio.Future[_Made]] = {}
+        self._guard = SkipGuard()
         self.traits: Traits = replace(generator.traits, honours=ALL_CHOICES if self._target else frozenset({"auto"}))
 
     @property
@@ -87,6 +89,11 @@ class TextEngine(Engine):
         if not self.options.is_constrained or not targets:
             return None
         return self.options.target or targets[0]
+
+    @property
+    def _skips(self) -> bool:
+        asked = self.options.skips
+        return self.generator.traits.goes_on_cheaply if asked is None else asked
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         known = await self._ready()
@@ -189,7 +196,7 @@ class TextEngine(Engine):
             schema,
             request.choice.mode is ChoiceMode.REQUIRED,
             # A stop of the request's own may stand anywhere, in what is forced too.
-            made.skipper if made and not request.stop else None,
+            made.skipper if made and made.skipper and not request.stop and self._guard.allows() else None,
         )
 
     async def _budget(self, request: ToolCallRequest, prompt: str, context: int) -> int:
@@ -261,9 +268,9 @@ class TextEngine(Engine):
                 any_order=self.options.any_order,
             )
             skipper = None
-            if self.options.skips:
+            if self._skips:
                 plan = Plan(rule, facts.specials)
-                skipper = Skipper(plan, lambda rest: grammar_of(rest, target, facts), self.generator.count)
+                skipper = Skipper(plan, lambda rest: grammar_of(rest, target, facts), self.generator.count, self._guard)
             return _Made(grammar_of(rule, target, facts), rule.fingerprint, skipper)
 
         return self._grammars.held(key) or await self._made(key, make)

@@ -107,8 +107,8 @@ class Position:
             if len(options) == 1 and not options[0].text:
                 options = Position(options[0].left)._options()
         kept = _settled(found, options, marks)
-        held = [_Option(found[len(kept) :] + option.text, option.left) for option in options]
-        return kept, Position(_joined(held), self.way + kept)
+        # In front of the options and not in each: a lexer takes the longest literal that it knows.
+        return kept, Position((Text(found[len(kept) :]), *_joined(options)), self.way + kept)
 
     def ends(self) -> tuple[str, ...]:
         """Texts of which one ends the hole that begins here; none where no text does so for certain."""
