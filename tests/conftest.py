@@ -12,8 +12,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # Files that take minutes, the longest first: with a file to a core, none is left to be waited for at the end.
 _LONGEST = (
+    "test_frameworks.py",
     "test_validity.py",
     "test_choices.py",
+    "test_examples.py",
+    "test_tutorial.py",
     "test_kill_matrix.py",
     "test_doctor.py",
     "test_gateway_fuzz.py",
