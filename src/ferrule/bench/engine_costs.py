@@ -111,7 +111,8 @@ async def measured(opened: TextEngine, rounds: int, advance: Callable[[], None])
     """Pairs of a constrained and a bare run. The first pair warms caches up and is left out."""
     pairs: list[tuple[Run, Run]] = []
     tap = Tapped(opened.generator)
-    engine = TextEngine(tap, opened.options)
+    # What a token costs is asked here; skipping some of them is another question (scripts/bench-skip).
+    engine = TextEngine(tap, replace(opened.options, skips=False))
     for number in range(rounds + 1):
         ours = await constrained(engine, tap)
         asked = tap.asked

@@ -61,6 +61,7 @@ class Reading:
 
 def _stop_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> str:
     """The stop that ended it: vLLM and SGLang say it of the choice, llama.cpp where it was asked to be verbose."""
-    said = choice.get("stop_reason") or cast("Mapping[str, Any]", chunk.get("__verbose") or {}).get("stopping_word")
+    verbose = cast("Mapping[str, Any]", chunk.get("__verbose") or {})
+    said = choice.get("stop_reason") or choice.get("matched_stop") or verbose.get("stopping_word")
     # vLLM gives the number of a token there where a token ended it.
     return said if isinstance(said, str) else ""
