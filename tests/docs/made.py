@@ -12,6 +12,7 @@ from ferrule.cli.pages.errors_page import errors_page
 from ferrule.cli.pages.house_picture import house_picture
 from ferrule.cli.pages.keywords_page import keywords_page
 from ferrule.cli.pages.machine_picture import machine_picture
+from ferrule.cli.pages.skip_picture import skip_picture
 from ferrule.cli.settings_page import settings_page
 from house.test_import_rules import MAY_IMPORT
 
@@ -20,6 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 MADE: dict[str, Callable[[], str]] = {
     "images/house.svg": lambda: house_picture(MAY_IMPORT),
     "images/machine.svg": machine_picture,
+    "images/skip.svg": skip_picture,
     "reference/api.md": api_page,
     "reference/cli.md": commands_page,
     "reference/errors.md": errors_page,

@@ -1,4 +1,4 @@
-"""What the tests of every framework are given: two tools of ours, replies good and bad, and a small real model."""
+"""What the tests of every framework are given: two tools of ours, leave and refusal, types, and a small real model."""
 
 from __future__ import annotations
 
@@ -6,27 +6,12 @@ import os
 from functools import lru_cache
 from typing import Any
 
-from ferrule import (
-    CallContext,
-    ChoicePolicy,
-    Decision,
-    Diagnostic,
-    Engine,
-    FinishReason,
-    FunctionCall,
-    Reply,
-    ToolCall,
-    ToolCallRequest,
-    ToolError,
-    pick,
-    tool,
-)
+from pydantic import BaseModel
+
+from ferrule import CallContext, Decision, Engine, ToolCall, ToolError, pick, tool
 
 SEEN: list[tuple[str, str]] = []
-"""What has really happened: tools write it down."""
-BAD_ARGUMENTS = ('{"town": "Paris"}', "{}", '{"city": "Paris", "days": "many"}', '{"city": 1}')
-"""Of `weather`: an unknown and a missing name, a missing one, and two of the wrong type."""
-A_CALL_FIRST = ToolCallRequest(messages=(), tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP, max_tokens=48)
+"""What has really happened: tools write it down. Empty when a test begins."""
 
 
 @tool
@@ -53,18 +38,12 @@ async def never(call: ToolCall) -> Decision | None:
     return Decision(False, "not on Sundays")
 
 
-def calls(name: str, arguments: str, id: str = "call_1") -> Reply:
-    return Reply.of(ToolCall.of(name, arguments, id))
+class Place(BaseModel):
+    name: str
 
 
-def cut_off() -> Reply:
-    call = ToolCall("call_1", FunctionCall("weather", '{"city": "Par'), complete=False)
-    return Reply((call,), finish=FinishReason.LENGTH)
-
-
-def refused() -> Reply:
-    call = ToolCall("call_1", FunctionCall("weather", '{"town": "Paris"}'), complete=False)
-    return Reply((call,), (Diagnostic("invalid_arguments", "/: city is missing", index=0),), FinishReason.STOP)
+class Sky(BaseModel):
+    colour: str
 
 
 @lru_cache(maxsize=1)

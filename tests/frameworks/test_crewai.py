@@ -19,55 +19,27 @@ from crewai.tools import tool as crew_tool
 from crewai.tools.tool_failure import ToolFailure, ToolFailureReason
 from crewai.utilities.agent_utils import convert_tools_to_openai_schema
 from crewai.utilities.exceptions.context_window_exceeding_exception import LLMContextLengthExceededError
-from pydantic import BaseModel
 
 from ferrule import (
     ChatMessage,
     ChoicePolicy,
     DefinitionError,
     EngineTimeoutError,
-    FerruleError,
-    FinishReason,
     Reasoning,
     Reply,
     Role,
-    Text,
     ToolCall,
-    ToolCallRequest,
     ToolChoice,
-    ToolConversation,
-    ToolDefinition,
-    ToolExecutor,
     ToolResult,
-    Usage,
 )
 from ferrule.engines.fake import FakeEngine
 from ferrule.integrations.crewai import FerruleLLM, FerruleTool, alend, borrow, lend
-from frameworks.given import (
-    A_CALL_FIRST,
-    BAD_ARGUMENTS,
-    SEEN,
-    always,
-    calls,
-    cut_off,
-    never,
-    refused,
-    send,
-    smol,
-    weather,
-)
+from frameworks.borrowing import changes_of, dispatched, harbour, told_in_our_conversation
+from frameworks.given import SEEN, Place, always, never, send, smol, weather
+from frameworks.replies import PARIS, Failing, calls, each_bad_argument, each_reply_that_is_not_whole
 
 # CrewAI reads fields of its own that it has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:crewai")
-
-
-class Place(BaseModel):
-    name: str
-
-
-@pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
 
 
 def crew_of(llm: FerruleLLM, tools: list[BaseTool], asked: str = "What is the weather in Paris?") -> Crew:
@@ -102,16 +74,10 @@ def test_their_crew_calls_our_tool_with_our_model_and_reads_the_result() -> None
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    @crew_tool("Harbour Lookup")
-    def harbour(name: str) -> str:
-        """Tells whether a harbour is open."""
-        SEEN.append((name, ""))
-        return "open"
-
-    talk = ToolConversation(smol(), borrow([harbour]), request=A_CALL_FIRST)
-    talk.send("Is the harbour of Genoa open?")
+    tools = borrow([crew_tool("Harbour Lookup")(harbour)])
+    results = told_in_our_conversation(tools, "Is the harbour of Genoa open?")
     assert len(SEEN) == 1
-    assert [result.content for message in talk.messages for result in message.results] == ["open"]
+    assert [result.content for result in results] == ["open"]
 
 
 def test_an_answer_can_be_held_to_a_type_by_our_grammar() -> None:
@@ -154,7 +120,7 @@ def test_every_argument_that_may_be_left_out_may_be_null_to_other_models() -> No
     assert SEEN == [("Paris", "1")]
 
 
-@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+@each_bad_argument
 def test_bad_arguments_are_refused_in_our_words(arguments: str) -> None:
     (tool,) = lend([weather])
     given = tool.run(**ToolCall.of("weather", arguments).arguments)
@@ -248,25 +214,20 @@ def test_an_option_that_nobody_knows_is_refused() -> None:
             FerruleLLM(FakeEngine([]), **options)
 
 
-@pytest.mark.parametrize("reply", [cut_off(), refused()])
+@each_reply_that_is_not_whole
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_call_that_is_not_whole_fails_the_crew_and_never_runs(reply: Reply, stream: bool) -> None:
+def test_a_call_that_is_not_whole_fails_the_crew_and_never_runs(reply: Reply, told: str, stream: bool) -> None:
     llm, _ = llm_of(reply, stream=stream)
     events = heard(LLMCallFailedEvent)
-    with pytest.raises(RuntimeError, match="weather"):
+    with pytest.raises(RuntimeError, match=told):
         crew_of(llm, lend([weather])).kickoff()
     crewai_event_bus.flush()
-    assert "weather" in events[0].error
+    assert told in events[0].error
     assert not SEEN
 
 
 def test_streamed_pieces_sum_to_the_call_and_the_text() -> None:
-    whole = Reply(
-        (Text("so"), ToolCall.of("weather", '{"city": "Paris", "days": 3}', "x")),
-        finish=FinishReason.TOOL_CALLS,
-        usage=Usage(5, 6),
-    )
-    llm, _ = llm_of(whole, stream=True)
+    llm, _ = llm_of(PARIS, stream=True)
     events = heard(LLMStreamChunkEvent)
     offered, _, _ = convert_tools_to_openai_schema(lend([weather]))
     (call,) = llm.call("go", tools=offered)
@@ -283,16 +244,6 @@ def test_the_asynchronous_way_and_given_functions_work_too() -> None:
     assert asyncio.run(llm.acall("go")) == "hello"
     offered, functions, _ = convert_tools_to_openai_schema(lend([weather]))
     assert llm.call("go", tools=offered, available_functions=functions) == '{"city": "Rome", "sky": "clear"}'
-
-
-class Failing(FakeEngine):
-    def __init__(self, error: FerruleError) -> None:
-        super().__init__([])
-        self.error = error
-
-    async def stream(self, request: ToolCallRequest) -> Any:
-        raise self.error
-        yield
 
 
 @pytest.mark.parametrize(
@@ -332,14 +283,10 @@ def test_their_tools_of_every_kind_run_and_their_failures_are_told() -> None:
         """Breaks."""
         raise RuntimeError("secret")
 
-    async def ran() -> tuple[tuple[ToolDefinition, ...], list[ToolResult]]:
-        executor = ToolExecutor(borrow([Slow(), quick, broken], side_effects=["broken"]))
-        asked = [("slow_one", {"seconds": 1}), ("slow_one", {"seconds": 0}), ("quick", {"word": "a"}), ("broken", {})]
-        found = await executor.refresh()
-        return found, [await executor.dispatch_confirmed(ToolCall.of(name, given, "x")) for name, given in asked]
-
-    found, results = asyncio.run(ran())
-    assert {tool.name: tool.side_effects for tool in found} == {"slow_one": False, "quick": False, "broken": True}
+    tools = borrow([Slow(), quick, broken], side_effects=["broken"])
+    assert changes_of(tools) == {"slow_one": False, "quick": False, "broken": True}
+    asked = [("slow_one", {"seconds": 1}), ("slow_one", {"seconds": 0}), ("quick", {"word": "a"}), ("broken", {})]
+    results = dispatched(tools, *asked, has_leave=True)
     assert [result.content for result in results] == [
         {"name": "here"},
         "time runs forward (code: past)",

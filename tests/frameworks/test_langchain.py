@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -21,56 +20,29 @@ from ferrule import (
     ChoicePolicy,
     DefinitionError,
     EngineUnavailableError,
-    Event,
-    FinishReason,
-    Reasoning,
+    FerruleError,
     Reply,
-    Role,
-    Text,
     ToolCall,
-    ToolCallRequest,
     ToolChoice,
-    ToolConversation,
     ToolExecutor,
-    Usage,
     tool,
 )
 from ferrule.engines.fake import FakeEngine
 from ferrule.integrations.langchain import ChatFerrule, alend, borrow, lend, reviewer
 from ferrule.sources.functions import Functions
-from frameworks.given import (
-    A_CALL_FIRST,
-    BAD_ARGUMENTS,
-    SEEN,
-    always,
+from frameworks.borrowing import dispatched, mayor, told_in_our_conversation
+from frameworks.given import SEEN, Sky, always, never, send, smol, weather
+from frameworks.replies import (
+    MUMBLE,
+    SO_FAR,
+    ULM_AND_BONN,
+    Failing,
     calls,
-    cut_off,
-    never,
-    refused,
-    send,
-    smol,
-    weather,
+    each_bad_argument,
+    each_reply_that_is_not_whole,
 )
 
 CALL = {"type": "tool_call", "name": "weather", "id": "c7"}
-MUMBLE = Reply.of("It is clear.")
-
-
-@pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
-
-
-class Broken(FakeEngine):
-    """Raises what it is given."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__([])
-        self._error = error
-
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        raise self._error
-        yield
 
 
 def called(given: BaseTool, arguments: dict[str, Any], id: str = "c7") -> ToolMessage:
@@ -98,7 +70,7 @@ def test_a_lent_tool_has_our_schema_unchanged_and_answers_with_our_result() -> N
     assert asyncio.run(lent.ainvoke({**CALL, "args": {"city": "Paris"}})).content == said.content
 
 
-@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+@each_bad_argument
 def test_arguments_that_do_not_fit_are_refused_by_us_and_told_as_an_error(arguments: str) -> None:
     (lent,) = lend([weather])
     said = called(lent, ToolCall.of("weather", arguments).arguments)
@@ -188,13 +160,7 @@ def test_the_engine_is_asked_what_was_said_and_done() -> None:
         stop=["\n"],
     )
     (asked,) = engine.requests
-    call = ToolCall.of("weather", {"city": "Paris"}, "c7")
-    assert asked.messages == (
-        ChatMessage.system("Be short."),
-        ChatMessage.user("Weather?"),
-        ChatMessage(Role.ASSISTANT, (Reasoning("Paris, surely."), Text("Let me see."), call)),
-        ChatMessage.tool("c7", "down", "weather", is_error=True),
-    )
+    assert asked.messages == (*SO_FAR, ChatMessage.tool("c7", "down", "weather", is_error=True))
     assert [held.parameters for held in asked.tools] == [weather.definition.parameters]
     assert asked.tool_choice == ToolChoice.required()
     assert (asked.temperature, asked.seed, asked.max_tokens, asked.stop) == (0.1, 3, 9, ("\n",))
@@ -227,19 +193,15 @@ def test_what_cannot_be_sent_to_a_model_is_refused() -> None:
         model.bind_tools([{"type": "web_search"}]).invoke("Hello")
 
 
-ULM, BONN = ToolCall.of("weather", '{"city": "Ulm", "days": 2}', "a1"), ToolCall.of("weather", '{"city": "Bonn"}', "a2")
-THOUGHTFUL = Reply((Reasoning("Hm. "), Text("Wait."), ULM, BONN), (), FinishReason.TOOL_CALLS, Usage(7, 5))
-
-
 def test_chunks_sum_to_the_whole_message() -> None:
-    whole = ChatFerrule(FakeEngine([THOUGHTFUL])).invoke("Weather?")
+    whole = ChatFerrule(FakeEngine([ULM_AND_BONN])).invoke("Weather?")
     first, second = whole.tool_calls
     assert (first["id"], first["args"], second["args"]) == ("a1", {"city": "Ulm", "days": 2}, {"city": "Bonn"})
     assert whole.usage_metadata == {"input_tokens": 7, "output_tokens": 5, "total_tokens": 12}
     assert whole.response_metadata["finish_reason"] == "tool_calls"
     assert whole.response_metadata["ferrule"]["receipts"]["a2"]["how"] == "validated"
     assert [block["type"] for block in whole.content_blocks] == ["reasoning", "text", "tool_call", "tool_call"]
-    for chunks in (_streamed(THOUGHTFUL), asyncio.run(_streamed_in_a_loop(THOUGHTFUL))):
+    for chunks in (_streamed(ULM_AND_BONN), asyncio.run(_streamed_in_a_loop(ULM_AND_BONN))):
         total = sum(chunks[1:], chunks[0])
         assert isinstance(total, AIMessageChunk)
         assert len(chunks) > 6
@@ -255,16 +217,16 @@ async def _streamed_in_a_loop(reply: Reply) -> list[Any]:
     return [chunk async for chunk in ChatFerrule(FakeEngine([reply])).astream("Weather?")]
 
 
-@pytest.mark.parametrize("bad, told", [(cut_off, "cut off"), (refused, "city is missing")])
-def test_a_call_that_is_not_whole_never_arrives(bad: Any, told: str) -> None:
+@each_reply_that_is_not_whole
+def test_a_call_that_is_not_whole_never_arrives(reply: Reply, told: str) -> None:
     with pytest.raises(theirs.ModelError, match=told):
-        ChatFerrule(FakeEngine([bad()])).invoke("Weather?")
+        ChatFerrule(FakeEngine([reply])).invoke("Weather?")
     with pytest.raises(theirs.ModelError, match=told):
-        asyncio.run(ChatFerrule(FakeEngine([bad()])).ainvoke("Weather?"))
+        asyncio.run(ChatFerrule(FakeEngine([reply])).ainvoke("Weather?"))
     with pytest.raises(theirs.ModelError, match=told):
-        _streamed(bad())
+        _streamed(reply)
     with pytest.raises(theirs.ModelError, match=told):
-        asyncio.run(_streamed_in_a_loop(bad()))
+        asyncio.run(_streamed_in_a_loop(reply))
 
 
 @pytest.mark.parametrize(
@@ -274,15 +236,11 @@ def test_a_call_that_is_not_whole_never_arrives(bad: Any, told: str) -> None:
         (DefinitionError("too long", code="context_length_exceeded"), theirs.ContextOverflowError),
     ],
 )
-def test_an_engine_that_fails_raises_langchains_error_of_its_kind(error: Exception, kind: type[Exception]) -> None:
+def test_an_engine_that_fails_raises_langchains_error_of_its_kind(error: FerruleError, kind: type[Exception]) -> None:
     with pytest.raises(kind):
-        ChatFerrule(Broken(error)).invoke("Hello")
+        ChatFerrule(Failing(error)).invoke("Hello")
     with pytest.raises(kind):
-        list(ChatFerrule(Broken(error)).stream("Hello"))
-
-
-class Sky(BaseModel):
-    colour: str
+        list(ChatFerrule(Failing(error)).stream("Hello"))
 
 
 def test_an_answer_is_held_to_a_schema_and_read() -> None:
@@ -333,26 +291,18 @@ def size(city: City) -> dict[str, Any]:
     return {"name": city.name, "near": len(city.near)}
 
 
-@their_tool
-async def mayor(city: str) -> str:
-    """Who rules a city."""
-    return f"the mayor of {city}"
+RULER = their_tool(mayor)
 
 
 def answered(given: BaseTool, arguments: dict[str, Any]) -> tuple[Any, bool]:
-    async def run() -> tuple[Any, bool]:
-        executor = ToolExecutor(borrow([given]))
-        await executor.refresh()
-        result = await executor.dispatch(ToolCall.of(given.name, arguments, "c1"))
-        return result.content, result.is_error
-
-    return asyncio.run(run())
+    (result,) = dispatched(borrow([given]), (given.name, arguments))
+    return result.content, result.is_error
 
 
 def test_their_tools_run_in_our_executor() -> None:
     paris = {"city": {"name": "Paris", "near": [{"name": "Lyon"}]}}
     assert answered(size, paris) == ('{"name": "Paris", "near": 1}', False)
-    assert answered(mayor, {"city": "Ulm"}) == ("the mayor of Ulm", False)
+    assert answered(RULER, {"city": "Ulm"}) == ("the mayor of Ulm", False)
     plain = Tool("shout", str.upper, "Shouts.")
     assert answered(plain, {"__arg1": "hello"}) == ("HELLO", False)
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -372,9 +322,9 @@ def test_their_errors_are_told_where_they_are_meant_to_be(name: str, told: str) 
 
 
 def test_a_borrowed_tool_that_changes_the_world_is_named() -> None:
-    assert asyncio.run(borrow([mayor], side_effects=["mayor"]).tools())[0].side_effects
+    assert asyncio.run(borrow([RULER], side_effects=["mayor"]).tools())[0].side_effects
     with pytest.raises(DefinitionError):
-        borrow([mayor], side_effects=["major"])
+        borrow([RULER], side_effects=["major"])
 
 
 # On a real model.
@@ -392,8 +342,6 @@ def test_their_agent_calls_our_tool_with_our_model() -> None:
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    talk = ToolConversation(smol(), borrow([mayor]), request=A_CALL_FIRST)
-    talk.send("Who is the mayor of Paris?")
-    results = [result for message in talk.messages for result in message.results]
+    results = told_in_our_conversation(borrow([RULER]), "Who is the mayor of Paris?")
     assert results
     assert results[0].text.startswith("the mayor of")

@@ -13,51 +13,28 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.tools import BaseTool, FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import BaseToolSpec
 from llama_index.core.workflow import Context
-from pydantic import BaseModel
 
-from ferrule import (
-    ChatMessage,
-    ChoicePolicy,
-    DefinitionError,
-    EngineError,
-    FinishReason,
-    Reasoning,
-    Reply,
-    Role,
-    Text,
-    ToolCall,
-    ToolChoice,
-    ToolConversation,
-    ToolExecutor,
-    Usage,
-)
+from ferrule import ChatMessage, ChoicePolicy, DefinitionError, EngineError, Reply, ToolCall, ToolChoice, ToolExecutor
 from ferrule.engines.fake import FakeEngine
 from ferrule.integrations.llamaindex import FerruleLLM, FerruleToolSpec, alend, borrow, lend
 from ferrule.sources.functions import Functions
-from frameworks.given import (
-    A_CALL_FIRST,
-    BAD_ARGUMENTS,
-    SEEN,
-    always,
+from frameworks.borrowing import dispatched, mayor, told_in_our_conversation
+from frameworks.given import SEEN, Sky, always, never, send, smol, weather
+from frameworks.replies import (
+    BONN,
+    MUMBLE,
+    SO_FAR,
+    ULM,
+    ULM_AND_BONN,
     calls,
-    cut_off,
-    never,
-    refused,
-    send,
-    smol,
-    weather,
+    each_bad_argument,
+    each_reply_that_is_not_whole,
 )
 
 # LlamaIndex looks at every attribute of an agent, and so at those that pydantic does not want looked at.
 pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 
-MUMBLE = Reply.of("It is clear.")
 HELLO = [TheirMessage("Weather?")]
-
-
-@pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
 
 
 # Our tools in theirs.
@@ -77,7 +54,7 @@ def test_a_spec_gives_all_tools_or_those_that_are_named() -> None:
     assert [tool.metadata.name for tool in spec.to_tool_list(["send"])] == ["send"]
 
 
-@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+@each_bad_argument
 def test_arguments_that_do_not_fit_are_refused_by_us_and_told_as_an_error(arguments: str) -> None:
     said = lend([weather])[0].call(**ToolCall.of("weather", arguments).arguments)
     assert said.is_error
@@ -126,14 +103,7 @@ def test_the_engine_is_asked_what_was_said_and_done() -> None:
     model = FerruleLLM(engine, temperature=0.5, seed=3, max_tokens=9)
     model.chat_with_tools(lend([weather]), "So?", history, tool_required=True, temperature=0.1, stop=["\n"])
     (asked,) = engine.requests
-    call = ToolCall.of("weather", {"city": "Paris"}, "c7")
-    assert asked.messages == (
-        ChatMessage.system("Be short."),
-        ChatMessage.user("Weather?"),
-        ChatMessage(Role.ASSISTANT, (Reasoning("Paris, surely."), Text("Let me see."), call)),
-        ChatMessage.tool("c7", "clear", "weather"),
-        ChatMessage.user("So?"),
-    )
+    assert asked.messages == (*SO_FAR, ChatMessage.tool("c7", "clear", "weather"), ChatMessage.user("So?"))
     assert [held.parameters for held in asked.tools] == [weather.definition.parameters]
     assert (asked.tool_choice, asked.parallel_tool_calls) == (ToolChoice.required(), False)
     assert (asked.temperature, asked.seed, asked.max_tokens, asked.stop) == (0.1, 3, 9, ("\n",))
@@ -161,12 +131,8 @@ def test_what_cannot_be_sent_to_a_model_is_refused() -> None:
         FerruleLLM(FakeEngine([MUMBLE])).chat([picture])
 
 
-ULM, BONN = ToolCall.of("weather", '{"city": "Ulm", "days": 2}', "a1"), ToolCall.of("weather", '{"city": "Bonn"}', "a2")
-THOUGHTFUL = Reply((Reasoning("Hm. "), Text("Wait."), ULM, BONN), (), FinishReason.TOOL_CALLS, Usage(7, 5))
-
-
 def test_a_stream_ends_with_the_whole_message() -> None:
-    model = FerruleLLM(FakeEngine([THOUGHTFUL] * 3))
+    model = FerruleLLM(FakeEngine([ULM_AND_BONN] * 3))
     whole: Any = model.chat(HELLO)
     chosen = model.get_tool_calls_from_response(whole)
     assert [(one.tool_id, one.tool_kwargs) for one in chosen] == [("a1", ULM.arguments), ("a2", BONN.arguments)]
@@ -198,22 +164,18 @@ def test_a_prompt_is_completed() -> None:
     assert "".join(step.delta or "" for step in model.stream_complete("Weather?")) == "It is clear."
 
 
-@pytest.mark.parametrize("bad, told", [(cut_off, "cut off"), (refused, "city is missing")])
-def test_a_call_that_is_not_whole_never_arrives(bad: Any, told: str) -> None:
+@each_reply_that_is_not_whole
+def test_a_call_that_is_not_whole_never_arrives(reply: Reply, told: str) -> None:
     async def in_a_loop() -> None:
-        async for _ in await FerruleLLM(FakeEngine([bad()])).astream_chat(HELLO):
+        async for _ in await FerruleLLM(FakeEngine([reply])).astream_chat(HELLO):
             pass
 
     with pytest.raises(EngineError, match=told):
-        FerruleLLM(FakeEngine([bad()])).chat(HELLO)
+        FerruleLLM(FakeEngine([reply])).chat(HELLO)
     with pytest.raises(EngineError, match=told):
-        list(FerruleLLM(FakeEngine([bad()])).stream_chat(HELLO))
+        list(FerruleLLM(FakeEngine([reply])).stream_chat(HELLO))
     with pytest.raises(EngineError, match=told):
         asyncio.run(in_a_loop())
-
-
-class Sky(BaseModel):
-    colour: str
 
 
 def test_their_structured_prediction_is_a_call_of_ours() -> None:
@@ -232,11 +194,6 @@ def size(city: str) -> dict[str, Any]:
     if city == "Hell":
         raise RuntimeError("a secret")
     return {"name": city, "large": True}
-
-
-async def mayor(city: str) -> str:
-    """Who rules a city."""
-    return f"the mayor of {city}"
 
 
 class Oracle(BaseTool):
@@ -259,13 +216,10 @@ class Specified(BaseToolSpec):
 
 
 def answered(given: BaseTool | BaseToolSpec, arguments: dict[str, Any]) -> tuple[Any, bool]:
-    async def run() -> tuple[Any, bool]:
-        executor = ToolExecutor(borrow([given]))
-        (definition,) = await executor.refresh()
-        result = await executor.dispatch(ToolCall.of(definition.name, arguments, "c1"))
-        return result.content, result.is_error
-
-    return asyncio.run(run())
+    source = borrow([given])
+    (definition,) = asyncio.run(source.tools())
+    (result,) = dispatched(source, (definition.name, arguments))
+    return result.content, result.is_error
 
 
 @pytest.mark.parametrize(
@@ -326,8 +280,7 @@ def test_their_agent_calls_our_tool_with_our_model() -> None:
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    talk = ToolConversation(smol(), borrow([FunctionTool.from_defaults(async_fn=mayor)]), request=A_CALL_FIRST)
-    talk.send("Who is the mayor of Paris?")
-    results = [result for message in talk.messages for result in message.results]
+    tools = borrow([FunctionTool.from_defaults(async_fn=mayor)])
+    results = told_in_our_conversation(tools, "Who is the mayor of Paris?")
     assert results
     assert results[0].text.startswith("the mayor of")

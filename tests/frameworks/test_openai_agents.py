@@ -23,7 +23,6 @@ from agents import (
 )
 from agents.items import ToolCallItem, ToolCallOutputItem
 from agents.retry import ModelRetryAdviceRequest
-from pydantic import BaseModel
 
 from ferrule import (
     ChatMessage,
@@ -31,42 +30,19 @@ from ferrule import (
     DefinitionError,
     EngineUnavailableError,
     FinishReason,
-    Reasoning,
     Reply,
     Role,
     Text,
-    ToolCall,
     ToolChoice,
-    ToolConversation,
     ToolExecutor,
     ToolResult,
-    Usage,
 )
 from ferrule.engines.fake import FakeEngine
 from ferrule.integrations.openai_agents import FerruleModel, FerruleProvider, alend, borrow, lend
 from ferrule.sources.functions import Functions
-from frameworks.given import (
-    A_CALL_FIRST,
-    BAD_ARGUMENTS,
-    SEEN,
-    always,
-    calls,
-    cut_off,
-    never,
-    refused,
-    send,
-    smol,
-    weather,
-)
-
-
-class Place(BaseModel):
-    name: str
-
-
-@pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
+from frameworks.borrowing import changes_of, dispatched, harbour, told_in_our_conversation
+from frameworks.given import SEEN, Place, always, never, send, smol, weather
+from frameworks.replies import LET_ME_SEE, PARIS, calls, each_bad_argument, each_reply_that_is_not_whole
 
 
 def agent_of(*replies: Reply, **options: Any) -> tuple[Agent[Any], FakeEngine]:
@@ -126,16 +102,9 @@ def test_the_same_as_a_stream_with_an_answer_after_the_call() -> None:
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    @function_tool
-    def harbour(name: str) -> str:
-        """Tells whether a harbour is open."""
-        SEEN.append((name, ""))
-        return "open"
-
-    talk = ToolConversation(smol(), borrow([harbour]), request=A_CALL_FIRST)
-    talk.send("Is the harbour of Genoa open?")
+    results = told_in_our_conversation(borrow([function_tool(harbour)]), "Is the harbour of Genoa open?")
     assert len(SEEN) == 1
-    assert [result.content for message in talk.messages for result in message.results] == ["open"]
+    assert [result.content for result in results] == ["open"]
 
 
 def test_the_answer_can_be_held_to_a_type_by_our_grammar() -> None:
@@ -144,7 +113,7 @@ def test_the_answer_can_be_held_to_a_type_by_our_grammar() -> None:
     assert isinstance(run(agent, "I was in Genoa.").final_output, Place)
 
 
-@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+@each_bad_argument
 def test_bad_arguments_are_refused_in_our_words(arguments: str) -> None:
     agent, engine = agent_of(calls("weather", arguments), Reply.of("sorry"), tools=lend([weather]))
     assert run(agent).final_output == "sorry"
@@ -201,7 +170,7 @@ def test_a_dispatcher_that_asks_nobody_interrupts_nothing() -> None:
 
 def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
     agent, engine = agent_of(
-        Reply.of(Reasoning("hm"), "let me see", ToolCall.of("weather", '{"city":  "Paris"}', "a")),
+        LET_ME_SEE,
         Reply.of("clear"),
         tools=lend([weather]),
         instructions="Be brief.",
@@ -220,9 +189,8 @@ def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
     assert (first.temperature, first.max_tokens, first.top_p, first.top_k, first.seed) == (0.5, 9, 0.9, 3, 7)
     assert (first.stop, first.parallel_tool_calls) == (("END",), False)
     assert first.tool_choice_policy is ChoicePolicy.REQUIRED_ALWAYS
-    call = ToolCall.of("weather", '{"city":  "Paris"}', "a")
     assert second.messages[2:] == (
-        ChatMessage(Role.ASSISTANT, (Reasoning("hm"), Text("let me see"), call)),
+        ChatMessage(Role.ASSISTANT, LET_ME_SEE.parts),
         ChatMessage(Role.TOOL, (ToolResult("a", "weather", '{"city": "Paris", "sky": "clear"}'),)),
     )
 
@@ -258,10 +226,10 @@ def test_a_handoff_is_a_tool_to_the_engine_and_its_call_goes_to_the_other_agent(
     assert [tool.name for tool in engine.requests[0].tools] == ["transfer_to_french"]
 
 
-@pytest.mark.parametrize("reply", [cut_off(), refused()])
-def test_a_call_that_is_not_whole_ends_the_run_and_never_is_a_call(reply: Reply) -> None:
+@each_reply_that_is_not_whole
+def test_a_call_that_is_not_whole_ends_the_run_and_never_is_a_call(reply: Reply, told: str) -> None:
     agent, _ = agent_of(reply, tools=lend([weather]))
-    with pytest.raises(ModelBehaviorError, match="weather"):
+    with pytest.raises(ModelBehaviorError, match=told):
         run(agent)
 
     names: list[str] = []
@@ -271,25 +239,20 @@ def test_a_call_that_is_not_whole_ends_the_run_and_never_is_a_call(reply: Reply)
         async for event in running.stream_events():
             names.append(getattr(event, "name", ""))
 
-    with pytest.raises(ModelBehaviorError, match="weather"):
+    with pytest.raises(ModelBehaviorError, match=told):
         asyncio.run(hear())
     assert names
     assert ("tool_called" in names, SEEN) == (False, [])
 
 
 def test_streamed_pieces_sum_to_the_call_the_text_and_the_reasoning() -> None:
-    whole = Reply(
-        (Reasoning("hm"), Text("so"), ToolCall.of("weather", '{"city": "Paris", "days": 3}', "x")),
-        finish=FinishReason.TOOL_CALLS,
-        usage=Usage(5, 6),
-    )
-    agent, _ = agent_of(whole, Reply.of("done"), tools=lend([weather]))
+    agent, _ = agent_of(PARIS, Reply.of("done"), tools=lend([weather]))
     events, answer = asyncio.run(streamed(agent))
     raw = [event.data for event in events if event.type == "raw_response_event"]
     pieces = [event.delta for event in raw if event.type == "response.function_call_arguments.delta"]
     assert "".join(pieces) == '{"city": "Paris", "days": 3}'
     first = next(event.response for event in raw if event.type == "response.completed")
-    at_once = run(agent_of(whole, Reply.of("done"), tools=lend([weather]))[0])
+    at_once = run(agent_of(PARIS, Reply.of("done"), tools=lend([weather]))[0])
     assert [item.model_dump() for item in first.output] == [
         item.model_dump() for item in at_once.raw_responses[0].output
     ]
@@ -362,20 +325,10 @@ def test_their_errors_context_and_outputs_come_over() -> None:
         """Pays."""
         return "paid"
 
-    async def ran() -> list[ToolResult]:
-        executor = ToolExecutor(borrow([plain, bare, pay], context="Ada"))
-        changes = {tool.name: tool.side_effects for tool in await executor.refresh()}
-        assert changes == {"plain": False, "bare": False, "pay": True}
-        asked = [
-            ("plain", {"number": 1}),
-            ("plain", {"number": 2}),
-            ("plain", {"number": 3}),
-            ("bare", {}),
-            ("pay", {}),
-        ]
-        return [await executor.dispatch(ToolCall.of(name, arguments, "x")) for name, arguments in asked]
-
-    failed, context, image, bare_failed, asked = asyncio.run(ran())
+    tools = borrow([plain, bare, pay], context="Ada")
+    assert changes_of(tools) == {"plain": False, "bare": False, "pay": True}
+    numbered = [("plain", {"number": number}) for number in (1, 2, 3)]
+    failed, context, image, bare_failed, asked = dispatched(tools, *numbered, ("bare", {}), ("pay", {}))
     assert (failed.text, failed.is_error) == ("An error occurred while running the tool. Please try again.", True)
     assert (context.content, context.is_error) == ("Ada", False)
     assert image.text == "the tool gave a file, and only text and JSON can be handed on"

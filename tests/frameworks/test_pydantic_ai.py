@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, NativeOutput, RunContext, Tool
 from pydantic_ai import messages as said
 from pydantic_ai.exceptions import (
@@ -29,45 +27,19 @@ from ferrule import (
     ChoiceMode,
     DefinitionError,
     Engine,
-    Event,
-    FinishReason,
     Reasoning,
     Reply,
     Role,
-    Text,
-    ToolCall,
-    ToolCallRequest,
     ToolChoice,
-    ToolConversation,
     ToolExecutor,
     ToolResult,
-    Usage,
 )
 from ferrule.engines.fake import FakeEngine
 from ferrule.integrations.pydantic_ai import FerruleModel, alend, borrow, lend
 from ferrule.sources.functions import Functions
-from frameworks.given import (
-    A_CALL_FIRST,
-    BAD_ARGUMENTS,
-    SEEN,
-    always,
-    calls,
-    cut_off,
-    never,
-    refused,
-    send,
-    smol,
-    weather,
-)
-
-
-class Place(BaseModel):
-    name: str
-
-
-@pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
+from frameworks.borrowing import changes_of, dispatched, harbour, told_in_our_conversation
+from frameworks.given import SEEN, Place, always, never, send, smol, weather
+from frameworks.replies import LET_ME_SEE, PARIS, Failing, calls, cut_off, each_bad_argument, refused
 
 
 def agent_of(*replies: Reply, **options: Any) -> tuple[Agent[object, Any], FakeEngine]:
@@ -119,15 +91,9 @@ def test_the_same_as_a_stream() -> None:
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    def harbour(name: str) -> str:
-        """Tells whether a harbour is open."""
-        SEEN.append((name, ""))
-        return "open"
-
-    talk = ToolConversation(smol(), borrow([harbour]), request=A_CALL_FIRST)
-    talk.send("Is the harbour of Genoa open?")
+    results = told_in_our_conversation(borrow([harbour]), "Is the harbour of Genoa open?")
     assert len(SEEN) == 1
-    assert [result.content for message in talk.messages for result in message.results] == ["open"]
+    assert [result.content for result in results] == ["open"]
 
 
 def test_the_answer_can_be_held_to_a_type_by_our_grammar() -> None:
@@ -141,7 +107,7 @@ def test_arguments_go_over_unchanged_and_the_call_keeps_its_id() -> None:
     assert SEEN == [("Ada", "abc")]
 
 
-@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+@each_bad_argument
 def test_bad_arguments_are_refused_in_our_words_and_may_be_mended_once(arguments: str) -> None:
     mended = calls("weather", '{"city": "Paris"}', "call_2")
     agent, engine = agent_of(calls("weather", arguments), mended, Reply.of("clear"), toolsets=lend([weather]))
@@ -214,7 +180,7 @@ def test_a_dispatcher_that_asks_nobody_defers_nothing() -> None:
 
 def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
     agent, engine = agent_of(
-        Reply.of(Reasoning("hm"), "let me see", ToolCall.of("weather", '{"city":  "Paris"}', "a")),
+        LET_ME_SEE,
         Reply.of("clear"),
         toolsets=lend([weather]),
         system_prompt="Be brief.",
@@ -233,10 +199,7 @@ def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
     assert (first.temperature, first.max_tokens, first.top_p, first.top_k, first.seed) == (0.5, 9, 0.9, 3, 7)
     assert (first.stop, first.parallel_tool_calls, first.tool_choice) == (("END",), False, ToolChoice.auto())
     assert second.messages[2:] == (
-        ChatMessage(
-            Role.ASSISTANT,
-            (Reasoning("hm"), Text("let me see"), ToolCall.of("weather", '{"city":  "Paris"}', "a")),
-        ),
+        ChatMessage(Role.ASSISTANT, LET_ME_SEE.parts),
         ChatMessage(Role.TOOL, (ToolResult("a", "weather", '{"city":"Paris","sky":"clear"}'),)),
     )
 
@@ -288,12 +251,7 @@ def test_a_call_that_is_not_whole_ends_the_run_and_never_runs(reply: Reply, kind
 
 
 def test_streamed_pieces_sum_to_the_call_the_text_and_the_reasoning() -> None:
-    whole = Reply(
-        (Reasoning("hm"), Text("so"), ToolCall.of("weather", '{"city": "Paris", "days": 3}', "x")),
-        finish=FinishReason.TOOL_CALLS,
-        usage=Usage(5, 6),
-    )
-    model = FerruleModel(FakeEngine([whole, whole]))
+    model = FerruleModel(FakeEngine([PARIS, PARIS]))
     request = said.ModelRequest.user_text_prompt("go")
     offered = ModelRequestParameters(function_tools=[TheirDefinition(name="weather")])
 
@@ -322,14 +280,12 @@ def test_a_stream_that_is_cancelled_is_told_as_interrupted() -> None:
     assert asyncio.run(cancelled()).state == "interrupted"
 
 
-class Full(FakeEngine):
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        raise DefinitionError("the prompt is too long", code="context_length_exceeded")
-        yield
-
-
 @pytest.mark.parametrize(
-    "engine, kind", [(FakeEngine([]), ModelServerError), (Full([]), ModelContextWindowExceededError)]
+    "engine, kind",
+    [
+        (FakeEngine([]), ModelServerError),
+        (Failing(DefinitionError("too long", code="context_length_exceeded")), ModelContextWindowExceededError),
+    ],
 )
 def test_an_engine_that_fails_raises_the_frameworks_error_of_its_kind(engine: Engine, kind: type[Exception]) -> None:
     with pytest.raises(kind):
@@ -341,12 +297,7 @@ def test_their_errors_come_to_our_model_in_their_words() -> None:
         """Fails in each of their ways."""
         raise {1: ModelRetry("try two"), 2: ToolFailed("broken"), 3: RuntimeError("secret")}[number]
 
-    async def told(number: int) -> ToolResult:
-        executor = ToolExecutor(borrow([Tool(strict)]))
-        await executor.refresh()
-        return await executor.dispatch(ToolCall.of("strict", {"number": number}, "x"))
-
-    results = [asyncio.run(told(number)) for number in (1, 2, 3)]
+    results = dispatched(borrow([Tool(strict)]), *(("strict", {"number": number}) for number in (1, 2, 3)))
     assert [result.text for result in results] == ["try two", "broken", "the tool failed (RuntimeError)"]
     assert all(result.is_error for result in results)
 
@@ -360,14 +311,11 @@ def test_their_context_types_and_own_checks_work_as_in_their_agent() -> None:
         """Finds a harbour."""
         return Place(name=f"{place.name} for {context.deps}")
 
-    async def ran() -> list[ToolResult]:
-        executor = ToolExecutor(borrow([Tool(harbour, args_validator=known)], deps="Ada"))
-        (definition,) = await executor.refresh()
-        assert definition.description == "Finds a harbour."
-        asked = [{"place": place, "hour": 9} for place in ({"name": "Genoa"}, {"name": "Rome"}, {})]
-        return [await executor.dispatch(ToolCall.of("harbour", arguments, "x")) for arguments in asked]
-
-    good, unknown, bad = asyncio.run(ran())
+    tools = borrow([Tool(harbour, args_validator=known)], deps="Ada")
+    (definition,) = asyncio.run(tools.tools())
+    assert definition.description == "Finds a harbour."
+    places = ({"name": "Genoa"}, {"name": "Rome"}, {})
+    good, unknown, bad = dispatched(tools, *(("harbour", {"place": place, "hour": 9}) for place in places))
     assert good.content == {"name": "Genoa for Ada"}
     assert unknown.text == "only Genoa is known"
     assert bad.text.startswith("invalid_arguments: /place")
@@ -380,19 +328,14 @@ def test_their_tools_that_ask_for_approval_change_the_world_and_external_ones_ar
     def look() -> str:
         return "seen"
 
-    async def ran() -> tuple[ToolResult, ToolResult, dict[str, bool], tuple[str, ...]]:
-        theirs = [FunctionToolset([pay, look], requires_approval=False), ExternalToolset([TheirDefinition(name="far")])]
-        theirs[0].tools["pay"].requires_approval = True
-        source = borrow(theirs, side_effects=["look"])
-        executor = ToolExecutor(source)
-        changes = {tool.name: tool.side_effects for tool in await executor.refresh()}
-        call = ToolCall.of("pay", {"amount": 3}, "x")
-        return await executor.dispatch(call), await executor.dispatch_confirmed(call), changes, source.notices
-
-    with pytest.raises(DefinitionError):
-        asyncio.run(borrow([look], side_effects=["lok"]).tools())
-    asked, paid, changes, notices = asyncio.run(ran())
+    theirs = [FunctionToolset([pay, look], requires_approval=False), ExternalToolset([TheirDefinition(name="far")])]
+    theirs[0].tools["pay"].requires_approval = True
+    tools = borrow(theirs, side_effects=["look"])
+    assert changes_of(tools) == {"pay": True, "look": True}
+    assert tools.notices == ("far is not offered: its result comes from elsewhere",)
+    call = ("pay", {"amount": 3})
+    (asked,), (paid,) = dispatched(tools, call), dispatched(tools, call, has_leave=True)
     assert asked.text.startswith("requires_confirmation")
     assert paid.content == "paid 3"
-    assert changes == {"pay": True, "look": True}
-    assert notices == ("far is not offered: its result comes from elsewhere",)
+    with pytest.raises(DefinitionError):
+        asyncio.run(borrow([look], side_effects=["lok"]).tools())

@@ -74,8 +74,8 @@ def test_most_of_a_plain_call_is_not_generated() -> None:
     minded = Minded(text, 1)
     one = Plan(bind(FORMATS["hermes"], TOOLS, CHOICES["required"], parallel=False))
     assert written_by(Skipper(one, emitted, nobody_counts, SkipGuard()), minded) == text
-    assert minded.generated < len(text) / 2
-    assert minded.requests == 3  # which tool, which city, how many days
+    assert minded.generated < len(text) / 3
+    assert minded.requests == 4  # whether it reasons, which tool, which city, how many days
 
 
 def test_a_quote_behind_a_backslash_does_not_end_a_string() -> None:

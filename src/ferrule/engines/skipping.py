@@ -60,7 +60,7 @@ class Skipper:
                 max_tokens=spent.left,
                 is_hole=True,
             )
-            written, ended = "", Ended(True)
+            written, heard, ended = "", 0, Ended(True)
             timing = _Timing()
             async with aclosing(write(hole)) as pieces:
                 async for piece in pieces:
@@ -69,13 +69,15 @@ class Skipper:
                         ended = piece
                         break
                     written += piece.text
+                    heard += piece.tokens
                     yield piece
             spent.add(ended, timing)
             if ended.stopped_by not in step.ends:
                 self.guard.add(spent.time)
                 yield spent.ended(is_cut_off=ended.is_cut_off)
                 return
-            yield Piece(ended.stopped_by, 0)
+            # The tokens that the stop stood in were never told as pieces.
+            yield Piece(ended.stopped_by, max((ended.completion_tokens or 0) - heard, 0))
             written += ended.stopped_by
             text += written
             # A stop amid a string, behind a backslash, is no end of it.

@@ -51,7 +51,6 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_chat.parameters import read_parameters
-from ferrule.dialects.openai_responses.body import body_of
 from ferrule.dialects.openai_responses.events import EventEncoder
 from ferrule.dialects.openai_responses.reading import read_request
 from ferrule.dialects.policy import read_policy
@@ -61,7 +60,7 @@ from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, To
 from ferrule.integrations.borrowed import Borrowed, BorrowedTool
 from ferrule.integrations.lent import Lendable, LentTool, lend_now
 from ferrule.integrations.lent import lend as lend_in_loop
-from ferrule.integrations.model import engine_of, events_of, reply_of, why_unfit
+from ferrule.integrations.model import engine_of, events_of, why_unfit
 from ferrule.run.loop import Decide, nobody
 from ferrule.schema.check import checker_for
 from ferrule.sources.source import Source
@@ -216,30 +215,11 @@ class FerruleModel(Model):
         )
         return ModelRetryAdvice(suggested=error.retryable, reason=error.message, normalized=facts)
 
-    async def get_response(
-        self,
-        system_instructions: str | None,
-        input: str | list[TResponseInputItem],
-        model_settings: ModelSettings,
-        tools: list[Tool],
-        output_schema: AgentOutputSchemaBase | None,
-        handoffs: list[Handoff[Any, Any]],
-        tracing: ModelTracing,
-        *,
-        previous_response_id: str | None = None,
-        conversation_id: str | None = None,
-        prompt: Any = None,
-    ) -> ModelResponse:
-        more = self._more(previous_response_id, conversation_id, prompt)
-        with generation_span(model=self.model, disabled=tracing.is_disabled()) as span, _told_as_theirs():
-            asked = _request(system_instructions, input, model_settings, tools, output_schema, handoffs, more)
-            reply = await reply_of(self.engine, asked)
-            _check_fit(reply)
-            span.span_data.usage = _spent(reply.usage)
-        body = body_of(reply, id=FAKE_RESPONSES_ID, model=self.model, created=int(time.time()), request=asked)
-        receipts = {call.id: call.receipt for call in reply.calls}
-        output = wire.Response.model_validate(_told(body, receipts, self.model)).output
-        return ModelResponse(output=output, usage=_their_usage(reply.usage), response_id=None)
+    async def get_response(self, *asked: Any, **more: Any) -> ModelResponse:
+        """The end of what `stream_response` tells, which is asked in the same words."""
+        async with aclosing(self.stream_response(*asked, **more)) as events:
+            (done,) = [event.response async for event in events if isinstance(event, wire.ResponseCompletedEvent)]
+        return ModelResponse(output=done.output, usage=_their_usage(done.usage), response_id=None)
 
     async def stream_response(
         self,
@@ -363,8 +343,8 @@ def _item(item: dict[str, Any], receipts: Mapping[str, Receipt | None], model: s
     return {**item, "id": FAKE_RESPONSES_ID, "provider_data": {"model": model, **told}}
 
 
-def _their_usage(usage: OurUsage | None) -> Usage:
-    given, written = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
+def _their_usage(usage: wire.ResponseUsage | None) -> Usage:
+    given, written = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
     return Usage(requests=1, input_tokens=given, output_tokens=written, total_tokens=given + written)
 
 

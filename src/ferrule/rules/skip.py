@@ -34,6 +34,8 @@ from ferrule.rules.rule import (
 Stack: TypeAlias = tuple[RuleNode, ...]
 """What is still to be written, in order."""
 _MOST_OPTIONS = 256
+# So many characters are two tokens or three: about what one more request costs.
+_WORTH = 8
 _HOLE = "\0"
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _STRING_REST = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*"', re.DOTALL)
@@ -220,18 +222,26 @@ def _shared(texts: Sequence[str]) -> str:
 
 
 def _telling(options: Sequence[_Option]) -> tuple[str, ...]:
-    """For each way on the shortest text that tells it from the others; none where a way begins with a leaf."""
-    texts = [option.text for option in options if not option.is_end]
-    if not all(texts):
-        return ()
-    found: list[str] = []
+    """Texts of which one comes next, each with enough behind it that is forced to be worth an interruption.
+
+    None where a way begins with a leaf, or where one way's text is the beginning of another's.
+    """
+    texts = tuple(dict.fromkeys(option.text for option in options if not option.is_end))
+    return _apart(texts) if texts and all(texts) else ()
+
+
+def _apart(texts: Sequence[str], common: str = "") -> tuple[str, ...]:
+    """The shortest of them from which on their own beginnings go on alike for a while; all begin with `common`."""
+    alike = _shared(texts)
+    if len(texts) == 1 or len(alike) - len(common) > _WORTH:
+        return (alike[: len(common) + 1],)
+    groups: dict[str, list[str]] = {}
     for text in texts:
-        others = [other for other in texts if other is not text]
-        shared = max((len(_shared([text, other])) for other in others), default=0)
-        if shared >= len(text):
-            return ()
-        found.append(text[: shared + 1])
-    return tuple(dict.fromkeys(found))
+        groups.setdefault(text[len(alike) : len(alike) + 1], []).append(text)
+    if "" in groups:
+        return ()
+    found = [_apart(group, alike) for group in groups.values()]
+    return tuple(end for ends in found for end in ends) if all(found) else ()
 
 
 def _ends_of(leaf: RuleNode, after: Position) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from ferrule.core.event import CallEnd, CallStart, Finish
 from ferrule.core.receipt import How
@@ -15,9 +15,6 @@ from ferrule.errors import FerruleError
 from ferrule.run.happened import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolStarted
 from ferrule.server.serving import drain
 from ferrule.server.watch.spans import Spans, Took, Value
-
-if TYPE_CHECKING:
-    from ferrule.server.watch.request import Seen
 
 CALLER = "caller"
 """Stands for every tool of a caller: the names of those are his own, and without end."""
@@ -41,6 +38,17 @@ class Notes(Protocol):
         ...
 
 
+class Request(Protocol):
+    """What is known here of the request that an answer is given to."""
+
+    id: str
+    parent: Any
+
+    def takes(self, noted: Noted) -> bool:
+        """An answer is over; whether it is told of with the request, and not by itself."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class Noted:
     """Entered while an answer is given. `own` are the names of the gateway's tools, where it runs the calls."""
@@ -49,7 +57,7 @@ class Noted:
     model: str
     engine: str
     own: Container[str]
-    seen: Seen | None = None
+    seen: Request | None = None
     conversation: str = ""
     clock: Callable[[], float] = time.monotonic
     events: int = 0

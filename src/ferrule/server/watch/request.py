@@ -60,6 +60,14 @@ class Seen:
     def refused(self, refusal: FerruleError) -> None:
         self.status, self.outcome = refusal.status, type(refusal).code
 
+    def takes(self, noted: Noted) -> bool:
+        """A connection is not told of before it ends, and so its answers are told of by themselves."""
+        self.open_answers -= 1
+        if self.is_over or self.is_socket:
+            return False
+        self.answers.append(noted)
+        return True
+
     @property
     def seconds(self) -> float:
         return self.clock() - self.began

@@ -92,11 +92,8 @@ class Watch:
         if noted.events:
             counts.observe("ferrule_first_event_seconds", noted.first - noted.began, model)
         seen = noted.seen
-        if seen is not None:
-            seen.open_answers -= 1
-            if not seen.is_over and not seen.is_socket:
-                seen.answers.append(noted)
-                return
+        if seen is not None and seen.takes(noted):
+            return
         total = (noted.ended - noted.began) * 1000
         id = seen.id if seen else ""
         self.log.tell("answer", id=id, **_facts(noted), outcome=noted.outcome, total_ms=total)
