@@ -219,7 +219,8 @@ def test_a_response_whose_plan_cannot_be_read_ends_as_failed_and_holds_up_no_oth
 
 def test_a_response_that_every_process_dies_of_is_given_up(tmp_path: Path) -> None:
     async def story() -> None:
-        made = config(str(tmp_path / "ledger.db"), 30.0)
+        # A process that ends right after it took one up has not yet anything to give back: its lease must end.
+        made = config(str(tmp_path / "ledger.db"), 1.0)
         async with gateway_of(Endless(), config=made) as client:
             id = (await client.post(PATH, {"input": "go", "background": True})).json()["id"]
         owners, is_ended = 1, False
