@@ -71,8 +71,9 @@ def _table(steps: list[Step]) -> Table:
     return Table(
         f"{whole:.0f} seconds from an empty venv to a real call",
         "Downloads included, as fast as they came here.",
-        ("command", "seconds"),
-        [(step.command, f"{step.seconds:.1f}") for step in steps],
+        ("seconds", "command"),
+        [(f"{step.seconds:.1f}", step.command) for step in steps],
+        words=2,
     )
 
 
