@@ -34,7 +34,11 @@ def main() -> None:
         f"llama:{MODEL}?format=pythonic", temperature=0.0, max_tokens=60, tool_choice_policy="required_first_hop"
     )
     reporter = Agent(
-        role="reporter", goal="report the weather", backstory="brief", llm=model, tools=lend([get_weather])
+        role="reporter",
+        goal="report the weather",
+        backstory="brief",
+        llm=model,
+        tools=lend([get_weather]),
     )
     task = Task(description=question, expected_output="one sentence", agent=reporter)
     done = Crew(agents=[reporter], tasks=[task]).kickoff()
