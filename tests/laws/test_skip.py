@@ -52,7 +52,7 @@ def written_by(skipper: Skipper, minded: Minded) -> str:
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(data=st.data())
 def test_what_comes_out_is_what_the_model_had_in_mind(name: str, choice: str, data: st.DataObject) -> None:
     form = FORMATS[name]
