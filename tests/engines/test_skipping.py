@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,12 @@ REQUEST = replace(asked(tools=(WEATHER, PING), choice=ToolChoice.required()), pa
 class MindedGenerator(FakeGenerator):
     """A backend with one answer in mind; `breaks_at` is the number of the request that fails in its middle."""
 
-    def __init__(self, text: str, *, size: int = 2, breaks_at: int = 0) -> None:
+    def __init__(self, text: str, *, size: int = 2, breaks_at: int = 0, counts: bool = False) -> None:
         super().__init__([], ModelFacts(template=PLAIN_TEMPLATE))
         self.text, self.size, self.breaks_at = text, size, breaks_at
         self.prompt = ""
         self.running = 0
+        self.counts = counts
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         self.asked.append(writing)
@@ -41,12 +43,13 @@ class MindedGenerator(FakeGenerator):
                 await asyncio.sleep(0)
                 if len(self.asked) == self.breaks_at:
                     raise EngineError("the engine went away")
-                yield piece
+                is_counted = self.counts and isinstance(piece, Ended)
+                yield replace(piece, prompt_tokens=len(writing.prompt)) if is_counted else piece
         finally:
             self.running -= 1
 
 
-def made(text: str, **options: int) -> tuple[TextEngine, MindedGenerator]:
+def made(text: str, **options: Any) -> tuple[TextEngine, MindedGenerator]:
     backend = MindedGenerator(text, **options)
     return TextEngine(backend, SKIPS), backend
 
@@ -112,3 +115,17 @@ def test_stops_of_the_request_turn_skipping_off() -> None:
     engine, backend = made(PARIS)
     engine.generate(replace(REQUEST, stop=("Z",)))
     assert len(backend.asked) == 1
+
+
+def test_what_is_appended_does_not_count_as_prompt() -> None:
+    async def prompts() -> list[int]:
+        found: list[int] = []
+        for skips in (True, False):
+            backend = MindedGenerator(PARIS, counts=True)
+            reply = await TextEngine(backend, replace(SKIPS, skips=skips)).generate_with_tools(REQUEST)
+            assert reply.usage is not None
+            found.append(reply.usage.prompt_tokens)
+        return found
+
+    skipped, whole = asyncio.run(prompts())
+    assert skipped == whole > 0

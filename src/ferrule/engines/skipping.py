@@ -137,8 +137,9 @@ class _Spent:
     def add(self, ended: Ended, timing: _Timing) -> None:
         self.generated += ended.completion_tokens or 0
         self.time.holes.append(timing.of(ended.completion_tokens or 0))
-        if self.prompt is None:
-            self.prompt, self.cached = ended.prompt_tokens, ended.cached_tokens
+        if self.prompt is None and ended.prompt_tokens is not None:
+            # What was appended before the first hole is of the answer, and not of the prompt.
+            self.prompt, self.cached = ended.prompt_tokens - self.time.skipped, ended.cached_tokens
 
     def ended(self, *, is_cut_off: bool) -> Ended:
         return Ended(is_cut_off, self.prompt, self.generated, self.cached)
