@@ -59,6 +59,19 @@ def holds_a_marker(form: Format, reply: Reply) -> bool:
     return begins or any(marker in text for marker in own_markers(form) for text in free)
 
 
+def written_text(form: Format, choice: str, reply: Reply) -> str | None:
+    """What a model may write of a reply under the choice; None where nothing of it is left, or can be written."""
+    allowed = allowed_reply(form, choice, reply)
+    if allowed is None or not allowed.parts or holds_a_marker(form, allowed):
+        return None
+    try:
+        text = render(form, allowed, TOOLS)
+    except UnrenderableError:
+        return None
+    # llguidance keeps this one character out of JSON strings.
+    return None if "\x7f" in text else text
+
+
 @cache
 def plain_matcher(name: str, choice: str) -> llguidance.LLMatcher:
     grammar = emit_lark(bind(FORMATS[name], TOOLS, CHOICES[choice]))
@@ -71,17 +84,9 @@ def plain_matcher(name: str, choice: str) -> llguidance.LLMatcher:
 @given(data=st.data())
 def test_the_rule_admits_what_is_rendered(name: str, choice: str, data: st.DataObject) -> None:
     form = FORMATS[name]
-    reply = allowed_reply(form, choice, data.draw(replies(form)))
-    if reply is None:
+    text = written_text(form, choice, data.draw(replies(form)))
+    if text is None:
         return
-    if not reply.parts or holds_a_marker(form, reply):
-        return
-    try:
-        text = render(form, reply, TOOLS)
-    except UnrenderableError:
-        return
-    if "\x7f" in text:
-        return  # llguidance keeps this one character out of JSON strings.
     matcher = plain_matcher(name, choice).deep_copy()
     data_bytes = text.encode()
     taken = matcher.try_consume_tokens(list(data_bytes))
