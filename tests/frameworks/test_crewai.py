@@ -81,7 +81,7 @@ def test_our_conversation_calls_their_tool() -> None:
 
 
 def test_an_answer_can_be_held_to_a_type_by_our_grammar() -> None:
-    answer = FerruleLLM(smol(), max_tokens=40).call("I was in Genoa.", response_model=Place)
+    answer = FerruleLLM(smol(), max_tokens=80).call("I was in Genoa.", response_model=Place)
     assert isinstance(answer, Place)
 
 

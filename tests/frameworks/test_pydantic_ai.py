@@ -97,7 +97,7 @@ def test_our_conversation_calls_their_tool() -> None:
 
 
 def test_the_answer_can_be_held_to_a_type_by_our_grammar() -> None:
-    agent = Agent(FerruleModel(smol()), output_type=NativeOutput(Place), model_settings={"max_tokens": 40})
+    agent = Agent(FerruleModel(smol()), output_type=NativeOutput(Place), model_settings={"max_tokens": 80})
     assert isinstance(run(agent, "I was in Genoa.").output, Place)
 
 
