@@ -15,8 +15,10 @@ from ferrule.core.event import (
     Finish,
     FinishReason,
     ReasoningDelta,
+    RuleShown,
     TextDelta,
     Usage,
+    WireText,
 )
 from ferrule.core.fault import Fault
 from ferrule.core.json_schema import JsonSchema
@@ -99,6 +101,7 @@ __all__ = [
     "Receipt",
     "Reply",
     "Role",
+    "RuleShown",
     "SchemaError",
     "TemplateError",
     "Text",
@@ -116,6 +119,7 @@ __all__ = [
     "UnrenderableError",
     "UnsupportedError",
     "Usage",
+    "WireText",
     "fold",
     "format_with_tools",
     "formats",

@@ -126,7 +126,7 @@ def test_what_is_served_is_said_with_a_line_to_try() -> None:
         ToolDefinition("order", "", {"type": "object"}, side_effects=True),
     ]
     text = greeting(FAKE, 81, tools)
-    assert text.startswith("serving on http://127.0.0.1:81\n")
+    assert text.startswith("serving on http://127.0.0.1:81\n  console http://127.0.0.1:81/console/\n")
     assert "tools   2: look; with leave for each call: order\n" in text
     assert "everybody on this machine" in text
     assert "kept until this process ends" in text
@@ -148,7 +148,7 @@ def test_the_line_to_try_is_what_a_shell_takes() -> None:
     assert "http://[::1]:81/" in curl(everywhere, 81)
     assert "Bearer $FERRULE_KEY" in curl(everywhere, 81)
     text = greeting(everywhere, 81, [])
-    assert text.startswith("serving on http://[::]:81\n")
+    assert text.startswith("serving on http://[::]:81\n  console http://[::1]:81/console/\n")
     assert "pw" not in text
 
 

@@ -101,6 +101,25 @@ def test_the_file_of_pins_is_written_whole_and_only_where_there_is_something_new
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pages.json", "pins.json"]
 
 
+def test_pins_that_are_kept_from_being_written_hold_and_only_a_new_one_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = PinsFile(tmp_path / "pins.json")
+    offered(tool("a"), kept=kept)
+    assert kept.read().before("s", "a")
+    hashes = Pins(kept.read().held)
+    kept.write(hashes)
+
+    def refuse(self: PinsFile, pins: Pins) -> None:
+        raise DefinitionError("it cannot be written")
+
+    monkeypatch.setattr(PinsFile, "write", refuse)
+    assert offered(tool("a"), kept=kept)[0] == ["s_a"]
+    assert kept.read() == hashes
+    with pytest.raises(DefinitionError, match="cannot be written"):
+        offered(tool("a"), tool("b"), kept=kept)
+
+
 def test_pins_that_cannot_be_read_or_written_are_never_taken_for_none(tmp_path: Path) -> None:
     kept = PinsFile(tmp_path / "pins.json")
     kept.path.write_text("{}")

@@ -16,7 +16,8 @@ from ferrule.core.context import Principal
 from ferrule.core.selection import SHORT_HASH, Fate, Pick, Selection
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledgers import ledger_at
-from ferrule.run.selection import Chosen, SelectionLine, Tally
+from ferrule.run.replied import Replied
+from ferrule.run.selection import SelectionLine, Tally
 
 LOOK = ToolDefinition("look", "Looks.")
 BETTER = replace(LOOK, description="Looks at a place by its name.")
@@ -39,7 +40,7 @@ def ledger(tmp_path: Path) -> str:
         async with await ledger_at(path) as held:
             for number, (at, tenant, selection) in enumerate(TOLD):
                 record = await held.open(f"c{number}", Principal("ann", tenant), "one", 10, now=at)
-                await held.note_selection(Chosen(record.id, "0.1", "smol", selection), record.epoch, now=at)
+                await held.note_reply(Replied(record.id, "0.1", "smol", selection), record.epoch, now=at)
 
     asyncio.run(story())
     return path

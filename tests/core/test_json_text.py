@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.json_text import canonical, dumps, escaped, fingerprint, loads
+from ferrule.core.json_text import canonical, dumps, escaped, fingerprint, loads, value_at
 from schema.json_values import json_objects, json_values
 
 
@@ -71,3 +71,12 @@ def test_half_a_surrogate_pair_has_a_fingerprint() -> None:
 @given(st.text())
 def test_the_inside_of_a_string_is_what_stands_between_its_quotes(text: str) -> None:
     assert f'"{escaped(text)}"' == dumps(text)
+
+
+@given(json_values, json_values)
+def test_a_value_is_read_where_it_begins_as_far_as_it_goes(before: object, value: object) -> None:
+    start = len(canonical(before)) + 1
+    text = f"{canonical(before)},{canonical(value)}"
+    assert value_at(f"{text},", start) == (value, len(text))
+    with pytest.raises(ValueError, match=r"."):
+        value_at(text, len(text))

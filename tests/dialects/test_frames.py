@@ -38,6 +38,7 @@ of_type: dict[str, st.SearchStrategy[Any]] = {
     "float | None": st.none() | st.floats(allow_nan=False, allow_infinity=False),
     "bool": st.booleans(),
     "Any": values,
+    "tuple[str, ...]": st.lists(st.text(max_size=4), max_size=3).map(tuple),
     "dict[str, Any]": objects,
     "dict[str, Any] | None": st.none() | objects,
     "Receipt | None": st.none() | receipts,

@@ -14,7 +14,7 @@ from ferrule import DefinitionError, Reply
 from ferrule.engines import pick as picking
 from ferrule.engines.chat import ChatEngine
 from ferrule.engines.fake import FakeEngine
-from ferrule.engines.pick import ENGINES, Parts, check, parts_of, pick
+from ferrule.engines.pick import ENGINES, Parts, check, parts_of, pick, place_of
 from ferrule.engines.prompting import FallbackMode
 from ferrule.engines.text import TextEngine
 from ferrule.errors import EngineError
@@ -117,3 +117,21 @@ def test_a_package_adds_an_engine_by_an_entry_point(monkeypatch: pytest.MonkeyPa
 
 def parrot(on: str, **options: Any) -> FakeEngine:
     return FakeEngine([Reply.of(f"{on} {options['loud']}")])
+
+
+@pytest.mark.parametrize(
+    "name, place",
+    [
+        ("openai:small?url=http://one:1/v1&key=k", ("http://one:1/v1", "small")),
+        ("openai:gpt-x", ("https://api.openai.com/v1", "gpt-x")),
+        ("vllm:http://one:1?model=small", ("http://one:1", "small")),
+        ("llama-server:http://one:1", ("http://one:1", "")),
+        ("ollama:small", ("", "small")),
+        ("llama:model.gguf", ("", "")),
+        ("fake:hello", ("", "")),
+        ("never:heard", ("", "")),
+        ("e0", ("", "")),
+    ],
+)
+def test_a_string_says_where_and_for_which_model_it_asks(name: str, place: tuple[str, str]) -> None:
+    assert place_of(name) == place

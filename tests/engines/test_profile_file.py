@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.engines.profile import Finding, Profile, Verdict
-from ferrule.engines.profile_file import load_profile, profile_path, save_profile
+from ferrule.engines.profile_file import find_profile, load_profile, profile_path, save_profile
 from ferrule.errors import DefinitionError
 
 PROFILE = Profile("http://one:1", "small", "2026-01-31", (Finding("required", Verdict.IGNORED, "It made no call."),))
@@ -32,6 +32,17 @@ def test_a_later_profile_replaces_the_earlier() -> None:
     later = Profile(PROFILE.url, PROFILE.model, "2026-02-01")
     save_profile(later)
     assert load_profile(PROFILE.url, PROFILE.model) == later
+
+
+def test_without_a_model_the_newest_of_the_address_is_found() -> None:
+    assert find_profile("http://one:1") is None
+    save_profile(PROFILE).with_name("damaged.json").write_text("{")
+    later = Profile(PROFILE.url, "large", "2026-02-01")
+    save_profile(later)
+    save_profile(Profile("http://two:1", "large", "2026-03-01"))
+    assert find_profile("http://one:1/v1") == later
+    assert find_profile("http://one:1", "small") == PROFILE
+    assert find_profile("http://three:1") is None
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"url": 1}', "\udcff"])

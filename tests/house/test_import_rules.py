@@ -74,6 +74,7 @@ PEERS = (
                     "seal",
                     "readiness",
                     "text",
+                    "text_seen",
                     "skipping",
                     "skip_guard",
                     "generator",
@@ -89,7 +90,7 @@ PEERS = (
     ),
     Peers(
         "ferrule.sources",
-        frozenset({"source", "wrapped", "joined", "raised"})
+        frozenset({"source", "standing", "wrapped", "joined", "raised"})
         # What the caller's end of the bus and the worker's end share.
         | frozenset({"bus_connection", "bus_exchange", "bus_frame", "bus_micro", "bus_names"})
         | frozenset({"bus_once", "bus_running", "bus_subject", "bus_token"})

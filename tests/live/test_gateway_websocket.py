@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from ferrule import tool
+from ferrule import get_format, parse, tool
 from ferrule.core.event import Event
 from ferrule.core.receipt import How
 from ferrule.core.request import ToolCallRequest
@@ -143,6 +143,26 @@ def test_an_answer_comes_token_by_token() -> None:
             assert len(tokens) > 1
             assert done.frame.finish_reason in ("stop", "length")
             assert done.frame.usage.completion_tokens >= len(tokens)
+
+    asyncio.run(run())
+
+
+def test_what_the_model_is_held_to_and_writes_is_shown_to_who_asks() -> None:
+    async def run() -> None:
+        async with gateway() as (url, _), connected(url) as heard:
+            await heard.say(asking("Take a note about Paris.", **noting(), ferrule={"wire": True}))
+            called = await heard.until(out.Call)
+            (rule,) = heard.of(out.Rule)
+            assert "Take a note about Paris." in rule.prompt
+            assert (rule.format, "take_note" in rule.grammar) == ("hermes", True)
+            assert [type(one.frame) for one in heard.frames[:3]] == [out.Started, out.Rule, out.Wire]
+            wire = heard.of(out.Wire)
+            written = parse(get_format("hermes"), "".join(one.text for one in wire))
+            assert [call.arguments for call in written.calls] == [json.loads(called.frame.arguments)]
+            # llama.cpp goes on cheaply: what the rule forces is put there.
+            assert {one.forced for one in wire} == {True, False}
+            await heard.say(Cancel(called.turn))
+            await heard.until(out.Done)
 
     asyncio.run(run())
 

@@ -102,6 +102,28 @@ def test_approvals_are_listed_by_tenant_by_state_and_by_conversation(home: Home)
     home.run(story)
 
 
+def test_the_last_leave_before_a_moment_is_of_that_tenant_and_tool_and_was_given(home: Home) -> None:
+    async def story(ledger: SqlLedger) -> None:
+        for call_id in "klmn":
+            await proposed(ledger, True, claim(call_id=call_id))
+        asked = [await ledger.request_approval("c", call_id, 1, expires=90, now=1) for call_id in "klmn"]
+        first = await ledger.approve(asked[0].id, "bob", now=10)
+        await ledger.deny(asked[1].id, "bob", "no", now=20)
+        last = await ledger.approve(asked[2].id, "bob", now=30)
+        moments = [("pay", 10.0), ("pay", 11), ("pay", 25.0), ("pay", 31.0), ("pay", float("inf")), ("other", 99.0)]
+        assert await ledger.approved_before("acme", moments) == (None, first, first, last, last, None)
+        assert await ledger.approved_before("evil", moments[:2]) == (None, None)
+        assert await ledger.approved_before("acme", ()) == ()
+        # One that ran out unused was given all the same.
+        again = await ledger.request_approval("c", "m", 1, expires=200, now=100)
+        (ran_out,) = await ledger.approved_before("acme", [("pay", 99.0)])
+        assert ran_out is not None
+        assert (ran_out.id, ran_out.state) == (last.id, ApprovalState.REPLACED)
+        assert (await ledger.approval(again.id)) == again
+
+    home.run(story)
+
+
 @pytest.mark.parametrize("id", ["\ud800", "a\x00b"])
 def test_what_no_row_can_hold_is_refused_or_not_found_and_never_more(home: Home, id: str) -> None:
     async def story(ledger: SqlLedger) -> None:

@@ -27,7 +27,8 @@ from ferrule.run.journal import Decision
 from ferrule.run.ledger_claim import Claim
 from ferrule.run.ledger_sql import SqlLedger
 from ferrule.run.ledger_tables import VERSION
-from ferrule.run.selection import Chosen, SelectionLine, SelectionSearch, Tally
+from ferrule.run.replied import Replied
+from ferrule.run.selection import SelectionLine, SelectionSearch, Tally
 from ferrule.sources.fake import FakeSource
 from run.ledger_databases import ANN, LEASE, Home, claim, fresh_name, sqlite_home
 
@@ -151,8 +152,8 @@ def test_a_tenant_and_a_principal_see_their_own_and_a_moment_leaves_out_what_was
     async def story(ledger: SqlLedger) -> None:
         for who, at in ((ANN, 10), (Principal("bob", "acme"), 20), (EVE, 30)):
             held = await ledger.open(who.name, who, "one", LEASE, now=0)
-            chosen = Chosen(who.name, "0.1", who.name, Selection((LOOK,)))
-            await ledger.note_selection(chosen, held.epoch, now=at)
+            chosen = Replied(who.name, "0.1", who.name, Selection((LOOK,)))
+            await ledger.note_reply(chosen, held.epoch, now=at)
 
         async def models(**search: Any) -> set[str]:
             return {line.model for line in await lines(ledger, **search)}
@@ -173,12 +174,12 @@ def test_a_model_that_is_asked_again_after_a_crash_is_counted_once_and_as_it_ans
     async def story(ledger: SqlLedger) -> None:
         await ledger.open("c", ANN, "one", LEASE, now=0)
         for picks in ((Pick("look", Fate.REFUSED, "look"), Pick("look", Fate.HANDED_ON, "look", 0)), ()):
-            await ledger.note_selection(Chosen("c", "1.1", "m", Selection((LOOK,), picks)), 1, now=1)
+            await ledger.note_reply(Replied("c", "1.1", "m", Selection((LOOK,), picks)), 1, now=1)
         assert await tallies(ledger) == {("m", "look"): Tally(offered=1)}
         held = await ledger.take_over("c", "two", LEASE, now=100)
         with pytest.raises(FencedError):
-            await ledger.note_selection(Chosen("c", "1.2", "m", Selection((LOOK,))), 1, now=101)
-        await ledger.note_selection(Chosen("c", "1.2", "m", Selection((LOOK,))), held.epoch, now=101)
+            await ledger.note_reply(Replied("c", "1.2", "m", Selection((LOOK,))), 1, now=101)
+        await ledger.note_reply(Replied("c", "1.2", "m", Selection((LOOK,))), held.epoch, now=101)
         assert await tallies(ledger) == {("m", "look"): Tally(offered=2)}
         assert await ledger.verify() is None
 
@@ -189,7 +190,7 @@ def test_of_a_reading_that_was_lost_the_last_attempt_counts(home: Home) -> None:
     async def story(ledger: SqlLedger) -> None:
         await ledger.open("c", ANN, "one", LEASE, now=0)
         picked = Selection((LOOK,), (Pick("look", Fate.HANDED_ON, "look", 0),))
-        await ledger.note_selection(Chosen("c", "1.1", "m", picked), 1, now=0)
+        await ledger.note_reply(Replied("c", "1.1", "m", picked), 1, now=0)
         lost, again = claim("c", "1.1.0", tool="look"), claim("c", "1.1.0~", tool="look")
         await _begun(ledger, lost, 1, now=1)
         held = await ledger.take_over("c", "two", LEASE, now=100)
@@ -220,7 +221,7 @@ def test_a_ledger_of_the_second_version_is_taken_up_with_everything_in_it(home: 
         held = await ledger.load("c", ANN)
         assert held is not None
         assert held.state == {"messages": []}
-        await ledger.note_selection(Chosen("c", "0.1", "m", Selection((LOOK,))), 1, now=1)
+        await ledger.note_reply(Replied("c", "0.1", "m", Selection((LOOK,))), 1, now=1)
         assert await tallies(ledger) == {("m", "look"): Tally(offered=1)}
         assert await ledger.verify() is None
 
@@ -255,7 +256,7 @@ def test_the_sums_are_those_of_counting_by_hand(
     async def story(ledger: SqlLedger) -> None:
         await ledger.open("c", ANN, "one", LEASE, now=0)
         for number, one in enumerate(told):
-            await ledger.note_selection(Chosen("c", f"0.{number}", "m", one), 1, now=number)
+            await ledger.note_reply(Replied("c", f"0.{number}", "m", one), 1, now=number)
         for line in await lines(ledger):
             of_it = [pick for one in told for pick in one.picks if _tool(one, pick) == line.tool]
             tally = line.tally

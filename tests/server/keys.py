@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from dataclasses import replace
 from typing import Any
@@ -21,3 +22,8 @@ def keyed(*keys: KeyConfig, limits: Limits | None = None, **listening: Any) -> C
 
 def bearer(text: str) -> dict[str, str]:
     return {"authorization": f"Bearer {text}"}
+
+
+def key_protocol(text: str) -> str:
+    """A key as a page spells it among a WebSocket's subprotocols."""
+    return "ferrule.key." + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

@@ -21,24 +21,73 @@ async def _waiting(world: World, amount: int = 3, call_id: str = "c") -> str:
     return (await world.call("pay", {"amount": amount}, call_id=call_id)).json()["approval"]["id"]
 
 
+async def _listed(world: World, query: str = "") -> tuple[list[str], bool]:
+    told = (await world.client.get(f"/v1/approvals{query}", bearer("boss"))).json()
+    return [one["id"] for one in told["data"]], told["has_more"]
+
+
 def test_approvals_are_listed_oldest_first_by_state_and_in_pages() -> None:
     async def story(world: World) -> None:
         ids = [await _waiting(world, call_id=f"c{number}") for number in range(3)]
         await world.decide(ids[1], approve=False)
 
-        async def listed(query: str = "") -> tuple[list[str], bool]:
-            told = (await world.client.get(f"/v1/approvals{query}", bearer("boss"))).json()
-            return [one["id"] for one in told["data"]], told["has_more"]
-
-        assert await listed() == (ids, False)
-        assert await listed("?state=pending") == ([ids[0], ids[2]], False)
-        assert await listed("?state=denied") == ([ids[1]], False)
-        assert await listed("?limit=2") == (ids[:2], True)
-        assert await listed(f"?limit=2&after={ids[1]}") == (ids[2:], False)
-        for query in ("?state=odd", "?limit=0", "?limit=x", "?limit=201", "?after=never"):
+        assert await _listed(world) == (ids, False)
+        assert await _listed(world, "?state=pending") == ([ids[0], ids[2]], False)
+        assert await _listed(world, "?state=denied") == ([ids[1]], False)
+        assert await _listed(world, "?limit=2") == (ids[:2], True)
+        assert await _listed(world, f"?limit=2&after={ids[1]}") == (ids[2:], False)
+        for query in ("?state=odd", "?order=odd", "?order=", "?limit=0", "?limit=x", "?limit=201", "?after=never"):
             assert (await world.client.get(f"/v1/approvals{query}", bearer("boss"))).status == 400
 
     living(story)
+
+
+def test_the_newest_come_first_where_that_is_asked_for_and_pages_go_on_from_there() -> None:
+    async def story(world: World) -> None:
+        ids = [await _waiting(world, call_id=f"c{number}") for number in range(5)]
+        newest = ids[::-1]
+        assert await _listed(world, "?order=asc") == (ids, False)
+        assert await _listed(world, "?order=desc") == (newest, False)
+        found: list[str] = []
+        has_more = True
+        while has_more:
+            after = f"&after={found[-1]}" if found else ""
+            page, has_more = await _listed(world, f"?order=desc&limit=2{after}")
+            found += page
+        assert found == newest
+        await world.decide(ids[1], approve=False)
+        assert await _listed(world, "?order=desc&state=pending&limit=3") == ([ids[4], ids[3], ids[2]], True)
+        assert await _listed(world, f"?order=desc&state=pending&after={ids[2]}") == ([ids[0]], False)
+
+    living(story)
+
+
+def test_decided_are_those_that_a_person_said_yes_or_no_to_whatever_became_of_them(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        names = ("waits", "ran_out", "denied", "approved", "used", "ran_out_unused", "asked_anew", "asked_anew_unused")
+        ids = {name: await _waiting(world, call_id=name) for name in names}
+        for name in ("approved", "used", "ran_out_unused", "asked_anew_unused"):
+            await world.decide(ids[name], approve=True)
+        await world.decide(ids["denied"], approve=False)
+        assert (await world.call("pay", {"amount": 3}, call_id="used")).status == 200
+        for name in ("ran_out", "ran_out_unused", "asked_anew", "asked_anew_unused"):
+            world.execute("UPDATE ferrule_approval SET expires_at = 1 WHERE id = ?", ids[name])
+        again = [await _waiting(world, call_id=name) for name in ("asked_anew", "asked_anew_unused")]
+        told = (await world.client.get("/v1/approvals?state=decided", bearer("boss"))).json()["data"]
+        assert [(one["id"], one["state"]) for one in told] == [
+            (ids["denied"], "denied"),
+            (ids["approved"], "approved"),
+            (ids["used"], "redeemed"),
+            (ids["ran_out_unused"], "expired"),
+            (ids["asked_anew_unused"], "replaced"),
+        ]
+        assert all(one["decided_by"] == "boss" for one in told)
+        newest, _ = await _listed(world, "?state=decided&order=desc&limit=2")
+        assert newest == [ids["asked_anew_unused"], ids["ran_out_unused"]]
+        assert await _listed(world, "?state=pending") == ([ids["waits"], *again], False)
+        assert await _listed(world, "?state=expired") == ([ids["ran_out"], ids["ran_out_unused"]], False)
+
+    living(story, ledger=str(tmp_path / "ledger.db"))
 
 
 def test_only_who_may_give_leave_comes_in_and_another_tenants_is_not_there() -> None:

@@ -89,6 +89,21 @@ def test_a_chat_is_shown_with_what_was_said_and_found_by_it() -> None:
     living(story, replies=[Reply.of(ToolCall.of("look", {"place": "Bern"}, "k")), "It is quiet in Bern."])
 
 
+def test_a_line_has_a_title_by_what_was_asked_or_else_by_what_was_called() -> None:
+    async def story(world: World) -> None:
+        call = await _called(world, "x")
+        said = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "How is\nBern?\u202e"}]
+        assert (await world.client.post("/v1/chat/completions", {"messages": said}, bearer("ann"))).status == 200
+        told = (await world.client.get("/v1/conversations", bearer("ann"))).json()["data"]
+        assert [one["title"] for one in told] == ["How is Bern?\\u202e", "look"]
+        assert told[1]["id"] == call
+        for line in told:
+            whole = (await world.client.get(f"/v1/conversations/{line['id']}", bearer("ann"))).json()
+            assert {key: whole[key] for key in line} == {**line, "is_held": whole["is_held"]}
+
+    living(story)
+
+
 def test_a_record_that_somebody_changed_is_told(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         id = await _called(world, "x")

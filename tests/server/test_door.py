@@ -1,6 +1,7 @@
 import asyncio
 import hashlib
 import hmac
+import string
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ferrule.server.door.door import Door
 from ferrule.server.door.keys import Keyring, given_keys, principal_of
 from ferrule.server.exchange import ANY, OPEN, Asked
 from server.client import Answered, gateway_of, speaking
-from server.keys import bearer, key, keyed
+from server.keys import bearer, key, key_protocol, keyed
 
 CHAT = "/v1/chat/completions"
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi."}]}
@@ -89,6 +90,52 @@ def test_a_key_is_shown_in_either_header(
     authorization: str | None, api_key: str | None, shown: tuple[str, ...]
 ) -> None:
     assert given_keys(authorization, api_key) == shown
+
+
+def test_a_socket_may_show_its_key_among_its_subprotocols() -> None:
+    assert given_keys(None, None, ["ferrule.v1", key_protocol("a"), "chat"]) == ("a",)
+    assert given_keys("Bearer a", None, [key_protocol("a")]) == ("a",)
+    assert given_keys("Bearer a", None, [key_protocol("b"), key_protocol("c")]) == ("a", "b", "c")
+
+
+@given(st.text(min_size=1))
+def test_any_key_can_be_spelled_as_a_subprotocol(text: str) -> None:
+    spelled = key_protocol(text)
+    assert set(spelled) <= set(string.ascii_letters + string.digits + "-_.")
+    assert given_keys(None, None, [spelled]) == (text,)
+
+
+@given(st.text(max_size=40))
+def test_no_subprotocol_raises_and_one_key_has_one_spelling(text: str) -> None:
+    for found in given_keys(None, None, [f"ferrule.key.{text}"]):
+        assert key_protocol(found) == f"ferrule.key.{text}"
+
+
+@pytest.mark.parametrize(
+    "subprotocol",
+    ["ferrule.key.", "ferrule.key.YQ==", "ferrule.key.Y Q", "ferrule.key.YR", "ferrule.key._w", "Ferrule.key.YQ", "YQ"],
+)
+def test_what_only_resembles_a_key_is_none(subprotocol: str) -> None:
+    assert given_keys(None, None, [subprotocol]) == ()
+
+
+def test_the_subprotocols_of_what_is_no_socket_are_no_keys() -> None:
+    headers = {"sec-websocket-protocol": f"ferrule.v1, {key_protocol('ann')}"}
+    [answer] = answered(keyed(key("ann")), headers)
+    assert answer.status == 401
+
+
+def test_where_a_gateway_cannot_tell_its_page_from_a_strangers_neither_may_call() -> None:
+    page = {"host": "evil.example:8000", "origin": "http://evil.example:8000"}
+
+    def status(config: Any, **more: str) -> int:
+        return answered(config, {**page, **more})[0].status
+
+    # Its name was made to lead here. Where keys are demanded it comes no further than any client without one.
+    assert status(keyed()) == 403
+    assert status(keyed(hosts=("*",), insecure=True)) == 403
+    assert status(keyed(key("ann"), hosts=("*",))) == 401
+    assert status(keyed(key("ann"), hosts=("*",)), **bearer("ann")) == 200
 
 
 @pytest.mark.parametrize(

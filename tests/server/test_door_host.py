@@ -140,6 +140,61 @@ def test_another_page_may_not(origin: str) -> None:
         OURS.check("localhost", origin)
 
 
+OWN = Served.of(["localhost", "127.0.0.1", "[::1]", "gw.example.com"], [], admits_own=True)
+
+
+@given(NAMES, PORTS.filter(bool), PORTS.filter(bool), st.sampled_from(["http", "https"]))
+def test_a_page_of_the_very_host_and_port_that_is_asked_may_call(name: str, port: int, other: int, scheme: str) -> None:
+    served = Served.of([name], [], admits_own=True)
+    served.check(f"{name}:{port}", f"{scheme}://{name}:{port}")
+    if port != other:
+        with pytest.raises(HostError):
+            served.check(f"{name}:{port}", f"{scheme}://{name}:{other}")
+
+
+@pytest.mark.parametrize(
+    "host, origin",
+    [
+        ("localhost:8000", "http://localhost:8000"),
+        ("LOCALHOST:8000", "http://localhost:8000"),
+        ("[::1]:8000", "http://[::1]:8000"),
+        ("localhost", "http://localhost"),
+        ("localhost:80", "http://localhost"),
+        # TLS ended before the gateway.
+        ("gw.example.com", "https://gw.example.com"),
+        ("gw.example.com:443", "https://gw.example.com"),
+        ("gw.example.com:8443", "https://gw.example.com:8443"),
+    ],
+)
+def test_a_port_that_is_not_written_is_that_of_the_pages_scheme(host: str, origin: str) -> None:
+    OWN.check(host, origin)
+    with pytest.raises(HostError):
+        Served.of(["*"], []).check(host, origin)
+
+
+@pytest.mark.parametrize(
+    "host, origin",
+    [
+        *(
+            ("localhost:8000", one)
+            for one in ("null", "", "http://localhost", "http://localhost:3000", "localhost:8000")
+        ),
+        *(
+            ("localhost:8000", one)
+            for one in ("http://127.0.0.1:8000", "http://[::1]:8000", "http://evil.example:8000")
+        ),
+        *(("localhost:8000", one) for one in ("file://localhost:8000", "chrome-extension://localhost:8000")),
+        *(("localhost:8000", one) for one in ("http://a@localhost:8000", "http://localhost:8000/", "*")),
+        *(("gw.example.com", one) for one in ("https://gw.example.com:80", "http://gw.example.com:443")),
+        # A name that was made to lead here: the page and the host agree, and it is none of ours.
+        ("evil.example:8000", "http://evil.example:8000"),
+    ],
+)
+def test_a_page_of_another_host_port_or_scheme_may_not_call(host: str, origin: str) -> None:
+    with pytest.raises(HostError):
+        OWN.check(host, origin)
+
+
 @pytest.mark.parametrize(
     "hosts, origins", [(["a/b"], []), ([""], []), ([], ["null"]), ([], ["*"]), ([], ["example.com"])]
 )

@@ -115,6 +115,9 @@ def test_a_denial_is_told_to_the_model_in_the_persons_words() -> None:
             assert (await socket.to_end()).frame == out.Done("stop")
             assert not source.called
             assert engine.requests[1].messages[-1].results[0].content == "denied: not before Monday"
+            # And to whoever watches, as the end of that call.
+            (told,) = socket.of(out.ToolGave)
+            assert (told.id, told.content, told.is_error) == ("c1", "denied: not before Monday", True)
 
     asyncio.run(run())
 

@@ -27,6 +27,8 @@ class Socket:
     closed: int | None = None
     reason: str = ""
     is_accepted: bool = False
+    protocol: str | None = None
+    """The one that the gateway chose."""
     reads: asyncio.Event = field(default_factory=asyncio.Event)
     """Cleared, the client does not read: what is sent to it waits."""
     _to_app: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue[dict[str, Any]])
@@ -49,7 +51,7 @@ class Socket:
             "headers": [(name.encode(), value.encode()) for name, value in self.headers.items()],
             "client": ("127.0.0.1", 40000),
             "server": ("127.0.0.1", 8000),
-            "subprotocols": [],
+            "subprotocols": offered(self.headers),
         }
         await self.app(scope, self._to_app.get, self._take)
 
@@ -94,7 +96,8 @@ class Socket:
     async def _take(self, message: Any) -> None:
         match message["type"]:
             case "websocket.accept":
-                self.is_accepted = True
+                self.is_accepted, self.protocol = True, message.get("subprotocol")
+                self._stirred.set()
             case "websocket.close":
                 self.closed, self.reason = message["code"], message["reason"]
                 self._stirred.set()
@@ -102,6 +105,11 @@ class Socket:
                 await self.reads.wait()
                 self.frames.append(decode(json.loads(message["text"])))
                 self._stirred.set()
+
+
+def offered(headers: Mapping[str, str]) -> list[str]:
+    """Subprotocols as a server hands them on."""
+    return [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",") if one.strip()]
 
 
 @asynccontextmanager

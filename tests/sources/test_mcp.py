@@ -19,6 +19,7 @@ from ferrule.sources.mcp_config import Endpoint, McpConfig, Process, Server, Tim
 from ferrule.sources.mcp_link import State
 from ferrule.sources.mcp_names import prefixes
 from ferrule.sources.mcp_pins import Pins
+from ferrule.sources.standing import Trust
 from sources.mcp_servers import SWIFT, called, plain, tool, until
 
 Story = Callable[[McpServers], Coroutine[Any, Any, None]]
@@ -184,6 +185,46 @@ def test_a_definition_that_changes_is_held_back_until_it_is_pinned_anew() -> Non
         assert isinstance(await called(source, "s_echo"), Answered)
 
     told([plain("s", [tool("echo", description="Says it again."), tool("change")])], story)
+
+
+def test_a_server_says_how_it_stands_and_what_its_tools_were_before_they_changed() -> None:
+    async def story(source: McpServers) -> None:
+        await called(source, "s_change")
+        await until(lambda: bool(source.held_back))
+        ready, gone = source.standings
+        assert (ready.name, ready.kind, ready.state, ready.trust) == ("s", "mcp", State.READY, Trust.TRUSTED)
+        assert (ready.why, ready.tools) == ("", ("s_change",))
+        (held,) = ready.quarantined
+        assert held.tool == "s_echo"
+        assert held.why == "'echo' has changed since it was pinned and is not offered until it is pinned anew"
+        assert held.before is not None
+        assert held.before.description == "Says it again."
+        assert held.now.description != held.before.description
+        assert held.before.fingerprint == source.pins.of("s", "echo") != held.now.fingerprint
+        assert (gone.name, gone.trust, gone.tools) == ("none", Trust.UNTRUSTED, ())
+        assert gone.state is State.FAILED
+        assert gone.why.startswith("it cannot be started or reached")
+        source.pin_anew("s", "echo")
+        assert source.standings[0].quarantined == ()
+
+    told(
+        [
+            plain("s", [tool("echo", description="Says it again."), tool("change")], trusted=True),
+            Server("none", Process("/no/such/program")),
+        ],
+        story,
+    )
+
+
+def test_pins_that_were_saved_as_hashes_alone_learn_what_they_are_of() -> None:
+    async def nothing(source: McpServers) -> None:
+        await source.tools()
+
+    server = plain("s", [tool("echo")])
+    known = told([server], nothing).pins
+    learnt = told([server], nothing, Pins(known.held)).pins
+    assert learnt == known
+    assert learnt.before("s", "echo")
 
 
 def test_a_change_that_nobody_tells_of_is_found_by_reading_the_list_again() -> None:

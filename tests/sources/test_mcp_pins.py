@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp_listing import Listed
+from ferrule.sources.mcp_listing import Listed, described
 from ferrule.sources.mcp_pins import Pins
+from ferrule.sources.standing import Described
 
 texts = st.text(max_size=10)
 
@@ -33,6 +34,40 @@ def test_what_is_pinned_has_changed_only_when_it_is_another() -> None:
 def test_pins_that_cannot_be_read_are_never_taken_for_none(text: str) -> None:
     with pytest.raises(DefinitionError, match="pins"):
         Pins.from_json(text)
+
+
+def pinned(*tools: Listed) -> Pins:
+    definitions = {tool.name: tool.definition("me") for tool in tools}
+    return Pins().pinned("s", definitions, {tool.definition("me"): tool.agreed("me") for tool in tools})
+
+
+def test_what_was_agreed_to_is_saved_beside_its_hash_for_as_long_as_the_hash_is_pinned() -> None:
+    first, second = Listed("t", "What it does.", {"type": "object"}), Listed("t", "Something \ud800 else.")
+    pins = pinned(first)
+    assert Pins.from_json(pins.to_json()) == pins
+    assert described(pins.before("s", "t")) == Described(
+        "What it does.",
+        {"type": "object"},
+        first.definition("me"),
+        {"server": "me", "output": None, "hints": {}, "needs_task": False},
+    )
+    assert pins.before("s", "other") == ""
+    later = Pins.from_json(pins.pinned("s", {"t": second.definition("me")}).to_json())
+    assert (later.of("s", "t"), later.agreed) == (second.definition("me"), {})
+
+
+@pytest.mark.parametrize("damage", ['"[]"', '"{"', "3", '"[1e999]"', "null"])
+def test_a_text_that_is_not_of_its_hash_is_not_kept_and_the_hash_still_holds(damage: str) -> None:
+    tool = Listed("t", "What it does.")
+    pin = tool.definition("me")
+    read = Pins.from_json(f'{{"version": 1, "pins": {{"s": {{"t": "{pin}"}}}}, "agreed": {{"{pin}": {damage}}}}}')
+    assert (read.of("s", "t"), read.before("s", "t")) == (pin, "")
+    assert Pins.from_json('{"version": 1, "pins": {}, "agreed": []}') == Pins()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '["s", []]', '["s", ["t", "d", [], null, {}, false]]'])
+def test_only_a_definition_is_shown_as_one(text: str) -> None:
+    assert described(text) is None
 
 
 BEFORE = Listed("t", "What it does.", {"type": "object"}, {"type": "object"}, {"readOnlyHint": True})

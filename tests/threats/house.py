@@ -21,6 +21,7 @@ from ferrule.server.exchange import OPEN, Route
 from ferrule.sources.fake import FakeSource
 from server.client import Answered, Client, gateway_of, speaking
 from server.keys import bearer, key, keyed
+from server.websocket_client import offered
 
 CHAT = "/v1/chat/completions"
 USER = [{"role": "user", "content": "Hi."}]
@@ -120,7 +121,7 @@ async def knock(client: Client, path: str, headers: Mapping[str, str]) -> list[d
         "headers": [(name.lower().encode(), value.encode()) for name, value in {**client.headers, **headers}.items()],
         "client": ("127.0.0.1", 40000),
         "server": ("127.0.0.1", 8000),
-        "subprotocols": [],
+        "subprotocols": offered(headers),
     }
     async with asyncio.timeout(30):
         await client.app(scope, receive, send)

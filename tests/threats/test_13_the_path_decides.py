@@ -21,7 +21,8 @@ REWRITES = [
     *("x-original-url", "x-rewrite-url", "x-forwarded-path", "x-forwarded-prefix", "x-http-method-override"),
     *("x-forwarded-host", "x-forwarded-for", "x-real-ip", "forwarded", "x-forwarded-user", "x-remote-user"),
 ]
-OPEN_PATHS = {"/healthz", "/readyz", "/openapi.json"}
+# The console is a page that holds nothing, and asks for a key itself.
+OPEN_PATHS = {"/healthz", "/readyz", "/openapi.json", "/", "/console", "/console/{path:path}"}
 
 
 def test_every_route_asks_for_a_key() -> None:
@@ -47,7 +48,7 @@ def test_what_is_not_there_looks_to_a_stranger_like_what_is() -> None:
             there = await client.get("/v1/models")
             others = [
                 await client.ask(how, path, {})
-                for how, path in [("GET", "/v1/no"), ("PUT", "/v1/models"), ("GET", "/")]
+                for how, path in [("GET", "/v1/no"), ("PUT", "/v1/models"), ("GET", "/no")]
             ]
             return [(one.status, one.json()["error"]["message"]) for one in (there, *others)]
 
@@ -109,6 +110,7 @@ def test_headers_of_proxies_change_neither_the_path_nor_who_asks(header: str) ->
             "//v1/models",
         ),
         *("/v1/./models", "/v1/models%00", "/v1//models", "/healthz/v1/models", "/v1/models\x00", "/healthz%2f..%2fv1"),
+        *("/consoles", "/Console/", "//console/", "/v1/console/", "/console;/v1/models", "/%2e/console"),
     ],
 )
 def test_a_path_that_is_bent_leads_nowhere_without_a_key(path: str) -> None:

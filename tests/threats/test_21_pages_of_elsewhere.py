@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from ferrule.server.app import routes_of
-from server.keys import bearer
-from threats.house import ANN, filled, house, knock, socket_paths
+from server.client import gateway_of, speaking
+from server.keys import bearer, keyed
+from threats.house import ANN, CHAT, USER, filled, house, knock, socket_paths
 
 STRANGERS = [
     {"host": "evil.example"},
@@ -52,6 +54,34 @@ def test_a_page_that_is_named_comes_in_on_every_kind_of_route() -> None:
     status, opened = asyncio.run(scenario())
     assert status == 200
     assert set(opened) <= {"websocket.accept"}
+
+
+def test_the_gateways_own_page_comes_in_like_any_client_and_only_where_it_was_loaded_from() -> None:
+    async def scenario() -> dict[str, tuple[int, str]]:
+        seen: dict[str, tuple[int, str]] = {}
+        async with house("Hello.") as client:
+            for port in ("8000", "8001"):
+                given = {**bearer(ANN), "host": "localhost:8000", "origin": f"http://localhost:{port}"}
+                [path] = socket_paths(client)
+                seen[port] = (
+                    (await client.get("/v1/models", given)).status,
+                    (await knock(client, path, given))[0]["type"],
+                )
+        return seen
+
+    assert asyncio.run(scenario()) == {"8000": (200, "websocket.accept"), "8001": (403, "websocket.close")}
+
+
+@pytest.mark.parametrize("listening", [{}, {"hosts": ("*",), "insecure": True}], ids=["this machine", "everybody"])
+def test_a_name_made_to_lead_here_does_not_make_a_page_ours_where_nobody_has_a_key(listening: dict[str, Any]) -> None:
+    async def scenario() -> tuple[int, str]:
+        page = {"host": "evil.example:8000", "origin": "http://evil.example:8000"}
+        async with gateway_of(speaking("Hello."), config=keyed(**listening)) as client:
+            [path] = socket_paths(client)
+            posted = await client.post(CHAT, {"model": "e0", "messages": USER}, page)
+            return posted.status, (await knock(client, path, page))[0]["type"]
+
+    assert asyncio.run(scenario()) == (403, "websocket.close")
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "HEAD", "TRACE", "CONNECT"])

@@ -39,7 +39,10 @@ def advice_on(profile: Profile) -> list[str]:
         for advice, findings in wanting.items()
     ]
     believed = ",".join(sorted(honoured_choices(profile)))
-    return [*(lines or ["Everything that was asked is honoured."]), f"Choices to believe: honours={believed}"]
+    closing = [f"Choices to believe: honours={believed}"]
+    if profile.going_on is not None:
+        closing.append(f"One more request on a text that was just read costs as much as {profile.going_on:.1f} tokens.")
+    return [*(lines or ["Everything that was asked is honoured."]), *closing]
 
 
 def _advice(name: str) -> str:

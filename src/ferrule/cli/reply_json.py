@@ -15,7 +15,9 @@ from ferrule.core.event import (
     Event,
     Finish,
     ReasoningDelta,
+    RuleShown,
     TextDelta,
+    WireText,
 )
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
@@ -35,6 +37,8 @@ _EVENTS: dict[type[Event], str] = {
     CallEnd: "call_end",
     Diagnostic: "diagnostic",
     Finish: "finish",
+    RuleShown: "rule",
+    WireText: "wire",
 }
 
 

@@ -18,6 +18,7 @@ _SHOWN = 12
 def greeting(config: Config, port: int, tools: Sequence[ToolDefinition]) -> str:
     """The first line is for programs that wait for it."""
     rows = [
+        ("console", f"{_reached(config, port)}/console/"),
         ("models", ", ".join(_model(config))),
         ("tools", _tools(config, tools)),
         ("ledger", without_secrets(config.ledger) or "kept until this process ends; --ledger FILE keeps it longer"),
@@ -30,12 +31,17 @@ def greeting(config: Config, port: int, tools: Sequence[ToolDefinition]) -> str:
 
 def curl(config: Config, port: int) -> str:
     """A command that a person can paste."""
-    host = _EVERYWHERE.get(config.listening.host, config.listening.host)
     model = config.served[0].name
     body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Say hello."}]}, ensure_ascii=False)
     key = ' -H "authorization: Bearer $FERRULE_KEY"' if config.keys else ""
-    url = f"http://{_host(host)}:{port}/v1/chat/completions"
+    url = f"{_reached(config, port)}/v1/chat/completions"
     return f"curl {url}{key} -H 'content-type: application/json' -d {shlex.quote(body)}"
+
+
+def _reached(config: Config, port: int) -> str:
+    """How it is reached from this machine."""
+    host = _EVERYWHERE.get(config.listening.host, config.listening.host)
+    return f"http://{_host(host)}:{port}"
 
 
 def _model(config: Config) -> Iterable[str]:

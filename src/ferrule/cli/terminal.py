@@ -21,7 +21,9 @@ from ferrule.core.event import (
     Event,
     Finish,
     ReasoningDelta,
+    RuleShown,
     TextDelta,
+    WireText,
 )
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
@@ -139,7 +141,7 @@ class LiveReply:
             case Diagnostic():
                 self._line()
                 self._console.print(_odd(event))
-            case Finish():
+            case Finish() | RuleShown() | WireText():
                 pass
 
     def end(self) -> None:

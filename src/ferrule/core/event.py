@@ -86,4 +86,36 @@ class Finish:
     usage: Usage | None = None
 
 
-Event: TypeAlias = TextDelta | ReasoningDelta | CallStart | ArgumentsDelta | CallEnd | Diagnostic | Finish
+@dataclass(frozen=True, slots=True)
+class RuleShown:
+    """What an answer is written from and held to: it comes before anything is written, where the request `shows_wire`.
+
+    An engine that holds the model to no rule of ours has none to show.
+    """
+
+    format: str
+    target: str
+    grammar: str
+    prompt: str
+    triggers: tuple[str, ...] = ()
+    """Where there are any, the grammar holds from the first of them on, and what is written before is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireText:
+    """More of the answer as it was written, before anything is read out of it, where the request `shows_wire`.
+
+    It is said once more beside the events that are read out of it, and counts for nothing. `is_forced`: the rule left
+    no choice, so it was not generated.
+    """
+
+    text: str
+    is_forced: bool = False
+
+
+SHOWN: frozenset[type] = frozenset({RuleShown, WireText})
+"""The events that are for those who debug a model: whoever acts on an answer passes over them."""
+
+Event: TypeAlias = (
+    TextDelta | ReasoningDelta | CallStart | ArgumentsDelta | CallEnd | Diagnostic | Finish | RuleShown | WireText
+)

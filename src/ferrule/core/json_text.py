@@ -28,6 +28,11 @@ def loads(text: str) -> object:
     return _decode(text)
 
 
+def value_at(text: str, at: int) -> tuple[object, int]:
+    """The value that begins at this place of a text, and where it ends; `ValueError` where none does, or not whole."""
+    return _decode_at(text, at)
+
+
 def digest(value: object) -> str:
     """The whole hash of a JSON value: for what somebody agreed to, and somebody else might want to exchange."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
@@ -47,4 +52,5 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+_decode, _decode_at = _decoder.decode, _decoder.raw_decode

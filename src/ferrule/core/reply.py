@@ -15,8 +15,10 @@ from ferrule.core.event import (
     Finish,
     FinishReason,
     ReasoningDelta,
+    RuleShown,
     TextDelta,
     Usage,
+    WireText,
 )
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
 from ferrule.core.receipt import Receipt
@@ -104,6 +106,9 @@ class Folding:
                 self._diagnostics.append(event)
             case Finish():
                 self._finish = event
+            case RuleShown() | WireText():
+                # What they show is in the other events already.
+                pass
 
     def reply(self) -> Reply:
         parts = tuple(

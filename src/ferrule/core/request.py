@@ -27,6 +27,8 @@ class ToolCallRequest:
     top_k: int | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    shows_wire: bool = False
+    """Whether the rule and the text as it was written are among the events too (`RuleShown`, `WireText`)."""
 
     @property
     def choice(self) -> ToolChoice:

@@ -15,9 +15,13 @@ from typing import Self
 from ferrule.core.event import Event
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
+from ferrule.core.tool import ToolDefinition
 from ferrule.engines.bridge import run
 from ferrule.errors import UnsupportedError
+from ferrule.rules.claims import Claims, claims_of
 
+# Between two values of a call stand about eight tokens that are forced (`scripts/bench-skip`).
+_DEAREST = 6.0
 ALL_CHOICES = frozenset({"auto", "none", "required", "one", "allowed"})
 """Every way in which a request can choose; `chat_choice.word_of` gives the word for one."""
 
@@ -35,8 +39,27 @@ class Traits:
     honours: frozenset[str] = frozenset({"auto", "none"})
     parallel: bool = True
     """Whether it can be told to make one call only."""
-    goes_on_cheaply: bool = False
-    """Whether a prompt that it has just seen, with a little more behind it, costs it only the little more."""
+    going_on: float | None = None
+    """What one more request costs on a prompt that it has just seen, with a little more behind it, in tokens that it
+    could have written instead; None where it is not known."""
+
+    @property
+    def goes_on_cheaply(self) -> bool:
+        """Whether what a rule forces between two values is, as a rule, more than the request that skipping it costs."""
+        return self.going_on is not None and self.going_on <= _DEAREST
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """What holds the calls of one tool to its schema. `target` is the language of the rule, empty where none holds."""
+
+    target: str
+    claims: Claims
+
+
+def unheld(tool: ToolDefinition) -> Enforcement:
+    """Of an engine that is held by nothing: every call is checked after it was written."""
+    return Enforcement("", claims_of(tool, None))
 
 
 class Engine(ABC):
@@ -61,6 +84,10 @@ class Engine(ABC):
         raise UnsupportedError(
             f"{self.traits.name} does not count tokens", hint="Ask, and read the usage of the answer."
         )
+
+    async def enforcement(self, tool: ToolDefinition) -> Enforcement:
+        """How calls of a tool would be held to its schema, keyword by keyword, as a receipt says it of one call."""
+        return unheld(tool)
 
     def generate(self, request: ToolCallRequest) -> Reply:
         """The whole answer, for a program that is not asynchronous."""

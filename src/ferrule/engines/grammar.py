@@ -12,6 +12,8 @@ from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
 from ferrule.rules.rule import Rule
 from ferrule.rules.structural_tag import emit_structural_tag
+from ferrule.wire.encoding import encoding_of
+from ferrule.wire.format import Format
 
 Emit = Callable[[Rule, ModelFacts], Grammar]
 
@@ -42,3 +44,14 @@ def grammar_of(rule: Rule, target: str, facts: ModelFacts) -> Grammar:
     if target not in EMITTERS:
         raise FormatError(f"no grammar is written in {target!r}", hint=f"The targets are {', '.join(EMITTERS)}.")
     return EMITTERS[target](rule, facts)
+
+
+def encoding_under(format: Format, target: str | None) -> str | None:
+    """How arguments are held while decoding, None where no grammar is in force.
+
+    JSON goes to a compiler of schemas only where the target has one.
+    """
+    if target is None:
+        return None
+    written = encoding_of(format)
+    return written if target == "lark" else f"{written}, lowered"

@@ -15,9 +15,11 @@ from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
 from ferrule.engines.llama_body import streaming_body
+from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 
 _TARGETS = ("lark", "gbnf")
+_GOING_ON: float | None = None
 
 
 def llama_server(
@@ -37,7 +39,7 @@ class LlamaServerGenerator:
 
     def __init__(self, http: Http) -> None:
         self._http = http
-        self.traits = Traits(name="llama-server", targets=_TARGETS)
+        self.traits = Traits(name="llama-server", targets=_TARGETS, going_on=price_at(http.base, "", _GOING_ON))
 
     async def facts(self) -> ModelFacts:
         props = await self._http.get("/props")

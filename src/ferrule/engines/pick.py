@@ -22,7 +22,7 @@ from ferrule.engines.http import Deadlines
 from ferrule.engines.llama import llama
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.ollama import ollama
-from ferrule.engines.openai import openai
+from ferrule.engines.openai import OPENAI, openai
 from ferrule.engines.prompting import FallbackMode
 from ferrule.engines.sglang import sglang
 from ferrule.engines.text import TextOptions
@@ -88,6 +88,8 @@ class _Entry:
     make: Callable[..., Engine]
     on: str
     install: str = ""
+    url: str = ""
+    """Where it asks unless told otherwise, of those whose address may be left out."""
     groups: tuple[_Group, ...] = ()
     reads: Mapping[str, Read] = field(default_factory=dict[str, Read])
 
@@ -121,7 +123,9 @@ ENGINES: dict[str, _Entry] = {
     "llama": _Entry(make=llama, on="PATH", install='pip install "ferrule[llama]"', groups=(_TEXT,), reads=_LLAMA_READS),
     "llama-server": _Entry(make=llama_server, **_OVER_HTTP, reads={"key": str}),
     "ollama": _Entry(make=ollama, **_BY_API, reads={**_ANY_API, "think": _truth_or_word}),
-    "openai": _Entry(make=openai, **_BY_API, reads={**_ANY_API, "api": str, "honours": _words, "strict": _truth}),
+    "openai": _Entry(
+        make=openai, url=OPENAI, **_BY_API, reads={**_ANY_API, "api": str, "honours": _words, "strict": _truth}
+    ),
     "sglang": _Entry(make=sglang, **_OVER_HTTP, reads={"key": str, "checkpoint": str}),
     "vllm": _Entry(make=vllm, **_OVER_HTTP, reads={"key": str, "model": str, "checkpoint": str}),
 }
@@ -153,6 +157,16 @@ def parts_of(name: str) -> Parts:
     kind, _, rest = name.partition(":")
     on, _, query = rest.partition("?")
     return Parts(kind, on, _options(query, f"{kind}:{on}"))
+
+
+def place_of(name: str) -> tuple[str, str]:
+    """The address and the model that an engine's string names; empty where it names none."""
+    parts = parts_of(name)
+    entry = ENGINES.get(parts.kind)
+    if entry is None:
+        return "", ""
+    named = {"url": entry.url, **parts.options, entry.on.lower(): parts.on}
+    return named.get("url", ""), named.get("model", "")
 
 
 def check(name: str) -> None:

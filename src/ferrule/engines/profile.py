@@ -41,12 +41,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """An endpoint's findings. `date` is the day of the examination, as in 2026-01-31."""
+    """An endpoint's findings. `date` is the day of the examination, as in 2026-01-31.
+
+    `going_on` is what one more request on a text that was just read costs, in tokens; None where nobody could tell.
+    """
 
     url: str
     model: str
     date: str
     findings: tuple[Finding, ...] = ()
+    going_on: float | None = None
 
     def honours(self, name: str) -> bool:
         """Whether the probe of that name was made and showed that the demand is kept."""
@@ -54,7 +58,13 @@ class Profile:
 
     def as_dict(self) -> dict[str, Any]:
         listed = [finding.as_dict() for finding in self.findings]
-        return {"url": self.url, "model": self.model, "date": self.date, "findings": listed}
+        return {
+            "url": self.url,
+            "model": self.model,
+            "date": self.date,
+            "findings": listed,
+            "going_on": self.going_on,
+        }
 
     @staticmethod
     def from_dict(value: object) -> Profile:
@@ -64,7 +74,10 @@ class Profile:
         if not isinstance(listed, list):
             raise _damage("it has no list of findings")
         findings = tuple(_finding(_object(entry)) for entry in cast("list[object]", listed))
-        return Profile(_text(body, "url"), _text(body, "model"), _text(body, "date"), findings)
+        price = body.get("going_on")
+        if price is not None and (isinstance(price, bool) or not isinstance(price, int | float)):
+            raise _damage("the price of going on is no number")
+        return Profile(_text(body, "url"), _text(body, "model"), _text(body, "date"), findings, price)
 
 
 # The choices of `Traits.honours`, and the probe that shows each.

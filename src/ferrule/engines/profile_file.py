@@ -37,10 +37,28 @@ def save_profile(profile: Profile) -> Path:
     return path
 
 
+def find_profile(url: str, model: str = "") -> Profile | None:
+    """The last profile of that model at that address; without a model, the newest of that address."""
+    if model:
+        return load_profile(url, model)
+    kept = filter(None, map(_read, sorted(profile_path(url, model).parent.glob("*.json"))))
+    return max((one for one in kept if endpoint(one.url) == endpoint(url)), key=lambda one: one.date, default=None)
+
+
+def price_at(url: str, model: str, believed: float | None) -> float | None:
+    """What going on costs there, in tokens: as it was measured, or else as it is believed of engines of its kind."""
+    found = find_profile(url, model)
+    return believed if found is None or found.going_on is None else found.going_on
+
+
 def load_profile(url: str, model: str) -> Profile | None:
     """The last profile of that model at that address; None where there is none, or none that can be read."""
+    return _read(profile_path(url, model))
+
+
+def _read(path: Path) -> Profile | None:
     try:
-        return Profile.from_dict(loads(profile_path(url, model).read_text(encoding="utf-8")))
+        return Profile.from_dict(loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, DefinitionError):

@@ -21,11 +21,13 @@ from ferrule.engines.completions import refuse_errors
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
+from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError
 
 # The other backends take only an older kind of structural tag, or none.
 _GRAMMAR_BACKEND = "xgrammar"
+_GOING_ON: float | None = None
 
 
 def sglang(
@@ -46,7 +48,8 @@ class SglangGenerator:
     """Continues text on SGLang."""
 
     def __init__(self, http: Http, checkpoint: Path | None = None) -> None:
-        self.traits = Traits(name="sglang", targets=("structural_tag",))
+        going_on = price_at(http.base, "", _GOING_ON)
+        self.traits = Traits(name="sglang", targets=("structural_tag",), going_on=going_on)
         self._http = http
         self._checkpoint = read_checkpoint(checkpoint) if checkpoint else None
         self._is_incremental = False

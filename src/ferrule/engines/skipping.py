@@ -16,12 +16,17 @@ from ferrule.engines.generator import Ended, Grammar, Piece, Writing
 from ferrule.engines.skip_guard import AnswerTime, HoleTime, SkipGuard
 from ferrule.errors import EngineError
 from ferrule.rules.rule import Rule
-from ferrule.rules.skip import Plan
+from ferrule.rules.skip import WORTH, Plan
 
 Write = Callable[[Writing], AsyncGenerator[Piece | Ended, None]]
 Count = Callable[[str], Awaitable[int | None]]
 # Where a backend cannot be asked: what a token of English and JSON is on average.
 _CHARACTERS_A_TOKEN = 4
+
+
+def worth_of(going_on: float | None) -> int:
+    """How many forced characters pay for one more request, where one costs as much as so many tokens."""
+    return WORTH if going_on is None else max(WORTH, round(going_on * _CHARACTERS_A_TOKEN))
 
 
 @dataclass(slots=True)

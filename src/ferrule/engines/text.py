@@ -15,27 +15,27 @@ from datetime import date
 from typing import Any
 
 from ferrule.core.choice import ChoiceMode
-from ferrule.core.event import CallEnd, Diagnostic, Event, Finish, FinishReason, TextDelta, Usage
+from ferrule.core.event import Diagnostic, Event, RuleShown, WireText
 from ferrule.core.json_text import fingerprint
 from ferrule.core.message import Role
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
+from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
 from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, TextGenerator, Writing
-from ferrule.engines.grammar import grammar_of
+from ferrule.engines.grammar import encoding_under, grammar_of
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
 from ferrule.engines.seal import LET_GO, Seal
 from ferrule.engines.skip_guard import SkipGuard
-from ferrule.engines.skipping import Skipper
+from ferrule.engines.skipping import Skipper, worth_of
+from ferrule.engines.text_seen import Seen
 from ferrule.errors import DefinitionError, UnsupportedError
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
+from ferrule.rules.claims import claims_of
 from ferrule.rules.skip import Plan
 from ferrule.schema.bound import Bounds, Overhead, bounded, bounds_for
-from ferrule.schema.check import checker_for
 from ferrule.wire.bind import ReasoningMode, bind
-from ferrule.wire.encoding import encoding_of
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
 from ferrule.wire.overhead import overhead_of
@@ -81,7 +81,11 @@ class TextEngine(Engine):
         self._grammars: ByteCache[RuleKey, _Made] = ByteCache(lambda held: len(held.grammar.text))
         self._making: dict[RuleKey, asyncio.Future[_Made]] = {}
         self._guard = SkipGuard()
-        self.traits: Traits = replace(generator.traits, honours=ALL_CHOICES if self._target else frozenset({"auto"}))
+        self.traits: Traits = self._seen_traits()
+
+    def _seen_traits(self) -> Traits:
+        """As the backend's are known by now: what it is held by is seen only when it is first asked."""
+        return replace(self.generator.traits, honours=ALL_CHOICES if self._target else frozenset({"auto"}))
 
     @property
     def _target(self) -> str | None:
@@ -98,8 +102,11 @@ class TextEngine(Engine):
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         known = await self._ready()
         work = await self._work(request, known)
+        shows = request.shows_wire
+        if shows and work.writing.grammar is not None:
+            yield work.rule_shown(work.writing.grammar)
         started = time.monotonic()
-        seen = _Seen()
+        seen = Seen()
         watch = work.writing.grammar.watch() if work.writing.grammar and work.writing.grammar.watch else None
         async with aclosing(work.pieces(self.generator)) as pieces:
             async for piece in pieces:
@@ -109,6 +116,8 @@ class TextEngine(Engine):
                     break
                 work.seal.tokens += piece.tokens
                 work.seal.skipped += piece.skipped
+                if shows and piece.text:
+                    yield WireText(piece.text, piece.skipped > 0)
                 if watch is not None and work.seal.is_held and not watch.feed(piece.text):
                     work.seal.is_held = False
                     yield Diagnostic("grammar_lost", LET_GO)
@@ -128,6 +137,11 @@ class TextEngine(Engine):
         counted = await self.generator.count(prompt)
         return await super().count_tokens(request) if counted is None else counted
 
+    async def enforcement(self, tool: ToolDefinition) -> Enforcement:
+        """Asks the backend where nothing is known of it yet."""
+        format = (await self._ready()).prompting.format
+        return Enforcement(self._target or "", claims_of(tool, encoding_under(format, self._target)))
+
     async def close(self) -> None:
         await self.generator.close()
 
@@ -138,6 +152,7 @@ class TextEngine(Engine):
     async def _ready(self) -> _Known:
         if self._known is None:
             facts = await self.generator.facts()
+            self.traits = self._seen_traits()
             asked, held = self.options.target, self.generator.traits.targets
             if asked is not None and asked not in held:
                 raise UnsupportedError(
@@ -178,7 +193,7 @@ class TextEngine(Engine):
             rule=made.rule if made else "",
             notes=notes,
         )
-        seal = Seal({tool.name: tool for tool in offered}, draft, _encoding(format, grammar), bounds)
+        seal = Seal({tool.name: tool for tool in offered}, draft, encoding_under(format, self._target), bounds)
         before = sum(len(message.tool_calls) for message in request.messages)
         return _Work(
             Writing(
@@ -269,7 +284,7 @@ class TextEngine(Engine):
             )
             skipper = None
             if self._skips:
-                plan = Plan(rule, facts.specials)
+                plan = Plan(rule, facts.specials, worth_of(self.generator.traits.going_on))
                 skipper = Skipper(plan, lambda rest: grammar_of(rest, target, facts), self.generator.count, self._guard)
             return _Made(grammar_of(rule, target, facts), rule.fingerprint, skipper)
 
@@ -322,45 +337,9 @@ class _Work:
             return generator.write(self.writing)
         return self.skipper.write(generator.write, self.writing)
 
-
-@dataclass(slots=True)
-class _Seen:
-    """What has gone out so far, as far as the end depends on it."""
-
-    ended: Ended | None = None
-    has_calls: bool = False
-    has_any_call: bool = False
-    text: str = ""
-
-    def noted(self, event: Event) -> Event:
-        if isinstance(event, CallEnd):
-            self.has_calls = self.has_calls or event.complete
-            self.has_any_call = True
-        elif isinstance(event, TextDelta):
-            self.text += event.text
-        return event
-
-    def judged(self, schema: dict[str, Any] | None, *, is_demanded: bool) -> list[Event]:
-        """What is wrong with an answer that was to fit a schema, or with one that was to be a call.
-
-        A grammar does not say every keyword, and a backend may have lost the grammar.
-        """
-        if is_demanded and not self.has_any_call and self.ended is not None and not self.ended.is_cut_off:
-            return [Diagnostic("choice_not_honoured", "a call was demanded, and none was written")]
-        if schema is None or self.has_calls:
-            return []
-        faults = checker_for(schema).faults_of_text(self.text)
-        return [Diagnostic("invalid_answer", "; ".join(map(str, faults)))] if faults else []
-
-    def finish(self, tokens: int) -> Finish:
-        ended = self.ended
-        # A stream that ended without saying so was cut off.
-        if ended is None or ended.is_cut_off:
-            reason = FinishReason.LENGTH
-        else:
-            reason = FinishReason.TOOL_CALLS if self.has_calls else FinishReason.STOP
-        written = ended.completion_tokens if ended and ended.completion_tokens is not None else tokens
-        return Finish(reason, Usage((ended.prompt_tokens or 0) if ended else 0, written))
+    def rule_shown(self, grammar: Grammar) -> RuleShown:
+        format = self.seal.draft.format
+        return RuleShown(format, grammar.target, grammar.text, self.writing.prompt, grammar.triggers)
 
 
 def _tokens_a_character(request: ToolCallRequest) -> int:
@@ -377,11 +356,3 @@ def _rounded(budget: int) -> int:
     """
     step = 1 << max(budget.bit_length() - 3, 0)
     return budget // step * step
-
-
-def _encoding(format: Format, grammar: Grammar | None) -> str | None:
-    """How arguments are held while decoding; JSON goes to a compiler of schemas only where the target has one."""
-    if grammar is None:
-        return None
-    written = encoding_of(format)
-    return written if grammar.target == "lark" else f"{written}, lowered"

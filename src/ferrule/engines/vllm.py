@@ -17,8 +17,11 @@ from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
+from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError
+
+_GOING_ON: float | None = None
 
 
 def vllm(
@@ -39,9 +42,9 @@ def vllm(
 class VllmGenerator:
     """Continues text on vLLM."""
 
-    traits = Traits(name="vllm", targets=("structural_tag",))
-
     def __init__(self, http: Http, model: str | None = None, checkpoint: Path | None = None) -> None:
+        going_on = price_at(http.base, model or "", _GOING_ON)
+        self.traits = Traits(name="vllm", targets=("structural_tag",), going_on=going_on)
         self._http = http
         self._model = model
         self._checkpoint = read_checkpoint(checkpoint) if checkpoint else None

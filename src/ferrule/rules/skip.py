@@ -34,8 +34,8 @@ from ferrule.rules.rule import (
 Stack: TypeAlias = tuple[RuleNode, ...]
 """What is still to be written, in order."""
 _MOST_OPTIONS = 256
-# So many characters are two tokens or three: about what one more request costs.
-_WORTH = 8
+# So many characters are two tokens or three: about what one more request costs where going on is cheap.
+WORTH = 8
 _HOLE = "\0"
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _STRING_REST = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*"', re.DOTALL)
@@ -112,10 +112,13 @@ class Position:
         # In front of the options and not in each: a lexer takes the longest literal that it knows.
         return kept, Position((Text(found[len(kept) :]), *_joined(options)), self.way + kept)
 
-    def ends(self) -> tuple[str, ...]:
-        """Texts of which one ends the hole that begins here; none where no text does so for certain."""
+    def ends(self, worth: int = WORTH) -> tuple[str, ...]:
+        """Texts of which one ends the hole that begins here; none where no text does so for certain.
+
+        `worth` is how many forced characters pay for an interruption.
+        """
         hole = self._leaf()
-        return _ends_of(*hole) if hole else _telling(self._options())
+        return _ends_of(*hole, worth) if hole else _telling(self._options(), worth)
 
     def after(self, text: str) -> Position | None:
         """The place after a text; None where the text ends amid a value, or is not what the rule admits."""
@@ -221,32 +224,32 @@ def _shared(texts: Sequence[str]) -> str:
     return first[:length]
 
 
-def _telling(options: Sequence[_Option]) -> tuple[str, ...]:
+def _telling(options: Sequence[_Option], worth: int) -> tuple[str, ...]:
     """Texts of which one comes next, each with enough behind it that is forced to be worth an interruption.
 
     None where a way begins with a leaf, or where one way's text is the beginning of another's.
     """
     texts = tuple(dict.fromkeys(option.text for option in options if not option.is_end))
-    return _apart(texts) if texts and all(texts) else ()
+    return _apart(texts, worth) if texts and all(texts) else ()
 
 
-def _apart(texts: Sequence[str], common: str = "") -> tuple[str, ...]:
+def _apart(texts: Sequence[str], worth: int, common: str = "") -> tuple[str, ...]:
     """The shortest of them from which on their own beginnings go on alike for a while; all begin with `common`."""
     alike = _shared(texts)
-    if len(texts) == 1 or len(alike) - len(common) > _WORTH:
+    if len(texts) == 1 or len(alike) - len(common) > worth:
         return (alike[: len(common) + 1],)
     groups: dict[str, list[str]] = {}
     for text in texts:
         groups.setdefault(text[len(alike) : len(alike) + 1], []).append(text)
     if "" in groups:
         return ()
-    found = [_apart(group, alike) for group in groups.values()]
+    found = [_apart(group, worth, alike) for group in groups.values()]
     return tuple(end for ends in found for end in ends) if all(found) else ()
 
 
-def _ends_of(leaf: RuleNode, after: Position) -> tuple[str, ...]:
+def _ends_of(leaf: RuleNode, after: Position, worth: int) -> tuple[str, ...]:
     options = after._options()  # pyright: ignore[reportPrivateUsage]
-    telling = _telling(options)
+    telling = _telling(options, worth)
     match leaf:
         case Str(quote) if quote is TAIL:
             # What follows may be decided by the very token that closes the string.
@@ -297,7 +300,7 @@ def _length(leaf: RuleNode, after: Stack, text: str) -> int | None:
             found = _NUMBER.match(text)
             found = found if found and found.end() < len(text) else None
         case Prose() | Raw():
-            places = [text.find(end) for end in _ends_of(leaf, Position(after)) if end in text]
+            places = [text.find(end) for end in _ends_of(leaf, Position(after), WORTH) if end in text]
             return min(places) if places else None
         case _:
             return None
@@ -320,8 +323,9 @@ class Step:
 class Plan:
     """The steps of one rule, each made when an answer first comes by."""
 
-    def __init__(self, rule: Rule, specials: Collection[str] = ()) -> None:
+    def __init__(self, rule: Rule, specials: Collection[str] = (), worth: int = WORTH) -> None:
         self.rule = rule
+        self._worth = worth
         self._marks = Marks(rule.tokens, tuple(token for token in rule.tokens if token in specials))
         self._start = Position.at_start(rule)
         self._steps: dict[str, Step] = {}
@@ -342,7 +346,7 @@ class Plan:
             return Step("", place, self.rule, self.rule.triggers)
         try:
             forced, hole = place.forced(self._marks)
-            ends = hole.ends()
+            ends = hole.ends(self._worth)
         except TooManyOptions:
             # From here on the model writes on by itself.
             forced, hole, ends = "", place, ()

@@ -13,6 +13,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.outcome import Outcome
 from ferrule.core.selection import Selection
 from ferrule.core.tool import ToolDefinition
+from ferrule.run.replied import Took
 
 Effect = Callable[[], Awaitable[Outcome]]
 
@@ -53,8 +54,8 @@ class Journal(Protocol):
         """The loop as it is now, as JSON."""
         ...
 
-    async def chose(self, place: str, model: str, selection: Selection, /) -> None:
-        """What a model chose in one reply, of what it was offered."""
+    async def replied(self, place: str, model: str, selection: Selection | None, took: Took, /) -> None:
+        """What a model chose in one reply, of what it was offered, and what the reply took."""
         ...
 
     async def known(self, place: str, /) -> Outcome | None:
@@ -91,7 +92,7 @@ class NoJournal:
     async def keep(self, state: dict[str, Any], /) -> None:
         return
 
-    async def chose(self, place: str, model: str, selection: Selection, /) -> None:
+    async def replied(self, place: str, model: str, selection: Selection | None, took: Took, /) -> None:
         return
 
     async def known(self, place: str, /) -> Outcome | None:

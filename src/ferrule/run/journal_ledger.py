@@ -21,7 +21,7 @@ from ferrule.errors import ApprovalError
 from ferrule.run.journal import Decision, Effect, Entry, Leave
 from ferrule.run.ledger import Approval, ApprovalState, CallRecord, CallState, Ledger
 from ferrule.run.ledger_claim import Claim, canonical_bytes
-from ferrule.run.selection import Chosen
+from ferrule.run.replied import Replied, Took
 
 _DECIDED = frozenset({ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.REDEEMED})
 _UNSTARTED = frozenset({CallState.PROPOSED, CallState.AWAITING_APPROVAL, CallState.APPROVED})
@@ -62,9 +62,9 @@ class LedgerJournal:
             return
         await self.ledger.save(self.conversation, self.epoch, self.keeps(state), now=self.clock())
 
-    async def chose(self, place: str, model: str, selection: Selection, /) -> None:
-        chosen = Chosen(self.conversation, place, model, selection)
-        await self.ledger.note_selection(chosen, self.epoch, now=self.clock())
+    async def replied(self, place: str, model: str, selection: Selection | None, took: Took, /) -> None:
+        reply = Replied(self.conversation, place, model, selection, took)
+        await self.ledger.note_reply(reply, self.epoch, now=self.clock())
 
     async def known(self, place: str, /) -> Outcome | None:
         _, known = await self._found(place)

@@ -18,7 +18,8 @@ from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
 from ferrule.run.ledger_claim import Claim
 from ferrule.run.ledger_search import ConversationLine, Search
-from ferrule.run.selection import Chosen, SelectionFigures, SelectionSearch
+from ferrule.run.replied import Replied
+from ferrule.run.selection import SelectionFigures, SelectionSearch
 
 
 class CallState(StrEnum):
@@ -354,12 +355,16 @@ class Ledger(ABC):
         """Of one conversation, oldest first."""
 
     @abstractmethod
+    async def approved_before(self, tenant: str, moments: Sequence[tuple[str, float]]) -> tuple[Approval | None, ...]:
+        """For each tool and moment the last approval of the tenant that a person gave for it before; None without."""
+
+    @abstractmethod
     async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
         """A tenant's conversations, newest first."""
 
     @abstractmethod
-    async def note_selection(self, chosen: Chosen, epoch: int, *, now: float) -> None:
-        """What a model chose in a reply. In the same place again, it takes the place of what was there."""
+    async def note_reply(self, replied: Replied, epoch: int, *, now: float) -> None:
+        """What a reply took and chose. What was chosen before in the same place, and lost, is counted no longer."""
 
     @abstractmethod
     async def selections(self, search: SelectionSearch) -> SelectionFigures:

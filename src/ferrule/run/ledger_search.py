@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConversationLine:
-    """A conversation in a list: without what was said. Times are of its first and of its last row of audit."""
+    """A conversation in a list: of what was said, the title only. Times are of its first and its last row of audit."""
 
     id: str
     tenant: str
@@ -16,6 +16,8 @@ class ConversationLine:
     lease_until: float
     opened_at: float
     changed_at: float
+    title: str
+    """What was asked first, or else the tool that was called first; empty where neither is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,32 +10,31 @@ from collections.abc import Mapping
 from typing import cast
 
 from ferrule.core.json_text import digest, loads
-from ferrule.core.selection import PICKED, Fate
+from ferrule.core.selection import PICKED, Fate, Selection
 from ferrule.core.tool import ToolDefinition
-from ferrule.run.ledger import CallState
+from ferrule.run.ledger import CallState, ConversationRecord
 from ferrule.run.ledger_claim import kept_json
-from ferrule.run.ledger_work import Row, Work, owned, say
-from ferrule.run.selection import Chosen, Misnamed, SelectionFigures, SelectionLine, SelectionSearch, Tally
+from ferrule.run.ledger_work import Row, Work, say
+from ferrule.run.replied import Replied
+from ferrule.run.selection import Misnamed, SelectionFigures, SelectionLine, SelectionSearch, Tally
 
 MOST_MISNAMED = 100
 _FAILED = frozenset({CallState.FAILED.value, CallState.UNKNOWN.value})
 _Key = tuple[str, str]
 
 
-def noted_selection(chosen: Chosen, epoch: int, now: float) -> Work[None]:
+def noted_selection(held: ConversationRecord, replied: Replied, selection: Selection, now: float) -> Work[None]:
     """Where a model is asked again after a crash, what it chooses then takes the place of what was lost."""
-    held = yield from owned(chosen.conversation, epoch)
-    selection = chosen.selection
     fingerprints = {tool.name: tool.fingerprint for tool in selection.offered}
     offer = yield from _offered(selection.offered, fingerprints)
-    where = (chosen.conversation, chosen.place)
+    where = (replied.conversation, replied.place)
     yield from say("forget_picks", *where)
     yield from say("forget_selection", *where)
     demanded = fingerprints.get(selection.demanded, "")
-    about = (kept_json(chosen.model), offer, demanded, int(selection.is_required), int(selection.is_unanswered))
+    about = (kept_json(replied.model), offer, demanded, int(selection.is_required), int(selection.is_unanswered))
     yield from say("add_selection", *where, held.tenant, held.principal, float(now), *about)
     for number, pick in enumerate(selection.picks):
-        call_id = "" if pick.number is None else f"{chosen.place}.{pick.number}"
+        call_id = "" if pick.number is None else f"{replied.place}.{pick.number}"
         told = (fingerprints.get(pick.tool, ""), call_id, pick.fate.value, kept_json(pick.wrote))
         yield from say("add_pick", *where, number, *told, int(pick.is_retried), int(pick.is_repeated))
 

@@ -16,6 +16,7 @@ from ferrule.run import (
     ledger_calls,
     ledger_conversations,
     ledger_reads,
+    ledger_replies,
     ledger_responses,
     ledger_selection,
 )
@@ -36,7 +37,8 @@ from ferrule.run.ledger_claim import Claim
 from ferrule.run.ledger_search import ConversationLine, Search
 from ferrule.run.ledger_tables import EARLIER, VERSION
 from ferrule.run.ledger_work import Work, say
-from ferrule.run.selection import Chosen, SelectionFigures, SelectionSearch
+from ferrule.run.replied import Replied
+from ferrule.run.selection import SelectionFigures, SelectionSearch
 
 T = TypeVar("T")
 
@@ -168,11 +170,14 @@ class SqlLedger(Ledger):
     async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:
         return await self._transact(ledger_reads.found_conversation_approvals(conversation))
 
+    async def approved_before(self, tenant: str, moments: Sequence[tuple[str, float]]) -> tuple[Approval | None, ...]:
+        return await self._transact(ledger_reads.found_approved_before(tenant, moments))
+
     async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
         return await self._transact(ledger_reads.found_conversations(tenant, search))
 
-    async def note_selection(self, chosen: Chosen, epoch: int, *, now: float) -> None:
-        await self._transact(ledger_selection.noted_selection(chosen, epoch, now))
+    async def note_reply(self, replied: Replied, epoch: int, *, now: float) -> None:
+        await self._transact(ledger_replies.noted_reply(replied, epoch, now))
 
     async def selections(self, search: SelectionSearch) -> SelectionFigures:
         return await self._transact(ledger_selection.found_selections(search))

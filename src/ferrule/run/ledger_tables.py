@@ -75,6 +75,7 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS ferrule_conversation_tenant ON ferrule_conversation (tenant, principal)",
     "CREATE INDEX IF NOT EXISTS ferrule_audit_opened ON ferrule_audit (at, conversation) WHERE seq = 1",
     "CREATE INDEX IF NOT EXISTS ferrule_approval_tenant ON ferrule_approval (tenant, requested_at)",
+    "CREATE INDEX IF NOT EXISTS ferrule_approval_tool ON ferrule_approval (tenant, tool, decided_at)",
     # Since version 2.
     """CREATE TABLE IF NOT EXISTS ferrule_response (
         id TEXT PRIMARY KEY, conversation TEXT NOT NULL REFERENCES ferrule_conversation (id), tenant TEXT NOT NULL,
@@ -112,6 +113,12 @@ _PICKED = "FROM ferrule_pick p JOIN ferrule_selection s ON s.conversation = p.co
 _BECAME = (
     "COALESCE((SELECT k.state FROM ferrule_call k WHERE k.conversation = p.conversation "
     "AND RTRIM(k.id, '~') = p.call_id ORDER BY LENGTH(k.id) DESC LIMIT 1), '')"
+)
+# By the audit and not by ids, which do not count on as numbers do. Looked for only where there is a call at all.
+_FIRST_TOOL = (
+    "CASE WHEN EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = t.id) THEN "
+    "(SELECT k.tool FROM ferrule_audit p JOIN ferrule_call k ON k.conversation = p.conversation AND k.id = p.call_id "
+    "WHERE p.conversation = t.id AND p.kind = 'proposed' ORDER BY p.seq LIMIT 1) END"
 )
 
 
@@ -157,13 +164,19 @@ STATEMENTS: Mapping[str, str] = {
     "every_conversation": "SELECT id FROM ferrule_conversation UNION SELECT conversation FROM ferrule_audit ORDER BY 1",
     "opened_at": "SELECT a.at FROM ferrule_conversation c JOIN ferrule_audit a ON a.conversation = c.id AND a.seq = 1 "
     "WHERE c.id = ? AND c.tenant = ?",
-    "conversations_of": "SELECT c.id, c.tenant, c.principal, c.version, c.lease_until, a.at, z.at "
+    # What a title is made of is read of those on the page only, when they have been put in order.
+    "conversations_of": "SELECT t.id, t.tenant, t.principal, t.version, t.lease_until, t.opened_at, t.changed_at, "
+    f"SUBSTR(s.state, 1, ?), {_FIRST_TOOL} FROM ("
+    "SELECT c.id AS id, c.tenant AS tenant, c.principal AS principal, c.version AS version, "
+    "c.lease_until AS lease_until, a.at AS opened_at, z.at AS changed_at "
     "FROM ferrule_audit a JOIN ferrule_conversation c ON c.id = a.conversation "
     "JOIN ferrule_audit z ON z.conversation = c.id AND z.seq = c.audit_seq "
     "WHERE a.seq = 1 AND c.tenant = ? AND (? = '' OR c.principal = ?) AND (a.at < ? OR (a.at = ? AND c.id < ?)) "
     "AND (? = '' OR LOWER(c.state) LIKE ? ESCAPE '!') "
     "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = c.id AND k.tool = ?)) "
-    "ORDER BY a.at DESC, c.id DESC LIMIT ?",
+    "ORDER BY a.at DESC, c.id DESC LIMIT ?) t "
+    "JOIN ferrule_conversation s ON s.id = t.id ORDER BY t.opened_at DESC, t.id DESC",
+    "state_beginning": "SELECT SUBSTR(state, 1, ?) FROM ferrule_conversation WHERE id = ?",
     # Calls.
     "call": f"SELECT {CALL} FROM ferrule_call WHERE conversation = ? AND id = ?",
     "calls": f"SELECT {CALL} FROM ferrule_call WHERE conversation = ? ORDER BY id",
@@ -190,6 +203,9 @@ STATEMENTS: Mapping[str, str] = {
     "ORDER BY requested_at, id",
     "approvals_in_conversation": f"SELECT {APPROVAL} FROM ferrule_approval WHERE conversation = ? "
     "ORDER BY requested_at, id",
+    # What ran out after a person had said yes was still agreed to.
+    "approved_before": f"SELECT {APPROVAL} FROM ferrule_approval WHERE tenant = ? AND tool = ? AND decided_at < ? "
+    "AND state <> 'denied' ORDER BY decided_at DESC, id DESC LIMIT 1",
     "add_approval": _insert("ferrule_approval", APPROVAL),
     "replace_approvals": "UPDATE ferrule_approval SET state = 'replaced' WHERE conversation = ? AND call_id = ? "
     "AND state IN ('pending', 'approved') AND expires_at <= ?",

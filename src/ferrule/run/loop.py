@@ -34,7 +34,8 @@ from ferrule.run.happened import (
     ToolStarted,
 )
 from ferrule.run.journal import Decision, Entry, Journal, NoJournal
-from ferrule.run.machine import Ask, End, Give, Machine, Run, Seek, Step
+from ferrule.run.machine import Ask, End, Give, Machine, Run, Seek, Step, denial
+from ferrule.run.replied import Took
 
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]
 
@@ -155,17 +156,16 @@ class Loop:
             tools=self.executor.definitions,
             tool_choice=ToolChoice.none() if step.is_last else self.request.tool_choice,
         )
-        folding = Folding()
+        folding, began = Folding(), time.monotonic()
         async with aclosing(self.engine.stream(asked)) as events:
             async for event in events:
                 folding.add(event)
                 self._tell(event)
         reply = _with_ids_apart(folding.reply())
-        selection = selection_of(asked, reply)
-        if selection is not None:
-            # Before the machine moves: its state is kept without another await in between.
-            place = f"{self.place}.{self.machine.spent.rounds + 1}"
-            await self.journal.chose(place, asked.model or self.engine.traits.name, selection)
+        took = Took.of(reply, time.monotonic() - began)
+        # Before the machine moves: its state is kept without another await in between.
+        place, model = f"{self.place}.{self.machine.spent.rounds + 1}", asked.model or self.engine.traits.name
+        await self.journal.replied(place, model, selection_of(asked, reply), took)
         self.reply = reply
         self.added.append(self.reply.as_message())
         needs_leave = {call.id for call in self.reply.calls if self.executor.requires_confirmation(call)}
@@ -201,7 +201,7 @@ class Loop:
             return self.machine.approved(call.id)
         entry = self._entry(call, place)
         if entry is None:
-            return self.machine.denied(call.id, "it is offered no longer")
+            return self._denied(call, "it is offered no longer")
         leave = await self.journal.ask(entry)
         decision = leave.decision
         if decision is None:
@@ -214,8 +214,12 @@ class Loop:
         if decision is None:
             return []
         if not decision.is_allowed:
-            return self.machine.denied(call.id, decision.why)
+            return self._denied(call, decision.why)
         return self.machine.approved(call.id, decision.arguments)
+
+    def _denied(self, call: ToolCall, why: str) -> list[Step]:
+        self._tell(ToolFinished(self.executor.result_of(call, denial(why))))
+        return self.machine.denied(call.id, why)
 
     def _place_of(self, call: ToolCall) -> str:
         return f"{self.place}.{self.machine.place_of(call.id)}"

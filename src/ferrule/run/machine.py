@@ -197,7 +197,7 @@ class Machine:
         one = self._find(call_id)
         if one is None or one.stage is not Stage.ASKED:
             return []
-        one.end(Answered(f"denied: {why}" if why else "denied by the user", is_error=True, code="denied"))
+        one.end(denial(why))
         return self._onward(Happening.DENIED)
 
     def elapsed(self, seconds: float) -> None:
@@ -297,6 +297,11 @@ _KINDS: Mapping[str, type[Answered] | type[NotDelivered] | type[Unknown]] = {
     "not_delivered": NotDelivered,
     "unknown": Unknown,
 }
+
+
+def denial(why: str) -> Answered:
+    """What the model reads of a call that a person refused."""
+    return Answered(f"denied: {why}" if why else "denied by the user", is_error=True, code="denied")
 
 
 def outcome_as_dict(outcome: Outcome | None) -> dict[str, Any] | None:

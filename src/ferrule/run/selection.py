@@ -9,19 +9,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ferrule.core.selection import Selection
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A selection as it is written down: of which conversation, where in it, and by which model."""
-
-    conversation: str
-    place: str
-    """Its calls have places below it: "3.1" has "3.1.0" and "3.1.1"."""
-    model: str
-    selection: Selection
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionSearch:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.server import chat_api, messages_api, models_api
+from ferrule.server import chat_api, engines_api, me_api, messages_api, models_api
+from ferrule.server.console import api as console
 from ferrule.server.door.door import Door
 from ferrule.server.door.limits import Limiter
 from ferrule.server.exchange import Route, SocketRoute
@@ -12,7 +13,7 @@ from ferrule.server.gateway import Gateway
 from ferrule.server.openapi import document
 from ferrule.server.responses import api as responses
 from ferrule.server.tools import api as tools
-from ferrule.server.tools import approvals, conversations, mcp, stats
+from ferrule.server.tools import approvals, conversations, mcp, sources, stats
 from ferrule.server.watch import health, metrics_api
 from ferrule.server.watch.front import WatchedFront, watched
 from ferrule.server.web import asgi
@@ -31,6 +32,7 @@ def routes_of(gateway: Gateway) -> list[Route]:
         *chat_api.routes(gateway),
         *messages_api.routes(gateway),
         *models_api.routes(gateway),
+        *engines_api.routes(gateway),
         *responses.routes(gateway),
         *health.routes(gateway),
         *metrics_api.routes(gateway),
@@ -38,7 +40,10 @@ def routes_of(gateway: Gateway) -> list[Route]:
         *approvals.routes(gateway),
         *conversations.routes(gateway),
         *stats.routes(gateway),
+        *sources.routes(gateway),
         *mcp.routes(gateway),
+        *me_api.routes(gateway),
+        *console.routes(gateway.config),
     ]
     return [*found, *document.routes(found)]
 

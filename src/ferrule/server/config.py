@@ -12,6 +12,7 @@ from ferrule.core.choice import ChoicePolicy
 from ferrule.run.settings import ToolSettings
 
 MEGABYTE = 1_000_000
+EVERY_HOST = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +177,15 @@ class Config:
     """How long an answer waits for leave before it ends without it."""
     lease_seconds: float = 10.0
     """How long a process may be silent before another takes up its conversations."""
+
+    @property
+    def admits_own_pages(self) -> bool:
+        """Whether a page that the gateway itself sent may call it.
+
+        Not where every name is answered to and nobody needs a key: there any page whose name is made to lead here is
+        of the same origin, and could do all that a person on this machine can.
+        """
+        return bool(self.keys) or EVERY_HOST not in self.listening.hosts
 
     @property
     def served(self) -> tuple[ModelConfig, ...]:

@@ -39,6 +39,8 @@ class Asked:
     principal: Principal = field(default_factory=Principal)
     rights: frozenset[str] = frozenset()
     """The scopes that his key has: what a route may let him see or do besides what it is there for."""
+    subprotocols: tuple[str, ...] = field(default=(), repr=False)
+    """What a WebSocket's client offers; a key may be among them."""
 
     def json(self) -> dict[str, Any]:
         """The body as a JSON object."""
@@ -132,9 +134,12 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class SocketRoute:
+    """`protocol` is chosen where the client offers it; nothing else that it offers ever is."""
+
     path: str
     handler: SocketHandler
     scope: str
+    protocol: str | None = None
 
 
 class Front(Protocol):

@@ -17,7 +17,7 @@ from ferrule.run.ledger import Ledger
 from ferrule.run.machine import State
 from ferrule.server.config import Config
 from ferrule.server.door.request import Admission
-from ferrule.server.router import RoutedEngine, Router
+from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.toolbox import Toolbox
 from ferrule.server.turn import Turn, Whose
 from ferrule.server.watch.watch import Watch
@@ -56,6 +56,11 @@ class Gateway:
                 f"{principal.name} may not use the model {engine.model}", hint="Ask for a key that has it."
             )
         return engine
+
+    def engines(self, principal: Principal) -> list[tuple[str, Replica]]:
+        """Each engine of each model that the principal may use, with the model's name."""
+        models = [model for name, model in self.router.models.items() if principal.may_use(f"model:{name}")]
+        return [(model.model, replica) for model in models for replica in model.replicas]
 
     async def count_tokens(self, request: ToolCallRequest, principal: Principal) -> int:
         """How long the prompt of a request is."""

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ferrule.core.event import Event
+from ferrule.core.event import SHOWN, Event
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, UnsupportedError
@@ -100,7 +100,7 @@ class RoutedEngine(Engine):
             try:
                 async with aclosing(replica.engine.stream(request)) as events:
                     async for event in events:
-                        has_spoken = True
+                        has_spoken = has_spoken or event.__class__ not in SHOWN
                         if event.__class__ in CHOOSING:
                             chosen.append(event)
                         yield event

@@ -17,6 +17,7 @@ from ferrule.run.settings import ToolSettings
 from ferrule.schema.admit import admit
 from ferrule.sources.joined import Joined
 from ferrule.sources.source import Source
+from ferrule.sources.standing import Described, Quarantined, Standing
 
 Ran = Callable[[str, float, str], None]
 """Is told of each time that a tool was called: which, for how many seconds, and a word for what came of it."""
@@ -38,6 +39,7 @@ class Toolbox:
     """Is told the name of each tool that is there and not offered, once."""
     ran: Ran = _unheard
     tools: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+    _refused: dict[str, Quarantined] = field(default_factory=dict[str, Quarantined])
     _held: set[str] = field(default_factory=set[str])
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -54,6 +56,7 @@ class Toolbox:
 
     async def refresh(self) -> None:
         found: dict[str, ToolDefinition] = {}
+        refused: dict[str, Quarantined] = {}
         notices: list[str] = []
         listed = await self.source.tools()
         held = set(self.source.held_back)
@@ -61,16 +64,30 @@ class Toolbox:
             try:
                 found[tool.name] = replace(tool, parameters=admit(tool.parameters))
             except SchemaError as refusal:
-                notices.append(f"{tool.name} is not offered: {refusal.message}")
+                why = f"is not offered: {refusal.message}"
+                notices.append(f"{tool.name} {why}")
+                refused[tool.name] = Quarantined(tool.name, why, Described.of(tool))
                 held.add(tool.name)
         wanted = self.settings.tools_default_set
         notices += [f"{name} is not there" for name in wanted if name not in found]
         self.notices = (*self.source.notices, *notices)
+        self._refused = refused
         is_on = self.settings.tools_enabled
         self.tools = {name: tool for name, tool in found.items() if is_on and (not wanted or name in wanted)}
         for name in sorted(held - self._held):
             self.held_back(name)
         self._held = held
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """How it stands with each source. Its tools are those that are offered here."""
+        return tuple(map(self._standing, self.source.standings))
+
+    def _standing(self, one: Standing) -> Standing:
+        names = one.tools or ()
+        refused = (self._refused[name] for name in names if name in self._refused)
+        tools = tuple(name for name in names if name in self.tools)
+        return replace(one, tools=tools, quarantined=(*one.quarantined, *refused))
 
     def offered(self, principal: Principal, names: tuple[str, ...] | None = None) -> tuple[ToolDefinition, ...]:
         """What this principal may use, of these names."""

@@ -79,5 +79,11 @@ def turn_of(body: dict[str, Any], request: ToolCallRequest, principal: Principal
     return Turn(request=request, principal=principal, whose=whose, names=names, resumes=resumes)
 
 
+def shows_wire(body: dict[str, Any]) -> bool:
+    """Whether the caller wants to see what the model is held to and writes: `{"ferrule": {"wire": true}}`."""
+    said = Field(body.get(KEY), KEY)
+    return said.is_given and said["wire"].or_else(Field.boolean, False)
+
+
 def _without_calls(request: ToolCallRequest) -> ToolCallRequest:
     return replace(request, tool_choice=ToolChoice.none())

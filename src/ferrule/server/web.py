@@ -141,7 +141,8 @@ class _SocketEndpoint:
         try:
             _check_head(scope, self._front)
             async with self._front.admitted(asked, self._route.scope) as known:
-                await socket.accept()
+                is_offered = self._route.protocol in known.subprotocols
+                await socket.accept(self._route.protocol if is_offered else None)
                 await self._route.handler(known, _Socket(socket, self._front))
         except FerruleError as refusal:
             if socket.application_state is not WebSocketState.DISCONNECTED:
@@ -222,7 +223,8 @@ def _asked(scope: Scope) -> Asked:
     params = {name: str(value) for name, value in scope.get("path_params", {}).items()}
     peer = (scope.get("client") or ("",))[0]
     id = f"req_{secrets.token_hex(12)}"
-    return Asked(scope.get("method", "GET"), scope["path"], id, headers, query, params, peer=peer)
+    offered = tuple(scope.get("subprotocols", ()))
+    return Asked(scope.get("method", "GET"), scope["path"], id, headers, query, params, peer=peer, subprotocols=offered)
 
 
 def _query(text: str) -> dict[str, str]:

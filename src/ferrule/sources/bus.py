@@ -30,6 +30,7 @@ from ferrule.sources.bus_subject import (
 )
 from ferrule.sources.bus_token import LOCAL, checked_key, signed
 from ferrule.sources.source import Source
+from ferrule.sources.standing import Standing, Trust
 
 DRAWS = 8
 # Workers of one server need not all have the same tools; who has not got it says so in a moment.
@@ -47,6 +48,8 @@ class Bus(Source):
     `bindings` are tools of your own making, each bound to a capability; without them every capability is offered as
     its worker describes it. `key` signs the caller's token; without one there is only the tenant "local".
     """
+
+    kind = "bus"
 
     def __init__(
         self,
@@ -84,6 +87,13 @@ class Bus(Source):
     async def close(self) -> None:
         await self._exchange.close()
         await self.connection.close()
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """Whoever may speak on the bus is believed, unless the definitions are of one's own making."""
+        state, why = self.connection.standing
+        trust = Trust.OWN if self._names.are_bound else Trust.TRUSTED
+        return (Standing(self.id, self.kind, trust, state, why),)
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
         """The tools that are served now, as of a moment ago."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.errors import BusError, BusUnavailableError
+from ferrule.sources.standing import State
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -139,6 +140,15 @@ class Connection:
     @property
     def is_connected(self) -> bool:
         return self._client is not None and self._client.is_connected
+
+    @property
+    def standing(self) -> tuple[State, str]:
+        """Whether there is a server now, and if not, what was heard last."""
+        if self._client is None:
+            return State.CLOSED, ""
+        if self._client.is_connected:
+            return State.READY, ""
+        return State.FAILED, self.complaints[-1] if self.complaints else "the server is not there"
 
     def carries(self, data: bytes, headers: Mapping[str, str] | None = None) -> bool:
         """Whether a message is small enough. The server counts headers too, and throws out who sends more."""

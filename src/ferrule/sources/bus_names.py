@@ -27,6 +27,11 @@ class Names:
                 raise DefinitionError(f"{tool.name} is bound to no capability", hint="Use .bound_to(capability).")
             self._capabilities[tool.name] = Capability.read(tool.bound_capability, tool.bound_version)
 
+    @property
+    def are_bound(self) -> bool:
+        """Whether the definitions are those of the bindings and not the workers'."""
+        return self._bindings is not None
+
     def capability_of(self, name: str) -> Capability | None:
         return self._capabilities.get(name)
 

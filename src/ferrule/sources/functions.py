@@ -31,6 +31,8 @@ Function = Callable[..., Any] | FunctionTool[..., Any]
 class Functions(Source):
     """The functions of a program. Each is called with the Python values that its hints ask for."""
 
+    kind = "functions"
+
     def __init__(self, functions: Iterable[Function], *, id: str = "python", threads: int = _THREADS) -> None:
         self.id = id
         self._held = {held.definition.name: held for held in map(_held, functions)}

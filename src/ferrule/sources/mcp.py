@@ -20,10 +20,11 @@ from ferrule.errors import DefinitionError
 from ferrule.sources.mcp_config import McpConfig, Server
 from ferrule.sources.mcp_elicit import Elicit, declined
 from ferrule.sources.mcp_link import Habits, Link, State
-from ferrule.sources.mcp_listing import Listed
+from ferrule.sources.mcp_listing import Listed, described
 from ferrule.sources.mcp_names import prefixes, wire_name
 from ferrule.sources.mcp_pins import Pins
 from ferrule.sources.source import Source
+from ferrule.sources.standing import Quarantined, Standing, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class McpServers(Source):
     opening waits for servers that have not answered yet; they join later, and `changes` tells.
     """
 
+    kind = "mcp"
+
     def __init__(
         self,
         config: McpConfig | Iterable[Server],
@@ -73,6 +76,7 @@ class McpServers(Source):
         self._offers: dict[str, _Offer] = {}
         self._refusals: dict[str, NotDelivered] = {}
         self._said: dict[str, list[str]] = {}
+        self._quarantine: dict[str, list[Quarantined]] = {}
 
     async def open(self) -> None:
         if importlib.util.find_spec("mcp") is None:
@@ -145,12 +149,29 @@ class McpServers(Source):
             for link in self._links
         )
 
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """Of each server."""
+        self._look()
+        return tuple(
+            Standing(
+                link.server.name,
+                self.kind,
+                Trust.TRUSTED if link.server.trusted else Trust.UNTRUSTED,
+                link.state,
+                link.told,
+                tuple(name for name, offer in self._offers.items() if offer.link is link),
+                tuple(self._quarantine[link.server.name]),
+            )
+            for link in self._links
+        )
+
     def pin_anew(self, server: str, tool: str | None = None) -> None:
         """Agrees to the definitions that a server lists now, of one tool or of all, whatever was agreed to before."""
         for link in self._links:
             if link.server.name == server:
                 chosen = [one for one in link.tools if tool in (None, one.name)]
-                self.pins = self.pins.pinned(server, _definitions(link.server, chosen))
+                self._pin(link.server, chosen)
         self._changed()
 
     def _changed(self) -> None:
@@ -161,6 +182,7 @@ class McpServers(Source):
     def _look(self) -> None:
         """Works out anew what is offered, from what every link knows."""
         self._said = {link.server.name: [] for link in self._links}
+        self._quarantine = {link.server.name: [] for link in self._links}
         self._offers, self._refusals = {}, {}
         for link in self._links:
             if link.state is State.READY:
@@ -184,6 +206,7 @@ class McpServers(Source):
             if why:
                 self._refusals[name] = NotDelivered(f"{tools[0].name!r} {why}", code="held_back")
                 said.append(self._refusals[name].reason)
+                self._quarantine[server.name].append(self._held(server, tools[0], name))
                 continue
             if name != f"{server.name}_{tools[0].name}":
                 said.append(f"{tools[0].name!r} is offered as {name}")
@@ -203,13 +226,19 @@ class McpServers(Source):
         definition = tool.definition(server.identity)
         if self.pins.changed(server.name, tool.name, definition):
             return "has changed since it was pinned and is not offered until it is pinned anew"
-        if self.pins.of(server.name, tool.name) is None:
-            self.pins = self.pins.pinned(server.name, {tool.name: definition})
+        if self.pins.of(server.name, tool.name) is None or not self.pins.knows(definition):
+            self._pin(server, [tool])
         return ""
 
+    def _pin(self, server: Server, tools: Iterable[Listed]) -> None:
+        definitions = {tool.name: tool.definition(server.identity) for tool in tools}
+        agreed = {definitions[tool.name]: tool.agreed(server.identity) for tool in tools}
+        self.pins = self.pins.pinned(server.name, definitions, agreed)
 
-def _definitions(server: Server, tools: Iterable[Listed]) -> dict[str, str]:
-    return {tool.name: tool.definition(server.identity) for tool in tools}
+    def _held(self, server: Server, tool: Listed, name: str) -> Quarantined:
+        now = described(tool.agreed(server.identity))
+        assert now is not None
+        return Quarantined(name, self._refusals[name].reason, now, described(self.pins.before(server.name, tool.name)))
 
 
 def _definition(server: Server, tool: Listed, name: str) -> ToolDefinition:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferrule.core.context import CallContext
@@ -20,22 +19,13 @@ from ferrule.errors import FerruleError
 from ferrule.sources.mcp_config import Server
 from ferrule.sources.mcp_elicit import Elicit
 from ferrule.sources.mcp_listing import Listed
+from ferrule.sources.standing import State
 
 if TYPE_CHECKING:
     from ferrule.sources.mcp_client import Session
 
 _T = TypeVar("_T")
 _SHOWN = 300
-
-
-class State(Enum):
-    """How it stands with a server."""
-
-    CONNECTING = "connecting"
-    READY = "ready"
-    FAILED = "failed"
-    """It could not be reached, or it went away; it is tried again."""
-    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)

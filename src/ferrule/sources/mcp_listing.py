@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ferrule.core.json_text import canonical, digest
+from ferrule.core.json_text import canonical, digest, loads
+from ferrule.sources.standing import Described
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TASK_SUPPORT = ("forbidden", "optional", "required")
@@ -33,8 +34,15 @@ class Listed:
 
     def definition(self, server_identity: str) -> str:
         """The hash of everything that somebody agrees to when he trusts the tool: whose it is, too."""
+        return digest(self._agreed(server_identity))
+
+    def agreed(self, server_identity: str) -> str:
+        """All that, as the text that is hashed."""
+        return canonical(self._agreed(server_identity))
+
+    def _agreed(self, server_identity: str) -> list[object]:
         described = [self.name, self.description, self.parameters, self.output, self.hints, self.needs_task]
-        return digest([server_identity, described])
+        return [server_identity, described]
 
 
 def sound_tools(raw: Sequence[object], *, is_modern: bool) -> tuple[list[dict[str, Any]], list[str]]:
@@ -65,6 +73,22 @@ def listed(tool: Mapping[str, Any]) -> Listed:
         {key: value for key, value in _mapping(tool.get("annotations")).items() if key in _HINTS},
         _mapping(tool.get("execution")).get("taskSupport") == "required",
     )
+
+
+def described(agreed: str) -> Described | None:
+    """What was agreed to, as it is shown. None for what `Listed.agreed` does not give: it may come from a file."""
+    try:
+        value: Any = loads(agreed)
+        fingerprint = digest(value)
+    except (ValueError, RecursionError):
+        return None
+    match value:
+        case [str(), [str(), str(), dict(), _, dict(), bool()]]:
+            _, description, parameters, output, hints, needs_task = cast("list[Any]", value[1])
+            more = {"server": value[0], "output": output, "hints": hints, "needs_task": needs_task}
+            return Described(description, parameters, fingerprint, more)
+        case _:
+            return None
 
 
 def _sound(name: str, tool: Mapping[str, Any], is_modern: bool) -> dict[str, Any]:

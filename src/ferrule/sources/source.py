@@ -14,6 +14,7 @@ from typing import Any, Self
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
+from ferrule.sources.standing import Standing
 
 
 async def within(seconds: float, work: Awaitable[Outcome], *, changes_the_world: bool) -> Outcome:
@@ -32,6 +33,8 @@ class Source(ABC):
     """What every source has. Open it before use and close it after, or use it as an asynchronous context."""
 
     id: str
+    kind: str = "other"
+    """A word for what sort of source it is, for people who look at several."""
 
     @abstractmethod
     async def tools(self) -> tuple[ToolDefinition, ...]:
@@ -50,6 +53,11 @@ class Source(ABC):
     def notices(self) -> tuple[str, ...]:
         """What a person should know about the tools, in words."""
         return ()
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """How it stands with the source, as far as it is known without asking anybody."""
+        return (Standing(self.id, self.kind),)
 
     async def changes(self) -> AsyncGenerator[None]:
         """Yields whenever the list of tools may have changed. Most sources never do."""

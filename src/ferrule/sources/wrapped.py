@@ -11,6 +11,7 @@ from ferrule.core.json_text import canonical
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.source import Source, within
+from ferrule.sources.standing import Standing
 
 
 class Wrapped(Source):
@@ -33,6 +34,10 @@ class Wrapped(Source):
     @property
     def notices(self) -> tuple[str, ...]:
         return self.inner.notices
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        return self.inner.standings
 
     async def changes(self) -> AsyncGenerator[None]:
         async for _ in self.inner.changes():
@@ -71,6 +76,16 @@ class Renamed(Wrapped):
         if known is None:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
         return await self.inner.call(known, arguments, context)
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        return tuple(map(self._renamed, self.inner.standings))
+
+    def _renamed(self, one: Standing) -> Standing:
+        shown = {known: name for name, known in self._names.items()}
+        tools = None if one.tools is None else tuple(shown[name] for name in one.tools if name in shown)
+        held = tuple(replace(held, tool=self._rename(held.tool)) for held in one.quarantined)
+        return replace(one, tools=tools, quarantined=held)
 
 
 class Prefixed(Renamed):

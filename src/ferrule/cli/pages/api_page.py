@@ -68,7 +68,7 @@ GROUPS = (
         "A reply is the fold of its events; every call in it carries a receipt.",
         (
             *("Reply", "Receipt", "fold", "Event", "TextDelta", "ReasoningDelta", "CallStart", "ArgumentsDelta"),
-            *("CallEnd", "Diagnostic", "Finish", "FinishReason", "Usage"),
+            *("CallEnd", "Diagnostic", "Finish", "FinishReason", "Usage", "RuleShown", "WireText"),
         ),
     ),
     Group(

@@ -98,6 +98,10 @@ def _facts(place: Place) -> ToolFacts:
     return _read(place, ToolFacts)
 
 
+def _strings(place: Place) -> tuple[str, ...]:
+    return tuple(one.string() for one in place.items())
+
+
 def _value(place: Place) -> Any:
     return place.value
 
@@ -110,13 +114,19 @@ _READERS: Mapping[str, Callable[[Place], Any]] = {
     "float | None": Place.number,
     "bool": Place.boolean,
     "Any": _value,
+    "tuple[str, ...]": _strings,
     "dict[str, Any]": Place.object,
     "dict[str, Any] | None": Place.object,
     "Receipt | None": _receipt,
     "Usage | None": _usage,
     "ToolFacts": _facts,
 }
-_WRITERS: Mapping[type, Callable[[Any], Any]] = {Receipt: Receipt.as_dict, Usage: asdict, ToolFacts: asdict}
+_WRITERS: Mapping[type, Callable[[Any], Any]] = {
+    Receipt: Receipt.as_dict,
+    Usage: asdict,
+    ToolFacts: asdict,
+    tuple: list,
+}
 _KINDS: tuple[type, ...] = (*OUTGOING.values(), *INCOMING.values(), ToolFacts)
 _FIELDS: Mapping[type, tuple[Field[Any], ...]] = {kind: fields(kind) for kind in _KINDS}
 _NAMES: Mapping[type, tuple[str, ...]] = {kind: tuple(one.name for one in held) for kind, held in _FIELDS.items()}

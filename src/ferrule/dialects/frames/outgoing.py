@@ -120,6 +120,28 @@ class Odd:
 
 
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """What a round is written from and held to, before it begins. Only where the ask says `wire`, and there is a rule.
+
+    With `triggers` the grammar holds from the first of them on.
+    """
+
+    format: str
+    target: str
+    grammar: str
+    prompt: str
+    triggers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """More of what the model wrote, before it is read. `forced`: the rule left no choice, so it was not generated."""
+
+    text: str
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class KeepAlive:
     """Nothing happened for a while, and the connection is well."""
 
@@ -155,6 +177,8 @@ Outgoing: TypeAlias = (
     | ToolGave
     | ConfirmationRequired
     | Odd
+    | Rule
+    | Wire
     | KeepAlive
     | Failed
     | Done
@@ -170,6 +194,8 @@ OUTGOING: dict[str, type[Outgoing]] = {
     "tool_result": ToolGave,
     "confirmation_required": ConfirmationRequired,
     "diagnostic": Odd,
+    "rule": Rule,
+    "wire": Wire,
     "keep_alive": KeepAlive,
     "error": Failed,
     "done": Done,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ferrule.engines.doctor.asking import Asker, Question
+from ferrule.engines.doctor.going_on import price_of_going_on
 from ferrule.engines.doctor.judging import Sight, concluded, is_enough, is_kept, is_loose, nothing
 from ferrule.engines.doctor.lever import Found, Lever, find_lever
 from ferrule.engines.doctor.offer import HELLO, body_of
@@ -49,8 +50,10 @@ async def examine(
         return made
 
     safe = await _together([finding(probe) for probe in probes if not probe.is_last])
+    # Alone, and before what may break it: it is a matter of time.
+    price = await price_of_going_on(http, model)
     risky = [await finding(probe) for probe in probes if probe.is_last]
-    return Profile(http.base, model, datetime.now(UTC).date().isoformat(), (first, *safe, *risky))
+    return Profile(http.base, model, datetime.now(UTC).date().isoformat(), (first, *safe, *risky), price)
 
 
 async def _greeted(http: Http, model: str) -> Asker:

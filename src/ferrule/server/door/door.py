@@ -49,7 +49,7 @@ class Door:
     def __post_init__(self) -> None:
         listening = self.config.listening
         self.limiter = Limiter.of(self.config.limits, self.config.keys, listening.workers, self.clock)
-        self._served = Served.of(listening.hosts, listening.origins)
+        self._served = Served.of(listening.hosts, listening.origins, admits_own=self.config.admits_own_pages)
         self._keys = Keyring(self.config.keys)
 
     @property
@@ -106,7 +106,7 @@ class Door:
             raise AuthorityError(f"the key {key.name!r} has no scope {scope!r}", hint="Ask for a key that has it.")
 
     def _key(self, asked: Asked) -> KeyConfig:
-        shown = given_keys(asked.headers.get("authorization"), asked.headers.get("x-api-key"))
+        shown = given_keys(asked.headers.get("authorization"), asked.headers.get("x-api-key"), asked.subprotocols)
         found = list(filter(None, [self._keys.find(text) for text in shown]))
         if len(found) != 1:
             said = "two keys of different holders were sent" if found else "there is no such key"

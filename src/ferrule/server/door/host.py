@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 
 from ferrule.errors import DefinitionError, HostError, RequestError
+from ferrule.server.config import EVERY_HOST
 
-ALL = "*"
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[A-Za-z0-9_.-]{1,253}))(?::(?P<port>[0-9]{0,5}))?")
 _PORTS = {"http": 80, "https": 443}
 _MOST_PORTS = 65_535
@@ -57,22 +57,30 @@ def _address(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a gateway answers to. `hosts` None is every host; an origin is never "every": pages are named."""
+    """What a gateway answers to. `hosts` None is every host; an origin is never "every": pages are named.
+
+    `admits_own`: besides those that are named, pages of the very host and port that the request is sent to.
+    """
 
     hosts: tuple[Host, ...] | None
     origins: frozenset[tuple[str, Host]]
+    admits_own: bool = False
 
     @staticmethod
-    def of(hosts: Iterable[str], origins: Iterable[str]) -> Served:
+    def of(hosts: Iterable[str], origins: Iterable[str], *, admits_own: bool = False) -> Served:
         named = list(hosts)
-        read = [read_host(text if text.count(":") < 2 or "]" in text else f"[{text}]") for text in named if text != ALL]
+        read = [
+            read_host(text if text.count(":") < 2 or "]" in text else f"[{text}]")
+            for text in named
+            if text != EVERY_HOST
+        ]
         if None in read:
             raise DefinitionError(f"hosts: {named[read.index(None)]!r} is no host", hint="Write a name or an address.")
         pages = [_origin(text) for text in origins]
         if None in pages:
             raise DefinitionError("origins: one is no page's origin", hint="Write it as https://chat.example.com.")
-        every = None if ALL in named else tuple(filter(None, read))
-        return Served(every, frozenset(filter(None, pages)))
+        every = None if EVERY_HOST in named else tuple(filter(None, read))
+        return Served(every, frozenset(filter(None, pages)), admits_own)
 
     def check(self, host: str | None, origin: str | None) -> None:
         """Raises for a request that came under another name, or from a page that is not one of ours."""
@@ -82,8 +90,16 @@ class Served:
         if self.hosts is not None and not any(found.is_under(one) for one in self.hosts):
             raise HostError(f"the host {found.name[:_SHOWN]!r} is not served here", hint="Name it in hosts.")
         # "null" is what any sandboxed page or file says: it names nobody, so nobody can allow it.
-        if origin is not None and _origin(origin) not in self.origins:
+        page = _origin(origin) if origin is not None else None
+        if origin is not None and page not in self.origins and not (self.admits_own and _is_own(page, found)):
             raise HostError(f"pages of {origin[:_SHOWN]!r} may not call this", hint="Name the page in origins.")
+
+
+def _is_own(page: tuple[str, Host] | None, host: Host) -> bool:
+    """Whether a page is of the very host and port. TLS may end before us, so that its scheme is believed."""
+    if page is None or page[0] not in _PORTS:
+        return False
+    return page[1] == Host(host.name, host.port or _PORTS[page[0]])
 
 
 def _origin(text: str) -> tuple[str, Host] | None:

@@ -5,6 +5,7 @@ Must not know routes or requests.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import secrets
@@ -17,6 +18,8 @@ from ferrule.server.config import KeyConfig
 _ALL = "*"
 _DIGEST = hashlib.sha256().digest_size
 _BEARER = "bearer "
+KEY_PROTOCOL = "ferrule.key."
+"""What a page puts before its key among a WebSocket's subprotocols, the only words that a browser lets it send."""
 
 
 class Keyring:
@@ -50,11 +53,23 @@ class Keyring:
         return hmac.digest(self._secret, digest, "sha256")
 
 
-def given_keys(authorization: str | None, api_key: str | None) -> tuple[str, ...]:
+def given_keys(authorization: str | None, api_key: str | None, subprotocols: Iterable[str] = ()) -> tuple[str, ...]:
     """The keys that a request shows: OpenAI's clients use the one header, Anthropic's the other, some both."""
     bearer = authorization or ""
     shown = bearer[len(_BEARER) :].strip() if bearer[: len(_BEARER)].lower() == _BEARER else ""
-    return tuple(dict.fromkeys(filter(None, (shown, (api_key or "").strip()))))
+    offered = [_offered_key(one) for one in subprotocols if one.startswith(KEY_PROTOCOL)]
+    return tuple(dict.fromkeys(filter(None, (shown, (api_key or "").strip(), *offered))))
+
+
+def _offered_key(subprotocol: str) -> str:
+    """The key in a subprotocol: base64url without padding, since a key may hold what a subprotocol may not."""
+    text = subprotocol[len(KEY_PROTOCOL) :]
+    try:
+        spelled = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        # What is not in the alphabet is passed over when it is decoded: one key has one spelling.
+        return spelled.decode() if base64.urlsafe_b64encode(spelled).decode().rstrip("=") == text else ""
+    except ValueError:
+        return ""
 
 
 def principal_of(key: KeyConfig) -> Principal:

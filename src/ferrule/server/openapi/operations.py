@@ -12,7 +12,7 @@ from ferrule.server.exchange import JSON
 from ferrule.server.openapi.schemas import TEXT, Schema
 from ferrule.server.tools.api import HOPS
 from ferrule.server.tools.approvals import MOST as MOST_APPROVALS
-from ferrule.server.tools.approvals import STATES
+from ferrule.server.tools.approvals import ORDERS, STATES
 from ferrule.server.tools.conversations import LONGEST
 from ferrule.server.tools.conversations import MOST as MOST_CONVERSATIONS
 from ferrule.server.tools.stats import LONGEST as LONGEST_STATS_NAME
@@ -46,12 +46,13 @@ _NAMED: Schema = {"type": "string", "maxLength": LONGEST_STATS_NAME}
 _HOPS: Schema = {"type": "integer", "minimum": 0, "description": "How many calls deep tools may still call tools."}
 _MOMENT: Schema = {"type": "number", "minimum": 0, "description": "Unix seconds; thirty days ago."}
 _PAGES: Mapping[str, Schema] = {"limit": _limit(MOST_CONVERSATIONS), "after": _SEARCHED}
-_CHAT, _MESSAGES, _RESPONSES, _TOOLS, _RUN = (
+_CHAT, _MESSAGES, _RESPONSES, _TOOLS, _RUN, _CONSOLE = (
     "OpenAI chat",
     "Anthropic messages",
     "OpenAI responses",
     "Tools",
     "Operation",
+    "Console",
 )
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
@@ -60,6 +61,9 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ),
     ("GET", "/v1/models"): Operation(tag=_CHAT, summary="List the models", answers={200: "Models"}),
     ("GET", "/v1/models/{id}"): Operation(tag=_CHAT, summary="One model", answers={200: "Model"}),
+    ("GET", "/v1/engines"): Operation(
+        tag=_RUN, summary="What answers behind each model that the key may use", answers={200: "Engines"}
+    ),
     ("POST", "/v1/messages"): Operation(
         tag=_MESSAGES,
         summary="Answer messages",
@@ -101,6 +105,12 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         query={"limit": TEXT, "order": TEXT, "after": TEXT},
     ),
     ("GET", "/v1/tools"): Operation(tag=_TOOLS, summary="The tools that the key may use", answers={200: "Tools"}),
+    ("GET", "/v1/tools/{name}"): Operation(
+        tag=_TOOLS, summary="One tool, and what holds its calls on each engine", answers={200: "HeldTool"}
+    ),
+    ("GET", "/v1/sources"): Operation(
+        tag=_TOOLS, summary="Where the tools come from, and how it stands with each", answers={200: "Sources"}
+    ),
     ("POST", "/v1/tools/call"): Operation(
         tag=_TOOLS,
         summary="Call a tool, once under each call_id; 202 where it waits for leave",
@@ -110,15 +120,26 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ),
     ("GET", "/v1/approvals"): Operation(
         tag=_TOOLS,
-        summary="Calls of the tenant that wait for leave, or did, oldest first",
+        summary="Calls of the tenant that wait for leave, or did, oldest first unless order is desc",
         answers={200: "Approvals"},
-        query={"state": {"enum": list(STATES)}, "limit": _limit(MOST_APPROVALS), "after": TEXT},
+        query={
+            "state": {"enum": list(STATES)},
+            "order": {"enum": list(ORDERS)},
+            "limit": _limit(MOST_APPROVALS),
+            "after": TEXT,
+        },
     ),
     ("GET", "/v1/approvals/{id}"): Operation(
-        tag=_TOOLS, summary="What exactly would be done", answers={200: "Approval"}
+        tag=_TOOLS, summary="What exactly would be done", answers={200: "ShownApproval"}
     ),
     ("POST", "/v1/approvals/{id}"): Operation(
-        tag=_TOOLS, summary="Say yes or no, once", body="Decision", answers={200: "Approval"}
+        tag=_TOOLS, summary="Say yes or no, once", body="Decision", answers={200: "ShownApproval"}
+    ),
+    ("POST", "/v1/approvals/{id}/check"): Operation(
+        tag=_TOOLS,
+        summary="Whether other arguments could be run instead; decides nothing",
+        body="ApprovalCheckRequest",
+        answers={200: "ApprovalCheck"},
     ),
     ("GET", "/v1/conversations"): Operation(
         tag=_TOOLS,
@@ -153,4 +174,10 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         tag=_RUN, summary="Counters for Prometheus", answers={200: None}, media_type="text/plain"
     ),
     ("GET", "/openapi.json"): Operation(tag=_RUN, summary="This description", answers={200: "OpenApi"}),
+    ("GET", "/v1/me"): Operation(tag=_RUN, summary="Who the key is of, and what it may do", answers={200: "Me"}),
+    ("GET", "/"): Operation(tag=_CONSOLE, summary="Leads to the console", answers={307: None}),
+    ("GET", "/console"): Operation(tag=_CONSOLE, summary="Leads to the console", answers={307: None}),
+    ("GET", "/console/{path:path}"): Operation(
+        tag=_CONSOLE, summary="The page for people, and its files", answers={200: None}, media_type="text/html"
+    ),
 }

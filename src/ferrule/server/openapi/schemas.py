@@ -12,13 +12,20 @@ from typing import Any
 
 from ferrule.run.ledger import ApprovalState, CallState
 from ferrule.run.selection import Tally
+from ferrule.run.timeline_moment import Kind
+from ferrule.server.engines_api import READY, RESTING
 from ferrule.server.tools.approval_view import EXPIRED
+from ferrule.sources.standing import State, Trust
 
 Schema = dict[str, Any]
 
 
 def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def or_null(name: str) -> Schema:
+    return {"anyOf": [ref(name), {"type": "null"}]}
 
 
 def obj(required: Mapping[str, Schema], **optional: Schema) -> Schema:
@@ -35,9 +42,11 @@ COUNT: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
 ANY: Schema = {}
 OBJECT: Schema = {"type": "object"}
+TEXTS: Schema = {"type": "array", "items": TEXT}
 OBJECTS: Schema = {"type": "array", "items": OBJECT}
 OR_NULL: Schema = {"type": ["string", "null"]}
 MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
+MAYBE_COUNT: Schema = {"type": ["integer", "null"]}
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
 _ASKED = {"messages": OBJECTS}
 _TALK = [{"role": "user", "content": "How is the weather in Bern?"}]
@@ -94,7 +103,16 @@ SCHEMAS: dict[str, Schema] = {
             "fingerprint": TEXT,
         }
     ),
-    "Tools": page_of("Tool", notices={"type": "array", "items": TEXT}),
+    "HeldTool": {
+        "allOf": [ref("Tool"), obj({"enforcement": {"type": "array", "items": ref("Enforcement")}})],
+    },
+    "Enforcement": obj(
+        {
+            **dict.fromkeys(("model", "engine", "target", "why"), TEXT),
+            **dict.fromkeys(("enforced", "checked", "unchecked"), TEXTS),
+        }
+    ),
+    "Tools": page_of("Tool", notices=TEXTS),
     "ToolCallRequest": {
         **obj(
             {"name": TEXT},
@@ -131,11 +149,76 @@ SCHEMAS: dict[str, Schema] = {
             "decided_at": MAYBE_NUMBER,
         }
     ),
-    "Approvals": page_of("Approval", has_more=FLAG),
+    "ShownApproval": {
+        "allOf": [
+            ref("Approval"),
+            obj({"definition": or_null("ApprovedDefinition"), "last": or_null("LastApproval")}),
+        ]
+    },
+    "ApprovedDefinition": obj(
+        {
+            **dict.fromkeys(("description", "shown_description", "source", "fingerprint"), TEXT),
+            "parameters": OBJECT,
+            "side_effects": FLAG,
+            "is_same": FLAG,
+        }
+    ),
+    "LastApproval": obj(
+        {
+            **dict.fromkeys(("id", "decided_by", "fingerprint", "arguments"), TEXT),
+            "decided_at": NUMBER,
+            "is_same_definition": FLAG,
+        }
+    ),
+    "Approvals": page_of("ShownApproval", has_more=FLAG),
+    "ApprovalCheckRequest": {**obj({"arguments": OBJECT}), "example": {"arguments": _CALL["arguments"]}},
+    "ApprovalCheck": obj(
+        {
+            "object": {"const": "approval.check"},
+            "fits": FLAG,
+            "faults": {"type": "array", "items": obj({"path": TEXT, "message": TEXT})},
+        }
+    ),
     "Decision": {
         **obj({"approve": FLAG}, why=OR_NULL, arguments={"type": ["object", "null"]}),
         "example": {"approve": False, "why": "not before Monday"},
     },
+    "Source": obj(
+        {
+            "object": {"const": "source"},
+            **dict.fromkeys(("name", "kind", "why"), TEXT),
+            "state": {"enum": [one.value for one in State]},
+            "trust": {"enum": [one.value for one in Trust]},
+            "tools": TEXTS,
+            "quarantined": {"type": "array", "items": ref("QuarantinedTool")},
+        }
+    ),
+    "QuarantinedTool": obj(
+        {"tool": TEXT, "why": TEXT, "before": or_null("DescribedTool"), "now": ref("DescribedTool")}
+    ),
+    "DescribedTool": obj({"description": TEXT, "parameters": OBJECT, "fingerprint": TEXT, "more": OBJECT}),
+    "Sources": page_of("Source", notices=TEXTS),
+    "Engine": obj(
+        {
+            "object": {"const": "engine"},
+            **dict.fromkeys(("model", "engine", "kind", "why"), TEXT),
+            **dict.fromkeys(("targets", "honours"), TEXTS),
+            "goes_on_cheaply": FLAG,
+            "state": {"enum": [READY, RESTING]},
+            "profile": or_null("Profile"),
+        }
+    ),
+    "Profile": obj(
+        {
+            **dict.fromkeys(("url", "model", "date"), TEXT),
+            "findings": {
+                "type": "array",
+                "items": obj(dict.fromkeys(("name", "verdict", "evidence"), TEXT)),
+            },
+            "going_on": {"type": ["number", "null"]},
+        }
+    ),
+    "Engines": page_of("Engine"),
     "ConversationLine": obj(
         {
             "object": {"const": "conversation"},
@@ -145,6 +228,7 @@ SCHEMAS: dict[str, Schema] = {
             "changed_at": NUMBER,
             "version": COUNT,
             "is_held": FLAG,
+            "title": TEXT,
         }
     ),
     "Conversations": page_of("ConversationLine", has_more=FLAG),
@@ -158,6 +242,7 @@ SCHEMAS: dict[str, Schema] = {
                     "is_unfinished": FLAG,
                     "calls": {"type": "array", "items": ref("Call")},
                     "approvals": {"type": "array", "items": ref("Approval")},
+                    "timeline": {"type": "array", "items": ref("Moment")},
                     "audit": obj({"rows": OBJECTS, "chain": obj({"holds": FLAG, "breach": TEXT})}),
                 }
             ),
@@ -204,4 +289,24 @@ SCHEMAS: dict[str, Schema] = {
     "Alive": obj({"status": {"const": "alive"}}),
     "Ready": obj({"status": {"enum": ["ready", "not ready"]}, "draining": FLAG, "models": OBJECT, "ledger": TEXT}),
     "OpenApi": obj({"openapi": TEXT, "info": OBJECT, "paths": OBJECT}),
+    "Me": obj(
+        {
+            "object": {"const": "principal"},
+            "name": TEXT,
+            "tenant": TEXT,
+            "rights": {"type": "array", "items": {"enum": ["admin", "approve", "models", "tools"]}},
+            "needs_key": FLAG,
+        }
+    ),
+    "Moment": obj(
+        {
+            "at": NUMBER,
+            "seconds": MAYBE_NUMBER,
+            "kind": {"enum": [kind.value for kind in Kind]},
+            **dict.fromkeys(("title", "call_id", "tool", "approval"), TEXT),
+            "tokens": {"anyOf": [obj({"prompt": COUNT, "completion": COUNT}), {"type": "null"}]},
+            **dict.fromkeys(("bytes", "message"), MAYBE_COUNT),
+            "is_error": FLAG,
+        }
+    ),
 }

@@ -21,7 +21,6 @@ from ferrule.server.gateway import Gateway
 from ferrule.server.responses.plan import Plan
 from ferrule.server.toolbox import Toolbox
 from ferrule.server.turn import Whose
-from ferrule.sources.mcp import McpServers
 
 ALL = "ferrule"
 
@@ -102,12 +101,9 @@ def executor_of(gateway: Gateway, plan: Plan, principal: Principal) -> AskingExe
 
 
 def _labels(toolbox: Toolbox) -> dict[str, str]:
+    """By what sources say of themselves, since any of them may be seen through a pane, and be several behind it."""
     found = {name: source.id for name, source in toolbox.source.owners.items()}
-    for source in toolbox.source.sources:
-        if isinstance(source, McpServers):
-            mine = ((name, server.name) for server in source.servers for name in server.tools)
-            found |= {name: label for name, label in mine if toolbox.source.owners.get(name) is source}
-    return found
+    return found | {name: one.name for one in toolbox.source.standings for name in one.tools or ()}
 
 
 def _keys(config: Config, name: str, tenant: str) -> list[KeyConfig]:

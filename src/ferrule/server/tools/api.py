@@ -1,4 +1,4 @@
-"""`/v1/tools` and `/v1/tools/call`: the gateway's tools for programs. The latter is `llm.tools.call@1.0` over HTTP.
+"""`/v1/tools`, one of them, and `/v1/tools/call`: the tools for programs. The last is `llm.tools.call@1.0` over HTTP.
 
 A call that changes the world is answered 202 with its approval until somebody has decided; the same call again, under
 the same `call_id`, then runs it, once.
@@ -16,12 +16,13 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
-from ferrule.errors import DefinitionError, FerruleError
+from ferrule.errors import DefinitionError, FerruleError, NotFoundError
 from ferrule.server.config import Limits
 from ferrule.server.door.json import check_json
 from ferrule.server.exchange import Answer, Asked, Route, Whole
 from ferrule.server.gateway import Gateway
 from ferrule.server.tools.approval_view import approval_view
+from ferrule.server.tools.enforcement import enforcement_of
 from ferrule.server.tools.governed import Governed, Settled, Waiting, Wanted
 
 HOPS = "ferrule-hops"
@@ -45,12 +46,22 @@ def routes(gateway: Gateway) -> list[Route]:
         notices = list(gateway.toolbox.notices) if "admin" in asked.rights else []
         return Whole.of({"object": "list", "data": data, "notices": notices})
 
+    async def one(asked: Asked) -> Answer:
+        name = asked.params["name"]
+        tool = next((tool for tool in gateway.toolbox.offered(asked.principal) if tool.name == name), None)
+        if tool is None:
+            # One that he may not use is as good as not there.
+            raise NotFoundError("there is no such tool", code="tool_not_found", hint="See /v1/tools.")
+        held = await enforcement_of(gateway, asked, tool)
+        return Whole.of({**tool_view(tool, gateway.toolbox.source.owner_of(name)), "enforcement": held})
+
     async def called(asked: Asked) -> Answer:
         settled = await governed.call(wanted_in(asked, gateway.config.limits))
         return _waits(settled) if isinstance(settled, Waiting) else _told(settled)
 
     return [
         Route("GET", "/v1/tools", listed, "tools", shape),
+        Route("GET", "/v1/tools/{name}", one, "tools", shape),
         Route("POST", "/v1/tools/call", called, "tools", shape),
     ]
 

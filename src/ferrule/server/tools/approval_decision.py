@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from ferrule.core.fault import Fault
 from ferrule.core.json_text import loads
 from ferrule.errors import ApprovalError, DefinitionError, LedgerError, SchemaError
 from ferrule.run.ledger import Approval
@@ -20,6 +21,7 @@ from ferrule.server.gateway import Gateway
 
 # Where an MCP server asks a person something: see `run.elicitation`.
 _ASKED, _QUESTION, _ANSWER = "asked-", "question", "answer"
+_UNKEPT = Fault("", "json", "they hold a number that is too large, or are nested too deeply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,12 @@ async def decided(gateway: Gateway, approval: Approval, by: str, word: Word) -> 
         raise LedgerError(refusal.message, code=refusal.code, hint="See its state under /v1/approvals.") from refusal
 
 
-def _checked(gateway: Gateway, approval: Approval, arguments: Mapping[str, Any]) -> bytes:
-    try:
-        data = canonical_bytes(dict(arguments))
-    except (ValueError, RecursionError) as damage:
-        raise DefinitionError(
-            "arguments: they hold a number that is too large, or are nested too deeply", hint="Send less."
-        ) from damage
+def faults_of(gateway: Gateway, approval: Approval, arguments: Mapping[str, Any]) -> tuple[Fault, ...]:
+    """What keeps arguments from being run in place of those that were asked for; a conflict where nobody can say."""
+    if _bytes_of(arguments) is None:
+        return (_UNKEPT,)
     if approval.conversation.startswith(_ASKED) and approval.call_id == _QUESTION:
-        _check_answer(approval, arguments)
-        return data
+        return _answer_faults(approval, arguments)
     tool = gateway.toolbox.tools.get(approval.tool)
     if tool is None or tool.fingerprint != approval.tool_fingerprint:
         raise LedgerError(
@@ -61,23 +59,32 @@ def _checked(gateway: Gateway, approval: Approval, arguments: Mapping[str, Any])
             code="approval_tool_changed",
             hint="Deny this one; the call can be asked for anew.",
         )
-    _require(tool.parameters, arguments)
+    return checker_for(tool.parameters).faults(arguments)
+
+
+def _checked(gateway: Gateway, approval: Approval, arguments: Mapping[str, Any]) -> bytes:
+    faults = faults_of(gateway, approval, arguments)
+    data = _bytes_of(arguments)
+    if faults or data is None:
+        told = "; ".join(map(str, faults))
+        raise DefinitionError(f"invalid_arguments: {told}", hint="Send what the tool's schema allows.")
     return data
 
 
-def _check_answer(approval: Approval, arguments: Mapping[str, Any]) -> None:
+def _bytes_of(arguments: Mapping[str, Any]) -> bytes | None:
+    try:
+        return canonical_bytes(dict(arguments))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _answer_faults(approval: Approval, arguments: Mapping[str, Any]) -> tuple[Fault, ...]:
     """To a question only the answer is filled in; the question itself stays what the person was shown."""
     question = cast("dict[str, Any]", loads(approval.arguments.decode()))
     if {**question, _ANSWER: None} != {**arguments, _ANSWER: None}:
-        raise DefinitionError("arguments: only answer may be changed", hint="Send the rest as it is shown.")
+        return (Fault("", "const", "only answer may be changed; send the rest as it is shown"),)
     try:
-        _require(admit(question.get("schema", {})), arguments.get(_ANSWER))
+        found = checker_for(admit(question.get("schema", {}))).faults(arguments.get(_ANSWER))
     except SchemaError as refusal:
         raise LedgerError(f"the question's form cannot be used: {refusal.message}", code="bad_schema") from refusal
-
-
-def _require(schema: dict[str, Any], value: object) -> None:
-    faults = checker_for(schema).faults(value)
-    if faults:
-        told = "; ".join(map(str, faults))
-        raise DefinitionError(f"invalid_arguments: {told}", hint="Send what the tool's schema allows.")
+    return tuple(replace(fault, path=f"/{_ANSWER}{fault.path}") for fault in found)

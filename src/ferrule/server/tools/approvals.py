@@ -1,5 +1,7 @@
 """`/v1/approvals`: calls that wait for leave, for whoever may give it: what exactly each would do, and yes or no, once.
 
+Before he says yes to other arguments, he may ask whether they fit, as often as he likes: that decides nothing.
+
 Everybody sees and decides on what is his own tenant's. What is not there and what is another's look the same.
 """
 
@@ -14,39 +16,48 @@ from ferrule.errors import DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger import Approval, ApprovalState
 from ferrule.server.exchange import Answer, Asked, Route, Whole
 from ferrule.server.gateway import Gateway
-from ferrule.server.tools.approval_decision import Word, decided
-from ferrule.server.tools.approval_view import EXPIRED, approval_view, state_of
+from ferrule.server.tools.approval_context import shown_approval, shown_approvals
+from ferrule.server.tools.approval_decision import Word, decided, faults_of
+from ferrule.server.tools.approval_view import EXPIRED, state_of
 
 MOST = 200
 _USUAL = 50
-STATES = (*(state.value for state in ApprovalState), EXPIRED)
+DECIDED = "decided"
+"""Not a state: those that a person said yes or no to, whatever became of them then."""
+STATES = (*(state.value for state in ApprovalState), EXPIRED, DECIDED)
+ORDERS = ("asc", "desc")
 
 
 def routes(gateway: Gateway) -> list[Route]:
     async def listed(asked: Asked) -> Answer:
         now = time.time()
-        state = asked.query.get("state", "")
-        if state and state not in STATES:
-            raise DefinitionError(f"state: {state[:40]!r} is not known here", hint=f"Use one of: {', '.join(STATES)}.")
+        state, order = _one_of(asked, "state", ("", *STATES)), _one_of(asked, "order", ORDERS)
         found = await gateway.ledger.approvals_of(asked.principal.tenant)
-        kept = [one for one in found if not state or state_of(one, now) == state]
-        page = _behind(kept, asked.query.get("after", ""))
+        kept = [one for one in found if _is_in(one, state, now)]
+        page = _behind(kept[::-1] if order == "desc" else kept, asked.query.get("after", ""))
         most = limit_in(asked, _USUAL, MOST)
-        data = [approval_view(one, now) for one in page[:most]]
+        data = await shown_approvals(gateway, page[:most], now)
         return Whole.of({"object": "list", "data": data, "has_more": len(page) > most})
 
     async def one(asked: Asked) -> Answer:
-        return Whole.of(approval_view(await known(gateway, asked), time.time()))
+        return Whole.of(await shown_approval(gateway, await known(gateway, asked), time.time()))
+
+    async def check(asked: Asked) -> Answer:
+        approval = await known(gateway, asked)
+        faults = faults_of(gateway, approval, Field(asked.json())["arguments"].object())
+        told = [{"path": fault.path, "message": fault.message} for fault in faults]
+        return Whole.of({"object": "approval.check", "fits": not faults, "faults": told})
 
     async def decide(asked: Asked) -> Answer:
         approval = await known(gateway, asked)
         given = await decided(gateway, approval, asked.principal.name, word_in(asked))
-        return Whole.of(approval_view(given, time.time()))
+        return Whole.of(await shown_approval(gateway, given, time.time()))
 
     return [
         Route("GET", "/v1/approvals", listed, "approve", shape),
         Route("GET", "/v1/approvals/{id}", one, "approve", shape),
         Route("POST", "/v1/approvals/{id}", decide, "approve", shape),
+        Route("POST", "/v1/approvals/{id}/check", check, "approve", shape),
     ]
 
 
@@ -79,6 +90,22 @@ def limit_in(asked: Asked, usual: int, most: int) -> int:
     if not (given.isascii() and given.isdigit() and len(given) < 7 and 1 <= int(given) <= most):
         raise DefinitionError(f"limit: {given[:20]!r} is no number from 1 to {most}", hint=f"Leave it out for {usual}.")
     return int(given)
+
+
+def _one_of(asked: Asked, key: str, known: tuple[str, ...]) -> str:
+    """What was asked for of what is known; the first where nothing was."""
+    given = asked.query.get(key, known[0])
+    if given not in known:
+        named = ", ".join(word for word in known if word)
+        raise DefinitionError(f"{key}: {given[:40]!r} is not known here", hint=f"Use one of: {named}.")
+    return given
+
+
+def _is_in(one: Approval, state: str, now: float) -> bool:
+    if state == DECIDED:
+        # One that ran out while it waited was decided by nobody.
+        return one.decided_at is not None
+    return not state or state_of(one, now) == state
 
 
 def _behind(found: list[Approval], id: str) -> list[Approval]:

@@ -6,13 +6,19 @@ A principal sees his own, an admin his tenant's. What is not there and what is a
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, cast
 
+from ferrule.core.message import ChatMessage
+from ferrule.core.message_json import messages_from_json
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, LedgerError, NotFoundError
-from ferrule.run.ledger import AuditRecord, Breach, CallRecord, ConversationRecord
+from ferrule.run.ledger import AuditRecord, Breach, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger_search import ConversationLine, Search
+from ferrule.run.ledger_title import title_by
 from ferrule.run.machine import outcome_as_dict
+from ferrule.run.timeline import timeline_of
+from ferrule.run.timeline_moment import title_of
 from ferrule.server.exchange import ANY, Answer, Asked, Route, Whole
 from ferrule.server.gateway import Gateway
 from ferrule.server.tools.approval_view import approval_view
@@ -76,6 +82,7 @@ def _line(one: ConversationLine, now: float) -> dict[str, Any]:
         "changed_at": one.changed_at,
         "version": one.version,
         "is_held": one.lease_until > now,
+        "title": one.title,
     }
 
 
@@ -83,21 +90,40 @@ async def _whole(gateway: Gateway, record: ConversationRecord, now: float) -> di
     ledger = gateway.ledger
     audit = await ledger.audit(record.id)
     breach = await ledger.verify(record.id)
+    state = cast("dict[str, Any]", record.state or {})
+    loop = cast("dict[str, Any]", state.get("loop") or {})
+    messages = [*state.get("messages", ()), *loop.get("added", ())]
+    calls, approvals = await ledger.calls(record.id), await ledger.approvals_in(record.id)
     head = ConversationLine(
         *(record.id, record.tenant, record.principal, record.version, record.lease_until),
         *(audit[0].at if audit else 0.0, audit[-1].at if audit else 0.0),
+        title_by(state.get("messages", ())) or title_of(_first_tool(audit, calls)),
     )
-    state = cast("dict[str, Any]", record.state or {})
-    loop = cast("dict[str, Any]", state.get("loop") or {})
+    moments = timeline_of(audit, _read(messages), calls, approvals, now=now)
     return {
         **_line(head, now),
         "within": state.get("within", ""),
-        "messages": [*state.get("messages", ()), *loop.get("added", ())],
+        "messages": messages,
         "is_unfinished": bool(loop),
-        "calls": [_call(call) for call in await ledger.calls(record.id)],
-        "approvals": [approval_view(one, now) for one in await ledger.approvals_in(record.id)],
+        "calls": [_call(call) for call in calls],
+        "approvals": [approval_view(one, now) for one in approvals],
+        "timeline": [moment.as_dict() for moment in moments],
         "audit": {"rows": [_row(row) for row in audit], "chain": _chain(breach)},
     }
+
+
+def _read(messages: list[dict[str, Any]]) -> tuple[ChatMessage, ...]:
+    """A record that somebody spoiled is shown as it is, and what can be told of it still is."""
+    try:
+        return messages_from_json(messages)
+    except DefinitionError:
+        return ()
+
+
+def _first_tool(audit: Sequence[AuditRecord], calls: Sequence[CallRecord]) -> str:
+    tools = {call.id: call.tool for call in calls}
+    proposed = (row.call_id for row in audit if row.kind == CallState.PROPOSED.value)
+    return next((tools[id] for id in proposed if id in tools), "")
 
 
 def _call(call: CallRecord) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from ferrule.core.event import CallEnd, CallStart, Finish
+from ferrule.core.event import CallEnd, CallStart, Finish, RuleShown, WireText
 from ferrule.core.receipt import How
 from ferrule.errors import FerruleError
 from ferrule.run.happened import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolStarted
@@ -129,6 +129,10 @@ class Noted:
     def _tool(self, name: str) -> str:
         return name if name in self.own else CALLER
 
+    def _shown(self, event: RuleShown | WireText) -> None:
+        # Not of the answer: the first event is still to come, and is as late as it is.
+        self.events -= 1
+
     def _call_began(self, event: CallStart) -> None:
         self._names[event.index] = event.name
 
@@ -190,6 +194,8 @@ _LOOKS: Mapping[type, Callable[[Noted, Any], None]] = {
     ToolFinished: Noted._tool_ended,  # pyright: ignore[reportPrivateUsage]
     ConfirmationRequired: Noted._leave_asked,  # pyright: ignore[reportPrivateUsage]
     LoopEnded: Noted._loop_ended,  # pyright: ignore[reportPrivateUsage]
+    RuleShown: Noted._shown,  # pyright: ignore[reportPrivateUsage]
+    WireText: Noted._shown,  # pyright: ignore[reportPrivateUsage]
 }
 REPAIRED = str(How.REPAIRED)
 

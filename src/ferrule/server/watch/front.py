@@ -7,18 +7,21 @@ nothing but the request's id.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
 from ferrule.errors import FerruleError
-from ferrule.server.exchange import Answer, Asked, Front, Route, SocketRoute, Stalled, Streamed
+from ferrule.server.exchange import OPEN, Answer, Asked, Front, Route, SocketRoute, Stalled, Streamed
 from ferrule.server.serving import drain
 from ferrule.server.watch.answer import LEFT
 from ferrule.server.watch.metrics import OTHER
 from ferrule.server.watch.request import CURRENT, Seen
 from ferrule.server.watch.watch import Watch
+
+_CONVERTER = re.compile(r":\w+(?=\})")
 
 
 def watched(routes: Iterable[Route]) -> list[Route]:
@@ -49,7 +52,8 @@ class WatchedFront:
     @staticmethod
     def around(front: Front, watch: Watch, routes: Iterable[Route], sockets: Iterable[SocketRoute]) -> WatchedFront:
         socket_paths = frozenset(one.path for one in sockets)
-        return WatchedFront(front, watch, frozenset(one.path for one in routes) | socket_paths, socket_paths)
+        paths = frozenset(_CONVERTER.sub("", one.path) for one in routes)
+        return WatchedFront(front, watch, paths | socket_paths, socket_paths)
 
     @property
     def body_bytes(self) -> int:
@@ -79,7 +83,8 @@ class WatchedFront:
             with _Served(seen, self.watch):
                 self.watch.drain.check(scope)
                 async with self.front.admitted(asked, scope) as known:
-                    seen.principal = known.principal.name
+                    # Who was not asked for a key is nobody, and not whoever needs none.
+                    seen.principal = "" if scope == OPEN else known.principal.name
                     yield known
         finally:
             CURRENT.reset(token)
@@ -88,7 +93,8 @@ class WatchedFront:
         """The path of the route that was taken: with the names of its parameters, and not what was sent for them."""
         path = asked.path
         for name, value in asked.params.items():
-            path = path.replace(f"/{value}", f"/{{{name}}}", 1) if value else path
+            # Nothing can stand only for what ends a path.
+            path = path.replace(f"/{value}", f"/{{{name}}}", 1) if value else f"{path}{{{name}}}"
         return path if path in self.paths else OTHER
 
 

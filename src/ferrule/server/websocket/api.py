@@ -9,6 +9,7 @@ from ferrule.server.websocket.connection import Connection
 from ferrule.server.websocket.turns import Turns
 
 PATH = "/v1/stream"
+PROTOCOL = "ferrule.v1"
 
 
 def sockets(gateway: Gateway, limiter: Limiter) -> list[SocketRoute]:
@@ -20,4 +21,4 @@ def sockets(gateway: Gateway, limiter: Limiter) -> list[SocketRoute]:
         await Connection(turns, asked, socket).serve()
 
     # Any key: which models may be asked is known with the ask, and whoever may only give leave comes in for that.
-    return [SocketRoute(PATH, stream, ANY)]
+    return [SocketRoute(PATH, stream, ANY, PROTOCOL)]

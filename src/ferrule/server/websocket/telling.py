@@ -19,8 +19,10 @@ from ferrule.core.event import (
     Finish,
     FinishReason,
     ReasoningDelta,
+    RuleShown,
     TextDelta,
     Usage,
+    WireText,
     added,
 )
 from ferrule.core.ids import apart
@@ -103,8 +105,8 @@ class Telling:
                 told.append(self._ended(event))
             case Finish(reason, usage):
                 self._round_ended(reason, usage)
-            case Diagnostic():
-                # `Sequence` gives none.
+            case Diagnostic() | RuleShown() | WireText():
+                # `Sequence` gives none of the first, and `wire` takes the others before this.
                 pass
 
     def _ended(self, event: CallEnd) -> out.Outgoing:
@@ -139,5 +141,5 @@ def _progress(frame: out.ToolProgress) -> list[out.Outgoing]:
     if not math.isfinite(frame.done):
         return []
     if frame.total is not None and not math.isfinite(frame.total):
-        return [replace(frame, total=None)]
+        frame = replace(frame, total=None)
     return [frame]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ferrule.core.call import ToolResult
 from ferrule.core.choice import ChoiceMode
-from ferrule.core.event import FinishReason
+from ferrule.core.event import FinishReason, RuleShown
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.frames import outgoing as out
@@ -28,6 +28,7 @@ from ferrule.server.turn import Turn, Whose
 from ferrule.server.websocket.confirm import asked_for
 from ferrule.server.websocket.log import FrameLog
 from ferrule.server.websocket.telling import Telling, failed, handed_out
+from ferrule.server.websocket.wire import WireTelling
 
 _LOOK_SECONDS = 1.0
 """How often the ledger is looked into for a decision that was made elsewhere."""
@@ -52,7 +53,7 @@ class LiveTurn:
     _is_cancelled: bool = False
 
     def __post_init__(self) -> None:
-        self._telling = Telling(self.turn.whose)
+        self._telling = (WireTelling if self.turn.request.shows_wire else Telling)(self.turn.whose)
 
     @property
     def id(self) -> str:
@@ -121,11 +122,14 @@ class LiveTurn:
     async def _streamed(self, events: AsyncGenerator[LoopEvent]) -> LoopEnded:
         """Tells what happens until there is nothing more, under the deadlines of an answer."""
         limits, loop = self.gateway.config.limits, asyncio.get_running_loop()
-        ended = LoopEnded(State.DONE)
+        ended, shows_wire = LoopEnded(State.DONE), self.turn.request.shows_wire
         async with asyncio.timeout(limits.first_seconds) as patience, aclosing(events):
             async for event in events:
                 for frame in self._telling.feed(event):
                     self._tell(frame)
+                if shows_wire and isinstance(event, RuleShown):
+                    # Ours and not the engine's: it has as long for its first word as without it.
+                    continue
                 if isinstance(event, ConfirmationRequired):
                     await self._ask_leave(event)
                 elif isinstance(event, LoopEnded):

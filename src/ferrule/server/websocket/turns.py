@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ferrule.core.context import Principal
@@ -23,7 +23,7 @@ from ferrule.errors import NotFoundError
 from ferrule.server.config import MEGABYTE
 from ferrule.server.door.limits import Limiter
 from ferrule.server.gateway import Gateway, new_conversation
-from ferrule.server.turn import Whose, turn_of
+from ferrule.server.turn import Whose, shows_wire, turn_of
 from ferrule.server.websocket.log import FrameLog, Reading
 from ferrule.server.websocket.telling import failed
 from ferrule.server.websocket.turn import LiveTurn
@@ -48,7 +48,7 @@ class Turns:
         """A new turn. What cannot be asked is refused here, before there is one."""
         gateway = self.gateway
         gateway.watch.drain.check("models")
-        request = _READ[ask.api](ask.body)
+        request = replace(_READ[ask.api](ask.body), shows_wire=shows_wire(ask.body))
         turn = turn_of(ask.body, request, principal, has_tools=gateway.has_tools(principal))
         model = gateway.engine(request, principal).model
         held = ""

@@ -1,0 +1,51 @@
+"""What is shown to those who debug a model is passed over by every API: an answer reads the same with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dialects.replies import streams
+from ferrule.core.event import Event, RuleShown, WireText
+from ferrule.core.reply import fold
+from ferrule.dialects.anthropic.events import EventEncoder as AnthropicEncoder
+from ferrule.dialects.openai_chat.chunks import ChunkEncoder
+from ferrule.dialects.openai_responses.events import EventEncoder as ResponsesEncoder
+
+
+class Encoder(Protocol):
+    def feed(self, event: Event, /) -> list[dict[str, Any]]: ...
+
+
+ENCODERS: dict[str, Callable[[], Encoder]] = {
+    "openai_chat": lambda: ChunkEncoder(id="a", model="m", created=1),
+    "openai_responses": lambda: ResponsesEncoder(id="a", model="m", created=1),
+    "anthropic": lambda: AnthropicEncoder(id="a", model="m"),
+}
+
+
+def with_shown(events: list[Event], seed: int) -> list[Event]:
+    luck = Random(seed)
+    mixed: list[Event] = [RuleShown("hermes", "lark", "start: /a/", "prompt")]
+    for event in events:
+        mixed += [WireText("<tool_call>", luck.random() < 0.5)] * luck.randrange(3)
+        mixed.append(event)
+    return mixed
+
+
+@pytest.mark.parametrize("api", ENCODERS)
+@given(streams(), st.integers(0, 2**32))
+def test_an_answer_is_told_the_same(api: str, events: list[Event], seed: int) -> None:
+    plain, shown = ENCODERS[api](), ENCODERS[api]()
+    told = [one for event in events for one in plain.feed(event)]
+    assert [one for event in with_shown(events, seed) for one in shown.feed(event)] == told
+
+
+@given(streams(), st.integers(0, 2**32))
+def test_a_reply_is_folded_the_same(events: list[Event], seed: int) -> None:
+    assert fold(with_shown(events, seed)) == fold(events)
