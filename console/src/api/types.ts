@@ -1,0 +1,287 @@
+/** What the gateway's HTTP API gives, as far as the console reads it. See /openapi.json for all of it. */
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+export type JsonObject = { readonly [key: string]: Json };
+export type Schema = JsonObject;
+
+export interface List<T> {
+  readonly object: "list";
+  readonly data: readonly T[];
+  readonly has_more?: boolean;
+}
+
+/** What a key may do. */
+export type Right = "models" | "tools" | "approve" | "admin";
+
+export interface Principal {
+  readonly object: "principal";
+  readonly name: string;
+  readonly tenant: string;
+  readonly rights: readonly Right[];
+  readonly needs_key: boolean;
+}
+
+export interface Model {
+  readonly id: string;
+  readonly display_name: string;
+}
+
+export interface Tool {
+  readonly object: "tool";
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: Schema;
+  readonly source: string;
+  readonly bound_to: { readonly capability: string; readonly version: string } | null;
+  readonly side_effects: boolean;
+  readonly fingerprint: string;
+}
+
+/** Which of a schema's keywords hold on a model: while it writes, after it, or not at all. */
+export interface Enforcement {
+  readonly model: string;
+  readonly engine: string;
+  readonly target: string;
+  readonly enforced: readonly string[];
+  readonly checked: readonly string[];
+  readonly unchecked: readonly string[];
+  /** Why nothing could be learnt of it; empty where it could. */
+  readonly why: string;
+}
+
+export interface ToolWithEnforcement extends Tool {
+  readonly enforcement: readonly Enforcement[];
+}
+
+export interface Tools extends List<Tool> {
+  /** Which tools are not offered and why; for an admin. */
+  readonly notices: readonly string[];
+}
+
+/** `redeemed`: it was used. `replaced`: it ran out, and leave was asked for anew. */
+export type ApprovalState = "pending" | "approved" | "denied" | "redeemed" | "replaced" | "expired";
+
+export interface ApprovalDefinition {
+  readonly description: string;
+  /** The description with every hidden character spelled out. */
+  readonly shown_description: string;
+  readonly parameters: Schema;
+  readonly source: string;
+  readonly side_effects: boolean;
+  readonly fingerprint: string;
+  /** Whether the tool is still what leave was asked for. */
+  readonly is_same: boolean;
+}
+
+export interface LastApproval {
+  readonly id: string;
+  readonly decided_at: number;
+  readonly decided_by: string;
+  readonly fingerprint: string;
+  readonly arguments: string;
+  readonly is_same_definition: boolean;
+}
+
+export interface Approval {
+  readonly object: "approval";
+  readonly id: string;
+  readonly state: ApprovalState;
+  readonly tool: string;
+  readonly fingerprint: string;
+  readonly principal: string;
+  readonly conversation: string;
+  readonly call_id: string;
+  /** The text that was hashed, for programs. */
+  readonly arguments: string;
+  readonly arguments_sha256: string;
+  /** The same for people: every character of it can be seen. */
+  readonly shown: string;
+  readonly requested_at: number;
+  readonly expires_at: number;
+  readonly decided_by: string;
+  readonly decided_at: number | null;
+  readonly why: string;
+  readonly definition?: ApprovalDefinition | null;
+  readonly last?: LastApproval | null;
+}
+
+export interface Decision {
+  readonly approve: boolean;
+  readonly why?: string;
+  readonly arguments?: JsonObject;
+}
+
+export interface Fault {
+  /** A JSON pointer into the arguments. */
+  readonly path: string;
+  readonly message: string;
+}
+
+export interface ApprovalCheck {
+  readonly object: "approval.check";
+  readonly fits: boolean;
+  readonly faults: readonly Fault[];
+}
+
+export interface ConversationLine {
+  readonly object: "conversation";
+  readonly id: string;
+  readonly principal: string;
+  readonly opened_at: number;
+  readonly changed_at: number;
+  readonly version: number;
+  readonly is_held: boolean;
+  /** What was said first, or else the first tool that was called; on one line, with nothing hidden. */
+  readonly title: string;
+}
+
+export interface Call {
+  readonly id: string;
+  readonly tool: string;
+  readonly fingerprint: string;
+  readonly arguments: string;
+  readonly arguments_sha256: string;
+  readonly side_effects: boolean;
+  readonly needs_leave: boolean;
+  readonly state: string;
+  readonly outcome: JsonObject | null;
+}
+
+export interface AuditRow {
+  readonly seq: number;
+  readonly at: number;
+  readonly kind: string;
+  readonly call_id: string;
+  readonly approval: string;
+  readonly by: string;
+  readonly epoch: number;
+  readonly detail: Json;
+  readonly previous: string;
+  readonly hash: string;
+}
+
+export interface TimelineEntry {
+  readonly at: number;
+  readonly seconds: number | null;
+  /** `user`, `model`, `tool`, `approval`, `retry`, `unknown`, or a newer word. */
+  readonly kind: string;
+  readonly title: string;
+  readonly call_id: string;
+  readonly tool: string;
+  readonly approval: string;
+  /** Which of the messages it is. */
+  readonly message: number | null;
+  readonly tokens: { readonly prompt: number; readonly completion: number } | null;
+  readonly bytes: number | null;
+  readonly is_error: boolean;
+}
+
+export interface Conversation extends ConversationLine {
+  readonly within: string;
+  readonly messages: readonly JsonObject[];
+  readonly is_unfinished: boolean;
+  readonly calls: readonly Call[];
+  readonly approvals: readonly Approval[];
+  readonly audit: {
+    readonly rows: readonly AuditRow[];
+    readonly chain: { readonly holds: boolean; readonly breach: string };
+  };
+  readonly timeline: readonly TimelineEntry[];
+}
+
+/** How often. `picked` has the repaired among it, and `wrong` is the repaired and the refused. */
+export interface Tally {
+  readonly offered: number;
+  readonly demanded: number;
+  readonly picked: number;
+  readonly repaired: number;
+  readonly refused: number;
+  readonly cut_off: number;
+  readonly failed: number;
+  readonly denied: number;
+  readonly retried: number;
+  readonly repeated: number;
+  readonly missed: number;
+  readonly wrong: number;
+  readonly wrong_share: number | null;
+}
+
+export interface ToolStats extends Tally {
+  readonly object: "tool.stats";
+  readonly model: string;
+  readonly tool: string;
+  readonly fingerprint: string;
+  readonly description: string;
+  readonly first_at: number | null;
+  readonly last_at: number | null;
+}
+
+export interface StatsPage extends List<ToolStats> {
+  readonly misnamed: readonly {
+    readonly model: string;
+    readonly wrote: string;
+    readonly tool: string;
+    readonly count: number;
+  }[];
+}
+
+export interface DefinitionVersion {
+  readonly description: string;
+  readonly parameters: Schema;
+  readonly fingerprint: string;
+  /** Whatever else enters the fingerprint. */
+  readonly more: JsonObject;
+}
+
+export interface Source {
+  readonly object: "source";
+  readonly name: string;
+  /** `functions`, `mcp`, `bus`, or a newer word. */
+  readonly kind: string;
+  /** `ready`, `failed`, or a newer word. */
+  readonly state: string;
+  readonly why: string;
+  readonly trust: string;
+  readonly tools: readonly string[];
+  readonly quarantined: readonly Quarantined[];
+}
+
+/** A tool that is there and not offered. `before` is what was agreed to; null where that is not known. */
+export interface Quarantined {
+  readonly tool: string;
+  readonly why: string;
+  readonly before: DefinitionVersion | null;
+  readonly now: DefinitionVersion;
+}
+
+export interface Sources extends List<Source> {
+  readonly notices: readonly string[];
+}
+
+export interface Finding {
+  readonly name: string;
+  readonly verdict: string;
+  readonly evidence: string;
+}
+
+export interface Engine {
+  readonly object: "engine";
+  readonly model: string;
+  readonly engine: string;
+  /** What it is: `llama`, `vllm`, `openai`, or a newer word. */
+  readonly kind: string;
+  /** The languages in which it can be held to a rule, best first. */
+  readonly targets: readonly string[];
+  readonly honours: readonly string[];
+  readonly goes_on_cheaply: boolean;
+  /** `ready`, `resting` (after a failure), or a newer word. */
+  readonly state: string;
+  /** What it said when it failed; for an admin. */
+  readonly why: string;
+  readonly profile: {
+    readonly url: string;
+    readonly model: string;
+    readonly date: string;
+    readonly findings: readonly Finding[];
+  } | null;
+}

@@ -1,0 +1,25 @@
+/** The pages, in the order of the navigation. Each is fetched when it is first gone to. */
+
+import type { ComponentType } from "preact";
+import type { Right } from "../api/types";
+
+export interface PageProps {
+  /** What follows the page's name in the path; empty where nothing does. */
+  readonly id: string;
+}
+
+export interface Page {
+  readonly path: string;
+  readonly title: string;
+  /** Who has not this right is not offered the page. */
+  readonly right?: Right;
+  readonly load: () => Promise<{ readonly default: ComponentType<PageProps> }>;
+}
+
+export const PAGES: readonly Page[] = [
+  { path: "chat", title: "Chat", right: "models", load: () => import("./chat/page") },
+  { path: "approvals", title: "Approvals", right: "approve", load: () => import("./approvals/page") },
+  { path: "traces", title: "Traces", load: () => import("./traces/page") },
+  { path: "tools", title: "Tools", right: "tools", load: () => import("./tools/page") },
+  { path: "engines", title: "Engines", right: "models", load: () => import("./engines/page") },
+];

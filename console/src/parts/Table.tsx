@@ -1,0 +1,46 @@
+import type { ComponentChildren, JSX } from "preact";
+
+export interface Column<T> {
+  readonly title: string;
+  readonly cell: (row: T) => ComponentChildren;
+  /** Figures stand to the right, one under another. */
+  readonly isFigure?: boolean;
+}
+
+interface Props<T> {
+  readonly caption: string;
+  readonly columns: readonly Column<T>[];
+  readonly rows: readonly T[];
+  readonly keyOf: (row: T) => string;
+}
+
+/** Rows of equal things. On a narrow screen each row becomes a card whose cells have their column's title. */
+export function Table<T>({ caption, columns, rows, keyOf }: Props<T>): JSX.Element {
+  return (
+    <div class="table-frame">
+      <table class="table">
+        <caption class="visually-hidden">{caption}</caption>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th key={column.title} scope="col" class={column.isFigure ? "figure" : ""}>
+                {column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={keyOf(row)}>
+              {columns.map((column) => (
+                <td key={column.title} class={column.isFigure ? "figure" : ""} data-title={column.title}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
