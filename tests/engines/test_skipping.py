@@ -13,6 +13,7 @@ from engines.tools import PING, PLAIN_TEMPLATE, WEATHER, asked
 from ferrule import ArgumentsDelta, CallEnd, EngineError, FinishReason, ToolChoice, fold
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
+from ferrule.engines.skip_guard import PAUSED, AnswerTime, HoleTime
 from ferrule.engines.text import TextEngine, TextOptions
 from laws.minded import Minded
 
@@ -115,6 +116,18 @@ def test_stops_of_the_request_turn_skipping_off() -> None:
     engine, backend = made(PARIS)
     engine.generate(replace(REQUEST, stop=("Z",)))
     assert len(backend.asked) == 1
+
+
+def test_a_receipt_says_where_the_guard_has_switched_skipping_off() -> None:
+    engine, backend = made(PARIS)
+    # Answers that took ten times as long as they would have whole.
+    slow = AnswerTime(skipped=10, holes=[HoleTime(1.0, 0.01, 2) for _ in range(20)])
+    for _ in range(20):
+        engine._guard.add(slow)  # pyright: ignore[reportPrivateUsage]
+    (call,) = engine.generate(REQUEST).calls
+    assert call.receipt is not None
+    assert PAUSED in call.receipt.notes
+    assert (call.receipt.skipped, len(backend.asked)) == (0, 1)
 
 
 def test_what_is_appended_does_not_count_as_prompt() -> None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 _WINDOW = 16
 _ENOUGH = 8
 _LEAST_GAIN = 1.0
+PAUSED = "forced text was generated: the last answers gained nothing by skipping it"
+"""What the receipt of an answer says that was not skipped."""
 # Long enough that the price of looking again is lost among the answers that are written whole.
 _PAUSE = 64
 

@@ -27,7 +27,7 @@ from ferrule.engines.grammar import encoding_under, grammar_of
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
 from ferrule.engines.seal import LET_GO, Seal
-from ferrule.engines.skip_guard import SkipGuard
+from ferrule.engines.skip_guard import PAUSED, SkipGuard
 from ferrule.engines.skipping import Skipper, worth_of
 from ferrule.engines.text_seen import Seen
 from ferrule.errors import DefinitionError, UnsupportedError
@@ -185,6 +185,10 @@ class TextEngine(Engine):
             )
         made = await self._grammar(request, tools, offered, schema, mode, bounds, known)
         grammar = made.grammar if made else None
+        # A stop of the request's own may stand anywhere, in what is forced too.
+        skipper = made.skipper if made and not request.stop else None
+        if skipper is not None and not self._guard.allows():
+            skipper, notes = None, (*notes, PAUSED)
         draft = Receipt(
             how=How.GRAMMAR if grammar else How.VALIDATED,
             engine=self.traits.name,
@@ -210,8 +214,7 @@ class TextEngine(Engine):
             seal,
             schema,
             request.choice.mode is ChoiceMode.REQUIRED,
-            # A stop of the request's own may stand anywhere, in what is forced too.
-            made.skipper if made and made.skipper and not request.stop and self._guard.allows() else None,
+            skipper,
         )
 
     async def _budget(self, request: ToolCallRequest, prompt: str, context: int) -> int:
