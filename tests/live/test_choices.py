@@ -12,7 +12,7 @@ from live.model import smol
 pytestmark = pytest.mark.live
 
 # `scripts/long choices` makes fifty of each, here and on vLLM.
-RUNS = 8
+RUNS = 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,7 @@ from ferrule.bench.servers import llama_server
 from ferrule.engines.doctor import PROBES
 from ferrule.engines.profile import Profile, Verdict, honoured_choices
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 # Enough for what is known of it; all of them take minutes.
 ASKED = ("named", "allowed", "schema: type", "schema: enum", "schema: uniqueItems", "stream: argument deltas")

@@ -20,7 +20,7 @@ from ferrule.server.gateway import Gateway
 from ferrule.server.opening import opened
 from ferrule.server.serving.serving import serve
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 KILLS, AT_ONCE = int(os.environ.get("FERRULE_KILLS", "3")), 3
 TOOL = {
     "type": "function",

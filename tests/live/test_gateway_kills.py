@@ -230,6 +230,7 @@ def test_killed_again_and_again_every_response_ends_and_no_effect_and_no_event_c
     asyncio.run(killed_often(home, effects, SCRIPT, KILLS, bodies, lambda: moment.uniform(0.0, 0.9)))
 
 
+@pytest.mark.long
 def test_with_a_real_model_it_is_the_same(cluster: Path, tmp_path: Path) -> None:
     home, effects = postgres_home(cluster), tmp_path / "effects"
     effects.touch()

@@ -26,7 +26,7 @@ from ferrule.sources.bus import Bus
 from live.hearth_house import EXAMPLES, Hearth, hearth_at
 from live.model import smol
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 FIRST = ChoicePolicy.REQUIRED_FIRST_HOP
 
 

@@ -20,6 +20,7 @@ from rules.gbnf_acceptor import Acceptor, GbnfError
 from rules.test_gbnf_acceptor import REFUSED
 
 pytestmark = pytest.mark.live
+_MORE = ("pythonic", "gemma4", "glm45", "mistral_v3", "llama3")
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".cache/venvs/llama/bin/python"
@@ -79,7 +80,10 @@ def llama() -> Iterator[Llama]:
         process.wait(timeout=20)
 
 
-@pytest.mark.parametrize("name", ["hermes", "qwen_xml", "pythonic", "gemma4", "glm45", "mistral_v3", "llama3"])
+@pytest.mark.parametrize(
+    "name",
+    ["hermes", "qwen_xml", *(pytest.param(name, marks=pytest.mark.long) for name in _MORE)],
+)
 def test_what_llama_cpp_writes_under_the_grammar_is_calls_that_fit(name: str, llama: Llama) -> None:
     form = get_format(name)
     finished = 0

@@ -17,7 +17,9 @@ CHANGING = {"pay", "post"}
 PLACES = [f"1.{number}.{place}" for number, step in enumerate(STEPS, 1) for place in range(len(step))]
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize(
+    "batch", [pytest.param(batch, marks=pytest.mark.long) if batch > 2 else batch for batch in range(BATCHES)]
+)
 def test_no_effect_happens_twice_and_no_conversation_is_lost(batch: int) -> None:
     seen: Counter[str] = Counter()
     for seed in range(batch, SCHEDULES, BATCHES):
