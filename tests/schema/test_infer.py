@@ -1,10 +1,11 @@
 import functools
 import sys
 from subprocess import run
-from typing import Any, Optional, TypeVar, Union
+from typing import Annotated, Any, Optional, TypeVar, Union
 
 import pytest
 import typing_extensions
+from pydantic import Field
 
 from ferrule.errors import SchemaError
 from ferrule.schema.admit import admit
@@ -267,3 +268,26 @@ def test_a_models_own_words_are_kept() -> None:
     def call(owner: Owner) -> None: ...
 
     assert infer(call).parameters["properties"]["owner"]["properties"]["name"]["description"] == "who holds it"
+
+
+def test_a_length_beside_several_types_is_of_each_that_has_one() -> None:
+    def f(
+        text: Annotated[str | None, Field(max_length=3)] = None,
+        words: Annotated[list[str] | str | None, Field(min_length=1)] = None,
+        count: Annotated[int | None, Field(ge=1)] = None,
+    ) -> None: ...
+
+    found = infer(f).parameters["properties"]
+    assert found["text"]["maxLength"] == 3
+    assert (found["words"]["minItems"], found["words"]["minLength"]) == (1, 1)
+    assert found["count"].keys() & {"minLength", "minItems"} == set()
+    checker = Checker(admit(infer(f).parameters))
+    assert not checker.faults({"text": "abc", "words": ["a"], "count": None})
+    assert checker.faults({"text": "abcd"})
+    assert checker.faults({"words": []})
+
+
+def test_keywords_that_a_field_says_outright_are_kept() -> None:
+    def f(day: Annotated[str, Field(json_schema_extra={"format": "date"})]) -> None: ...
+
+    assert infer(f).parameters["properties"]["day"] == {"type": "string", "format": "date"}

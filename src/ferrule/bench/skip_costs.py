@@ -37,7 +37,7 @@ _OPTIONS: Final[Mapping[str, TextOptions]] = {
 }
 _CHOICES: Final = {"required": ToolChoice.required(), "auto": ToolChoice.auto()}
 _SECTION: Final = "skip"
-_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-skip\n```"
+_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-skip --required {} --auto {}\n```"
 _MAX_TOKENS: Final = 128
 _FREE: Final = ToolChoice.auto()
 _PART: Final = 8
@@ -137,7 +137,8 @@ def main() -> None:
     if not arguments.print:
         (PAGE.parent / _PICTURE).write_text(picture(rows), encoding="utf-8")
         shown = f"![What skipping takes, beside holding a call whole]({_PICTURE})"
-        publish(_SECTION, "Skip", [_COMMAND, told(circumstances()), markdown(tables[0]), shown, markdown(tables[1])])
+        command = _COMMAND.format(arguments.required, arguments.auto)
+        publish(_SECTION, "Skip", [command, told(circumstances()), markdown(tables[0]), shown, markdown(tables[1])])
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ class Spent:
 def limit_reached(policy: Policy, spent: Spent) -> str:
     """Which limit ends the loop, as a sentence for the model; empty where it may go on."""
     if spent.rounds >= policy.rounds:
-        return f"No more tools can be called: {policy.rounds} rounds are used up."
+        rounds = "the one round is" if policy.rounds == 1 else f"{policy.rounds} rounds are"
+        return f"No more tools can be called: {rounds} used up."
     if policy.seconds is not None and spent.seconds >= policy.seconds:
         return f"No more tools can be called: {policy.seconds:g} seconds are used up."
     if policy.result_bytes is not None and spent.result_bytes >= policy.result_bytes:

@@ -12,7 +12,7 @@ import decimal
 import enum
 import pathlib
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union, cast
 
@@ -257,12 +257,21 @@ def _noted(note: Any, schema: dict[str, object]) -> dict[str, object]:
         value = getattr(note, attribute, None)
         if isinstance(value, int | float | str):
             found[keyword] = value
-    unit = _LENGTHS.get(str(schema.get("type")))
     for attribute, side in (("min_length", "min"), ("max_length", "max")):
         value = getattr(note, attribute, None)
-        if unit is not None and isinstance(value, int):
-            found[side + unit] = value
+        if isinstance(value, int):
+            found.update({side + unit: value for unit in _units(schema)})
+    extra: object = getattr(note, "json_schema_extra", None)
+    if isinstance(extra, Mapping):
+        found.update(cast("Mapping[str, object]", extra))
     return found
+
+
+def _units(schema: Mapping[str, object]) -> list[str]:
+    """What a length counts: of each type that may come, since a keyword says nothing of the others."""
+    options = cast("list[Mapping[str, object]]", schema.get("anyOf", []))
+    own = _LENGTHS.get(str(schema.get("type")))
+    return [*([own] if own else []), *(unit for option in options for unit in _units(option))]
 
 
 def _unsupported(annotation: Any, path: str) -> SchemaError:

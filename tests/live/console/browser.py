@@ -17,7 +17,7 @@ _FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 _AXE = Path(__file__).parents[3] / "console" / "node_modules" / "axe-core" / "axe.min.js"
-_PATIENCE = 120_000
+_PATIENCE = 60_000
 _WITHOUT_A_KEY = "401 (Unauthorized)"
 """What Chromium writes of the first question, by which the page learns that a key is needed."""
 Scheme = Literal["light", "dark"]
@@ -47,7 +47,7 @@ class Visits:
 
     def page(self, path: str, key: str = "", *, script: str = "", scheme: Scheme = "light", width: int = 1280) -> Page:
         """One in a browser's profile of its own, with the key typed in where one is given."""
-        height = 800 if width > 600 else 740
+        height = 720 if width > 600 else 740
         context = self.browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         context.set_default_timeout(_PATIENCE)
         if script:

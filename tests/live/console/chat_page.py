@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class ChatPage:
     def say(self, text: str) -> Locator:
         """The turn that it begins."""
         self.page.get_by_label("Message").fill(text)
+        # Not before it is known whom to ask.
+        expect(self.page.get_by_role("button", name="Send")).to_be_enabled()
         self.page.keyboard.press("Enter")
         return self.page.locator(".turn").last
 

@@ -1,4 +1,4 @@
-"""A gateway for the console's tests: a real model, MCP servers, a worker on NATS, and keys of an admin and of another."""
+"""A gateway for the console's tests: a real model, MCP servers, a worker on NATS, and two keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import urllib.request
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from ferrule.sources.mcp_config import Process
 from live.bus_parts import worker_process
 from live.mcp_world import everything
 
-_EXPECTED = {"switch", "note", "every_get-structured-content", "mail_turn"}
 _MAIL = Path(__file__).with_name("mail_server.py")
 _LAMPS = """
 from pathlib import Path
@@ -48,10 +47,13 @@ def note(text: str, copies: int = 1) -> str:
     with Path("noted.txt").open("a") as file:
         file.write(text * copies + "\\n")
     return "noted"
+
+
+TOOLS = [note]
 """
 _CONFIG = """
 [server]
-ledger = "ledger.db"
+ledger = "{ledger}"
 drain_seconds = 1
 
 [engines.smol]
@@ -62,10 +64,10 @@ use = "{engine}"
 max_tokens = 64
 
 [tools]
-tools_max_iterations = 1
+tools_max_iterations = {rounds}
 
 [sources]
-functions = ["notes.py:note"]
+functions = ["own_tools.py:TOOLS"]
 mcp_config = "mcp.json"
 mcp_pins = "pins.json"
 nats = "{nats}"
@@ -83,6 +85,7 @@ name = "bob"
 sha256 = "{bob}"
 tools = ["*"]
 approve = true
+{more}
 """
 
 
@@ -119,28 +122,6 @@ class House:
         return found
 
 
-@contextmanager
-def house(folder: Path, engine: str = SMOL) -> Generator[House]:
-    ann, bob = new_key(), new_key()
-    (folder / "lamps.py").write_text(_LAMPS)
-    (folder / "notes.py").write_text(_NOTES)
-    (folder / "bus.key").write_text(secrets.token_hex(32))
-    (folder / "mcp.json").write_text(json.dumps({"mcpServers": _servers()}))
-    with ExitStack() as open_:
-        nats = open_.enter_context(nats_server()).url
-        words = {"engine": engine, "nats": nats, "ann": hash_of(ann), "bob": hash_of(bob)}
-        (folder / "ferrule.toml").write_text(_CONFIG.format(**words))
-        open_.enter_context(
-            worker_process("lamps.py", "--nats", nats, "--key-file", "bus.key", cwd=folder),
-        )
-        gateway = open_.enter_context(gateway_process(engine=None, prefix=["env", "-C", str(folder)]))
-        made = House(gateway.url, folder, ann, bob, gateway.log)
-        made.awaited(
-            "/v1/tools", lambda found: {"switch", "note", "mail_turn"} <= {one["name"] for one in found["data"]}
-        )
-        yield made
-
-
 def _servers() -> dict[str, Any]:
     every = everything().reach
     assert isinstance(every, Process)
@@ -148,3 +129,35 @@ def _servers() -> dict[str, Any]:
         "every": {"command": every.command, "args": list(every.args)},
         "mail": {"command": sys.executable, "args": [str(_MAIL)], "trusted": True},
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a gateway has behind it. `more` is put at the end of its configuration; `expected` are tools to wait for."""
+
+    engine: str = SMOL
+    ledger: str = "ledger.db"
+    functions: str = _NOTES
+    servers: dict[str, Any] = field(default_factory=_servers)
+    expected: frozenset[str] = frozenset({"switch", "note", "every_get-structured-content", "mail_turn"})
+    rounds: int = 1
+    more: str = ""
+
+
+@contextmanager
+def house(folder: Path, world: World | None = None) -> Generator[House]:
+    world = world or World()
+    ann, bob = new_key(), new_key()
+    (folder / "lamps.py").write_text(_LAMPS)
+    (folder / "own_tools.py").write_text(world.functions)
+    (folder / "bus.key").write_text(secrets.token_hex(32))
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": world.servers}))
+    with ExitStack() as open_:
+        nats = open_.enter_context(nats_server()).url
+        words = {"engine": world.engine, "ledger": world.ledger, "rounds": world.rounds, "more": world.more}
+        (folder / "ferrule.toml").write_text(_CONFIG.format(**words, nats=nats, ann=hash_of(ann), bob=hash_of(bob)))
+        open_.enter_context(worker_process("lamps.py", "--nats", nats, "--key-file", "bus.key", cwd=folder))
+        gateway = open_.enter_context(gateway_process(engine=None, prefix=["env", "-C", str(folder)]))
+        made = House(gateway.url, folder, ann, bob, gateway.log)
+        made.awaited("/v1/tools", lambda found: world.expected <= {one["name"] for one in found["data"]})
+        yield made

@@ -94,6 +94,9 @@ function Deny({ isSent, onDeny, onCancel }: DenyProps) {
         event.preventDefault();
         onDeny(why.trim());
       }}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") onCancel();
+      }}
     >
       <input
         class="grow"

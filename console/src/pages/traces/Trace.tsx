@@ -38,7 +38,7 @@ export function Trace({ id }: { readonly id: string }) {
   return (
     <div class="page trace">
       <header class="page-head">
-        <div>
+        <div class="grow">
           <a class="small" href={to("traces")}>
             ← All conversations
           </a>
