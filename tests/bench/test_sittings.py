@@ -39,6 +39,8 @@ def test_a_part_that_failed_or_was_half_written_is_measured_again(tmp_path: Path
         asyncio.run(Sittings("run", tmp_path).part("a", fails))
     (tmp_path / "run.parts.jsonl").write_text('{"name": "a", "va', encoding="utf-8")
     assert asyncio.run(Sittings("run", tmp_path).part("a", works)) == 7
+    # And what was written behind the damage is found again.
+    assert asyncio.run(Sittings("run", tmp_path).part("a", fails)) == 7
 
 
 def test_a_run_can_begin_anew(tmp_path: Path) -> None:

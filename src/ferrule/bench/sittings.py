@@ -25,7 +25,7 @@ class Sittings:
         try:
             part = json.loads(line)
         except ValueError:
-            # The last line of a run that was killed amid writing it.
+            # The first line, and one that a run was killed amid writing.
             return
         self._parts[part["name"]] = part["value"]
 
@@ -35,11 +35,12 @@ class Sittings:
             value = await measure()
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"name": name, "value": value}) + "\n")
+                # A line of its own, also behind one that was never ended.
+                file.write("\n" + json.dumps({"name": name, "value": value}))
             self._parts[name] = value
         return self._parts[name]
 
     def forget(self) -> None:
-        """The next run measures everything anew."""
+        """The next run measures everything anew: so it is once this one is whole and published."""
         self._path.unlink(missing_ok=True)
         self._parts.clear()

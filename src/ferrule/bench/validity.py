@@ -166,6 +166,7 @@ def main() -> None:
     show(table, console)
     parts = [_COMMAND.format(arguments.count), told(circumstances()), markdown(table)]
     publish(_SECTION, "Valid calls from a weak model", parts)
+    kept.forget()
 
 
 if __name__ == "__main__":
