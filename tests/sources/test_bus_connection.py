@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+import socket
+import struct
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.sources.bus_connection import _one_line
+from ferrule.errors import BusUnavailableError
+from ferrule.sources.bus_connection import Connection, _one_line
 
 texts = st.text(st.characters() | st.sampled_from(" \t\r\n"), max_size=30)
 _LINE_BREAKS = str.maketrans("\r\n", "  ")
@@ -13,3 +19,30 @@ _LINE_BREAKS = str.maketrans("\r\n", "  ")
 def test_a_header_that_is_not_looked_through_again_is_written_as_if_it_were(text: str) -> None:
     (sent,) = _one_line({"X": text}).values()
     assert sent.strip().translate(_LINE_BREAKS) == text.strip().translate(_LINE_BREAKS)
+
+
+async def _refuses(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A server that knows nobody, and whose reason is lost in a reset unless the client waits for each answer."""
+    writer.write(b'INFO {"auth_required": true, "max_payload": 1024}\r\n')
+    asked = await reader.readline()
+    if b'"verbose": true' in asked or b'"verbose":true' in asked:
+        writer.write(b"-ERR 'Authorization Violation'\r\n")
+        await writer.drain()
+    else:
+        gone = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, gone)
+    writer.close()
+
+
+def test_a_reason_that_was_lost_in_a_reset_is_asked_for_once_more() -> None:
+    async def scenario() -> str:
+        server = await asyncio.start_server(_refuses, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(BusUnavailableError) as refusal:
+            await Connection(f"nats://ann:guessed@127.0.0.1:{port}").open()
+        server.close()
+        return str(refusal.value)
+
+    told = asyncio.run(scenario())
+    assert "Authorization Violation" in told
+    assert "guessed" not in told

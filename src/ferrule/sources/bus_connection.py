@@ -1,11 +1,13 @@
 """A connection to NATS: the only file that knows nats-py. It carries bytes and knows nothing of tools.
 
-Six things about that library decide how it is used. It runs a subscription's callback one message at a time, so a
+Seven things about that library decide how it is used. It runs a subscription's callback one message at a time, so a
 callback here must not wait. While it has no server it keeps what is published and sends it later, so nothing is sent
-unless there is a server now. It tries for ever to reach a first server, so that is given a time. What it may not do
-by its permissions it learns only later, in `error_cb`, so that is kept where a person can read it. Its `flush` writes
-the ping ahead of what waits to be written, so one flush proves nothing, and its `drain` loses what comes meanwhile.
-And after some errors of the server it closes for good, so then a new client takes the place of the old.
+unless there is a server now. It tries for ever to reach a first server, so that is given a time. What it may not do by
+its permissions it learns only later, in `error_cb`, so that is kept where a person can read it. Its `flush` writes the
+ping ahead of what waits to be written, so one flush proves nothing, and its `drain` loses what comes meanwhile. It
+sends a ping after its name without waiting, so a server that refuses it may close on unread bytes and its reason is
+lost in a reset: whoever was reset asks once more, waiting for each answer. And after some errors of the server it
+closes for good, so then a new client takes the place of the old.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ _KEPT_COMPLAINTS = 20
 _MOMENT, _PAUSE = 0.005, 1.0
 # Whoever is alone says so at once, so only a busy worker makes anybody wait for the first answer.
 _FIRST_SECONDS, _QUIET_SECONDS = 1.5, 0.2
+_SERVER_SAYS = "nats: '"
 _HEADER_LINE = len(b"NATS/1.0\r\n\r\n")
 _log = logging.getLogger(__name__)
 
@@ -119,12 +122,38 @@ class Connection:
                 )
         except (TimeoutError, OSError, nats.errors.Error) as problem:
             await client.close()
-            told = self.complaints[-1] if self.complaints else f"no answer within {_PATIENCE:g} seconds"
+            told = await self._reason(options)
             raise BusUnavailableError(
                 f"the bus at {_without_password(self.url)} cannot be used: {told}",
                 hint="Is nats-server running there, and does it know this user?",
             ) from problem
         return client
+
+    async def _reason(self, options: Mapping[str, Any]) -> str:
+        """Why there is no connection, in the server's words where it has any."""
+        if not self.complaints:
+            return f"no answer within {_PATIENCE:g} seconds"
+        if self.complaints[-1].startswith(_SERVER_SAYS):
+            return self.complaints[-1]
+        import nats.errors
+        from nats.aio.client import Client
+
+        patient = Client()
+        try:
+            async with asyncio.timeout(_PAUSE):
+                await patient.connect(
+                    self.url.split(","),
+                    name=self.name,
+                    error_cb=self._complained,
+                    verbose=True,
+                    allow_reconnect=False,
+                    **options,
+                )
+        except (TimeoutError, OSError, nats.errors.Error):
+            _log.debug("bus: asked once more, refused once more")
+        finally:
+            await patient.close()
+        return next((told for told in reversed(self.complaints) if told.startswith(_SERVER_SAYS)), self.complaints[-1])
 
     async def close(self) -> None:
         """Sends what is waiting to be sent, and leaves."""
