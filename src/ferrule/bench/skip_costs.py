@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ _OPTIONS: Final[Mapping[str, TextOptions]] = {
 _CHOICES: Final = {"required": ToolChoice.required(), "auto": ToolChoice.auto()}
 _SECTION: Final = "skip"
 _COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-skip --required {} --auto {}\n```"
-_MAX_TOKENS: Final = 128
+_MAX_TOKENS: Final = 96
 _FREE: Final = ToolChoice.auto()
 _PART: Final = 8
 """So many questions at each width, before the next: an engine still knows their prompts then."""
@@ -72,43 +72,65 @@ async def measured(
     found: list[Asked] = []
     async with ENGINES[name](_OPTIONS["whole"]) as opened:
         assert isinstance(opened, TextEngine)
-        ways = {way: TextEngine(opened.generator, _OPTIONS[way]) for way in WAYS}
+        engines = {way: TextEngine(opened.generator, _OPTIONS[way]) for way in WAYS}
         for choice, count in counts.items():
             every = questions(count)
+            # Left free, a question is the same whatever the choice: it is asked once.
+            free = {(row.question, row.width): replace(row, choice=choice) for row in found if row.way == "free"}
             for at in range(0, count, _PART):
-
-                async def part(choice: str = choice, some: Sequence[Question] = every[at : at + _PART]) -> list[Any]:
-                    return [asdict(row) for width in widths for row in await by_width(name, ways, choice, some, width)]
-
-                rows = await kept.part(f"{name} {choice} {at} to {min(at + _PART, count)} at {widths}", part)
-                found += [Asked(**row) for row in rows]
+                some = every[at : at + _PART]
+                known = [free[key] for width in widths for each in some if (key := (each.id, width)) in free]
+                ways = tuple(way for way in WAYS if way != "free" or not known)
+                sitting = _Sitting(name, choice, some, ways, engines)
+                found += known + await sitting.rows(widths, kept)
                 advance()
     return found
 
 
-async def by_width(
-    name: str, ways: Mapping[str, TextEngine], choice: str, some: Sequence[Question], width: int
-) -> list[Asked]:
-    """The questions, so many at once."""
-    found: list[Asked] = []
-    for at in range(0, len(some), width):
-        group = some[at : at + width]
-        # Whoever comes first reads the prompt that the others find in the cache, so nobody is first who is counted.
-        await asyncio.gather(*(ways["free"].generate_with_tools(question.request(_FREE, 1)) for question in group))
-        by_way: dict[str, list[Asked]] = {}
-        for way, engine in ways.items():
-            answers = await asyncio.gather(*(asked(engine, question, choice) for question in group))
-            by_way[way] = [
-                Asked(name, choice, width, way, question.id, *answer)
-                for question, answer in zip(group, answers, strict=True)
-            ]
+@dataclass(frozen=True, slots=True)
+class _Sitting:
+    """A few questions, each asked every way at every width."""
+
+    engine: str
+    choice: str
+    questions: Sequence[Question]
+    ways: Sequence[str]
+    engines: Mapping[str, TextEngine]
+
+    async def rows(self, widths: Sequence[int], kept: Sittings) -> list[Asked]:
+        async def now() -> list[Any]:
+            return [asdict(row) for width in widths for row in await self._at(width)]
+
+        asked_for = ",".join(question.id for question in self.questions)
+        named = f"{self.engine} {self.choice} {'/'.join(self.ways)} at {widths}, {_MAX_TOKENS} tokens: {asked_for}"
+        return [Asked(**row) for row in await kept.part(named, now)]
+
+    async def _at(self, width: int) -> list[Asked]:
+        """The questions, so many at once."""
+        found: list[Asked] = []
+        for at in range(0, len(self.questions), width):
+            group = self.questions[at : at + width]
+            # Whoever comes first reads the prompt that the others find in the cache: nobody is first who is counted.
+            free = self.engines["free"]
+            await asyncio.gather(*(free.generate_with_tools(question.request(_FREE, 1)) for question in group))
+            by_way = {way: await self._one_way(way, group, width) for way in self.ways}
+            await self._show_differences(by_way, group)
+            found += [row for rows in by_way.values() for row in rows]
+        return found
+
+    async def _one_way(self, way: str, group: Sequence[Question], width: int) -> list[Asked]:
+        answers = await asyncio.gather(*(asked(self.engines[way], question, self.choice) for question in group))
+        return [
+            Asked(self.engine, self.choice, width, way, question.id, *answer)
+            for question, answer in zip(group, answers, strict=True)
+        ]
+
+    async def _show_differences(self, by_way: Mapping[str, list[Asked]], group: Sequence[Question]) -> None:
         for number, question in enumerate(group):
             if by_way["whole"][number].words != by_way["skip"][number].words:
                 for way in ("whole", "skip"):
-                    came = await pieces_of(ways[way], question, choice)
-                    by_way[way][number] = replace(by_way[way][number], pieces=came)
-        found += [row for rows in by_way.values() for row in rows]
-    return found
+                    pieces = await pieces_of(self.engines[way], question, self.choice)
+                    by_way[way][number] = replace(by_way[way][number], pieces=pieces)
 
 
 def main() -> None:
