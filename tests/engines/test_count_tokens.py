@@ -86,7 +86,7 @@ def test_vllm_is_asked_for_its_context_and_counts_the_rendered_prompt() -> None:
     listed = whole({"data": [{"id": "other", "max_model_len": 9}, {"id": "smol", "max_model_len": 300}]})
     _, sent = generated(
         lambda url: vllm(url, TextOptions(format="hermes", is_constrained=False), model="smol"),
-        [listed, MISSING, whole({"count": 120}), WRITTEN],
+        [listed, MISSING, MISSING, MISSING, whole({"count": 120}), WRITTEN],
         ToolCallRequest(messages=HELLO.messages, max_tokens=128_000),
     )
     assert sent[-2].path == "/tokenize"
@@ -98,7 +98,7 @@ def test_what_serves_vllms_api_without_a_tokenizer_is_asked_for_all_of_the_budge
     listed = whole({"data": [{"id": "smol", "max_model_len": 300}]})
     _, sent = generated(
         lambda url: vllm(url, TextOptions(format="hermes", is_constrained=False)),
-        [listed, MISSING, MISSING, WRITTEN],
+        [listed, MISSING, MISSING, MISSING, MISSING, WRITTEN],
         ToolCallRequest(messages=HELLO.messages, max_tokens=128_000),
     )
     assert sent[-1].body["max_tokens"] == 128_000

@@ -8,6 +8,7 @@ from typing import Any
 from engines.providers import Answer, generated, sse, whole
 from engines.tools import asked
 from ferrule import ToolChoice
+from ferrule.core.receipt import How
 from ferrule.engines.text import TextOptions
 from ferrule.engines.vllm import vllm
 
@@ -21,6 +22,8 @@ def chunk(text: str, finish: str | None = None, **more: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "text": text, "finish_reason": finish}], **more}
 
 
+SUNG = sse(chunk("ferrule", "stop"), done=True)
+REFUSED = Answer((b'{"error": {"message": "Invalid grammar specification"}}',), status=400)
 # The engine renders a sample, four questions of the probe, and the conversation itself.
 RENDERED = 6
 WRITTEN = sse(chunk(TEXT[:20]), chunk(TEXT[20:], "stop"), {"choices": [], "usage": {"completion_tokens": 9}}, done=True)
@@ -29,7 +32,7 @@ WRITTEN = sse(chunk(TEXT[:20]), chunk(TEXT[20:], "stop"), {"choices": [], "usage
 def test_the_prompt_is_the_engines_own_and_the_rule_travels_as_a_structural_tag() -> None:
     reply, sent = generated(
         lambda url: vllm(url, TextOptions(format="hermes")),
-        [MODELS, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        [MODELS, SUNG, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
         asked(choice=ToolChoice.required()),
     )
     assert reply.calls[0].arguments == {"city": "Paris"}
@@ -39,10 +42,35 @@ def test_the_prompt_is_the_engines_own_and_the_rule_travels_as_a_structural_tag(
     assert body["skip_special_tokens"] is False
 
 
+def test_a_server_on_guidance_refuses_the_tag_and_gets_the_rule_as_lark() -> None:
+    reply, sent = generated(
+        lambda url: vllm(url, TextOptions(format="hermes", skips=False)),
+        [MODELS, REFUSED, SUNG, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        asked(choice=ToolChoice.required()),
+    )
+    receipt = reply.calls[0].receipt
+    assert receipt is not None
+    assert (receipt.how, receipt.path) == (How.GRAMMAR, "completion+lark")
+    assert sent[-1].body["structured_outputs"]["grammar"].startswith("start: ")
+
+
+def test_a_server_that_is_held_by_no_grammar_is_asked_without_one_and_no_receipt_claims_one() -> None:
+    silent = sse(chunk("no", "stop"), done=True)
+    reply, sent = generated(
+        lambda url: vllm(url, TextOptions(format="hermes")),
+        [MODELS, silent, silent, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        asked(choice=ToolChoice.auto()),
+    )
+    receipt = reply.calls[0].receipt
+    assert receipt is not None
+    assert receipt.how is How.VALIDATED
+    assert "structured_outputs" not in sent[-1].body
+
+
 def test_the_template_is_asked_about_calls_with_their_arguments_as_json_text() -> None:
     _, sent = generated(
         lambda url: vllm(url, TextOptions(format="hermes")),
-        [MODELS, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        [MODELS, SUNG, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
         asked(choice=ToolChoice.required()),
     )
     messages = [message for one in sent if one.path == "/tokenize" for message in one.body["messages"]]
@@ -54,10 +82,10 @@ def test_the_template_is_asked_about_calls_with_their_arguments_as_json_text() -
 def test_a_server_that_cannot_be_asked_for_its_template_gets_chatml_and_the_receipt_says_so() -> None:
     reply, sent = generated(
         lambda url: vllm(url, TextOptions(format="hermes")),
-        [MODELS, Answer((b'{"detail": "Not Found"}',), status=404), WRITTEN],
+        [MODELS, SUNG, Answer((b'{"detail": "Not Found"}',), status=404), WRITTEN],
         asked(choice=ToolChoice.required()),
     )
     receipt = reply.calls[0].receipt
     assert receipt is not None
     assert any("ChatML" in note for note in receipt.notes)
-    assert [one.path for one in sent] == ["/v1/models", "/tokenize", "/v1/completions"]
+    assert [one.path for one in sent] == ["/v1/models", "/v1/completions", "/tokenize", "/v1/completions"]

@@ -31,6 +31,9 @@ VLLM_ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 """Offline, quiet, and on loopback alone, whoever starts vLLM."""
 
+ON_GUIDANCE: Final = ("--structured-outputs-config", '{"backend": "guidance"}')
+"""A vLLM whose grammars are llguidance's. By itself it takes xgrammar."""
+
 IsUp = Callable[[str, Path], bool]
 """Whether a server can be asked, by its address and its log."""
 

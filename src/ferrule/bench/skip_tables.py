@@ -42,7 +42,7 @@ def times_table(rows: Sequence[Asked]) -> Table:
             generated, skipped = sum(row.generated for row in held), sum(row.skipped for row in held)
             lines.append(
                 (
-                    *(key[0], key[1], str(key[2]), way),
+                    *(key[0], key[1], str(key[2]), str(len(held)), way),
                     f"{statistics.median(seconds):.2f}",
                     f"{seconds[int(len(seconds) * 0.9)]:.2f}",
                     str(generated),
@@ -55,7 +55,7 @@ def times_table(rows: Sequence[Asked]) -> Table:
         "Seconds for a call, the middle and the ninetieth of a hundred; tokens that the engine generated; the share of "
         "an answer's tokens that was skipped. *faster* is the middle of each question's own ratio, whole to skipped. "
         f"The aim is {_AIM} at one request, and nowhere under {_FLOOR}.",
-        ("engine", "choice", "at once", "way", "p50", "p90", "generated", "skipped", "faster"),
+        ("engine", "choice", "at once", "asked", "way", "p50", "p90", "generated", "skipped", "faster"),
         lines,
         words=2,
     )

@@ -1,6 +1,7 @@
 """Canary: whether a backend really holds to a grammar in some language, found by asking it to write one word.
 
-llama.cpp goes on without a grammar that it cannot read, and says nothing. What a backend says that it takes is not
+llama.cpp goes on without a grammar that it cannot read, and says nothing; vLLM refuses what is not in the language of
+the backend that it runs. What a backend says that it takes is not
 believed until it has sung.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
+from ferrule.core.json_text import dumps
 from ferrule.engines.generator import Ended, Grammar, Piece, Writing
 from ferrule.errors import EngineError
 
@@ -23,6 +25,12 @@ SONGS: Mapping[str, Grammar] = {
         'json: %json {"type": "string", "maxLength": 3, "x-guidance": {"whitespace_flexible": false}}\n',
     ),
     "gbnf": Grammar("gbnf", f'root ::= "{WORD}" [a-z]{{0,3}}\n'),
+    "structural_tag": Grammar(
+        "structural_tag",
+        dumps(
+            {"type": "structural_tag", "format": {"type": "grammar", "grammar": f'root ::= "{WORD}" [a-z]{{0,3}}\n'}}
+        ),
+    ),
 }
 _TOKENS = 8
 

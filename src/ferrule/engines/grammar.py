@@ -37,6 +37,11 @@ def _structural_tag(rule: Rule, facts: ModelFacts) -> Grammar:
 
 
 EMITTERS: Mapping[str, Emit] = {"lark": _lark, "gbnf": _gbnf, "structural_tag": _structural_tag}
+ONE_SPELLING = frozenset({"lark"})
+"""Targets whose matcher (llguidance) lets forced text be written in no other tokens than the tokenizer cuts it into.
+
+Under the others a model may spell it its own way, and what it then reads is not what it reads where it is appended.
+"""
 
 
 def grammar_of(rule: Rule, target: str, facts: ModelFacts) -> Grammar:

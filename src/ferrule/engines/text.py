@@ -23,7 +23,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
 from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, TextGenerator, Writing
-from ferrule.engines.grammar import encoding_under, grammar_of
+from ferrule.engines.grammar import ONE_SPELLING, encoding_under, grammar_of
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
 from ferrule.engines.seal import LET_GO, Seal
@@ -96,8 +96,10 @@ class TextEngine(Engine):
 
     @property
     def _skips(self) -> bool:
-        asked = self.options.skips
-        return self.generator.traits.goes_on_cheaply if asked is None else asked
+        if self.options.skips is not None:
+            return self.options.skips
+        # Without being asked only where it is faster and changes no word.
+        return self.generator.traits.goes_on_cheaply and self._target in ONE_SPELLING
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         known = await self._ready()

@@ -1,4 +1,7 @@
-"""vLLM over HTTP: raw completions with our prompt and our parser, held by xgrammar's structural tag.
+"""vLLM over HTTP: raw completions with our prompt and our parser, held by its backend for grammars.
+
+One server has one such backend, xgrammar unless it was started otherwise or an earlier request has needed guidance
+(llguidance). The first takes a structural tag, the second Lark, and neither the other's: which it is, is tried.
 
 Its own tool parsers and its own notion of `tool_choice` are not used. Its chat template is: vLLM does not give it out,
 but turns a conversation into tokens and tokens into text when asked. What serves vLLM's API without that (Ray Serve
@@ -8,10 +11,12 @@ LLM) needs a `checkpoint` whose template is the same, or gets ChatML.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from ferrule.core.json_text import dumps
+from ferrule.engines.canary import sings
 from ferrule.engines.checkpoint import read_checkpoint
 from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
@@ -21,7 +26,10 @@ from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError
 
-_GOING_ON: float | None = None
+_FIELDS: Mapping[str, str] = {"structural_tag": "structural_tag", "lark": "grammar"}
+"""What a grammar is sent as, by its language; the first that the server is held by is used."""
+# In tokens, as the doctor found it; used where nobody has asked the doctor.
+_GOING_ON = 1.0
 
 
 def vllm(
@@ -44,7 +52,7 @@ class VllmGenerator:
 
     def __init__(self, http: Http, model: str | None = None, checkpoint: Path | None = None) -> None:
         going_on = price_at(http.base, model or "", _GOING_ON)
-        self.traits = Traits(name="vllm", targets=("structural_tag",), going_on=going_on)
+        self.traits = Traits(name="vllm", targets=tuple(_FIELDS), going_on=going_on)
         self._http = http
         self._model = model
         self._checkpoint = read_checkpoint(checkpoint) if checkpoint else None
@@ -53,6 +61,7 @@ class VllmGenerator:
     async def facts(self) -> ModelFacts:
         listed = cast("list[Mapping[str, Any]]", (await self._http.get("/v1/models"))["data"])
         self._model = self._model or str(listed[0]["id"])
+        self.traits = replace(self.traits, targets=await self._targets())
         context = next((int(one.get("max_model_len") or 0) for one in listed if one["id"] == self._model), 0)
         if self._checkpoint is not None:
             known = self._checkpoint
@@ -64,6 +73,12 @@ class VllmGenerator:
                 raise
             self._renders = False
         return ModelFacts(name=self._model, shows_its_template=self._renders, context=context)
+
+    async def _targets(self) -> tuple[str, ...]:
+        for target in _FIELDS:
+            if await sings(self.write, target):
+                return (target,)
+        return ()
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         if not self._renders:
@@ -96,7 +111,8 @@ class VllmGenerator:
         await self._http.close()
 
     def _body(self, writing: Writing) -> dict[str, Any]:
-        held = {"structured_outputs": {"structural_tag": writing.grammar.text}} if writing.grammar else {}
+        grammar = writing.grammar
+        held = {"structured_outputs": {_FIELDS[grammar.target]: grammar.text}} if grammar else {}
         return {
             "model": self._model,
             "prompt": writing.prompt,
