@@ -109,9 +109,9 @@ def test_llama_server_counts_with_marks_as_marks() -> None:
     silent = sse({"choices": [{"index": 0, "text": "no", "finish_reason": "stop"}]}, done=True)
     _, sent = generated(
         lambda url: llama_server(url, TextOptions(format="hermes", is_constrained=False)),
-        [props, silent, silent, whole({"tokens": [1] * 50}), WRITTEN],
+        [props, silent, silent, whole({"tokens": []}), whole({"tokens": []}), whole({"tokens": [1] * 50}), WRITTEN],
         ToolCallRequest(messages=HELLO.messages, max_tokens=128_000),
     )
-    counting = next(one for one in sent if one.path == "/tokenize")
+    counting = [one for one in sent if one.path == "/tokenize"][-1]
     assert counting.body["parse_special"] is True
     assert sent[-1].body["max_tokens"] == 150

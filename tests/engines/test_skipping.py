@@ -142,3 +142,23 @@ def test_what_is_appended_does_not_count_as_prompt() -> None:
 
     skipped, whole = asyncio.run(prompts())
     assert skipped == whole > 0
+
+
+@pytest.mark.parametrize(
+    "target, price, skips",
+    [
+        ("lark", 2.0, True),
+        ("lark", 20.0, False),
+        ("lark", None, False),
+        ("structural_tag", 0.5, False),
+        ("gbnf", 0.5, False),
+    ],
+)
+def test_unasked_it_skips_only_where_going_on_is_cheap_and_forced_text_has_one_spelling(
+    target: str, price: float | None, skips: bool
+) -> None:
+    backend = MindedGenerator(PARIS)
+    backend.traits = replace(backend.traits, targets=(target,), going_on=price)
+    (call,) = TextEngine(backend, TextOptions(format="hermes")).generate(REQUEST).calls
+    assert call.receipt is not None
+    assert bool(call.receipt.skipped) is skips

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from engines.providers import Answer, generated, sse, whole
 from engines.tools import asked
 from ferrule import ToolChoice
@@ -23,6 +25,10 @@ def chunk(text: str, finish: str | None = None, **more: Any) -> dict[str, Any]:
 
 
 SUNG = sse(chunk("ferrule", "stop"), done=True)
+# The tokens of all marks together: a tag, two that only the tokenizer can tell apart, and letters.
+MARKS = whole({"tokens": [7, 4, 8, 9, 5, 5], "token_strs": ["<tool_call>", "Ċ", "[TOOL_CALLS]", "[ARGS]", "[", "CALL"]})
+SILENT = sse(chunk("", "length"), done=True)
+WORD = sse(chunk("[ARGS]", "length"), done=True)
 REFUSED = Answer((b'{"error": {"message": "Invalid grammar specification"}}',), status=400)
 # The engine renders a sample, four questions of the probe, and the conversation itself.
 RENDERED = 6
@@ -45,13 +51,32 @@ def test_the_prompt_is_the_engines_own_and_the_rule_travels_as_a_structural_tag(
 def test_a_server_on_guidance_refuses_the_tag_and_gets_the_rule_as_lark() -> None:
     reply, sent = generated(
         lambda url: vllm(url, TextOptions(format="hermes", skips=False)),
-        [MODELS, REFUSED, SUNG, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        [MODELS, REFUSED, SUNG, MARKS, SILENT, WORD, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
         asked(choice=ToolChoice.required()),
     )
     receipt = reply.calls[0].receipt
     assert receipt is not None
     assert (receipt.how, receipt.path) == (How.GRAMMAR, "completion+lark")
-    assert sent[-1].body["structured_outputs"]["grammar"].startswith("start: ")
+    grammar = sent[-1].body["structured_outputs"]["grammar"]
+    assert grammar.startswith("start: ")
+    # Its own tokens are named and not spelled: llguidance would break off where it forces one and reads letters.
+    assert "<[7]>" in grammar
+    assert '"<tool_call>' not in grammar
+    left_out = [one.body for one in sent if one.body and one.body.get("skip_special_tokens")]
+    assert [body["structured_outputs"]["grammar"] for body in left_out] == ["start: <[8]>\n", "start: <[9]>\n"]
+
+
+@pytest.mark.parametrize("untold", [whole({"tokens": [1, 2]}), REFUSED])
+def test_a_server_on_guidance_whose_tokenizer_tells_nothing_is_not_held(untold: Answer) -> None:
+    reply, sent = generated(
+        lambda url: vllm(url, TextOptions(format="hermes")),
+        [MODELS, REFUSED, SUNG, untold, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        asked(choice=ToolChoice.auto()),
+    )
+    receipt = reply.calls[0].receipt
+    assert receipt is not None
+    assert receipt.how is How.VALIDATED
+    assert "structured_outputs" not in sent[-1].body
 
 
 def test_a_server_that_is_held_by_no_grammar_is_asked_without_one_and_no_receipt_claims_one() -> None:

@@ -82,7 +82,7 @@ PEERS = (
                     "prompting",
                 ),
                 *("chat", "chat_api", "chat_choice", "chat_repair", "chat_turn"),
-                *("http", "completions", "canary", "llama_body", "gguf", "checkpoint"),
+                *("http", "completions", "canary", "marks", "llama_body", "gguf", "checkpoint"),
                 *("profile", "profile_file", "waits"),
             }
         ),

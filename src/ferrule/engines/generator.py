@@ -44,6 +44,8 @@ class Writing:
     """Texts that end the turn besides the model's own end token; they are not part of what is written."""
     is_hole: bool = False
     """Whether the turn goes on after this: then the backend must say which of the stops ended it."""
+    marks: tuple[str, ...] = ()
+    """Texts that must come back as text also where the model has a special token for one and writes that."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the backend's own, which go to it as they are."""
 

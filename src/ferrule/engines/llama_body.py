@@ -22,6 +22,7 @@ def streaming_body(writing: Writing) -> dict[str, Any]:
         **({"verbose": True} if writing.is_hole else {}),
         **writing.sampling,
         **(_grammar(writing.grammar) if writing.grammar else {}),
+        **_preserved(writing),
         **writing.extra,
     }
 
@@ -35,6 +36,11 @@ def _grammar(grammar: Grammar) -> dict[str, Any]:
         "grammar": grammar.text,
         "grammar_lazy": True,
         "grammar_triggers": [{"type": _WORD_TRIGGER, "value": word} for word in grammar.triggers],
-        # A trigger that is one token must be told apart from the same letters; one that is not is left alone by this.
-        "preserved_tokens": list(grammar.triggers),
     }
+
+
+def _preserved(writing: Writing) -> dict[str, Any]:
+    """Special tokens that are not left out of the text. A text that is no token of this model is left alone by this."""
+    triggers = writing.grammar.triggers if writing.grammar else ()
+    kept = [*dict.fromkeys((*triggers, *writing.marks))]
+    return {"preserved_tokens": kept} if kept else {}

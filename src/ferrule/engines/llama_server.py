@@ -15,6 +15,7 @@ from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
 from ferrule.engines.llama_body import streaming_body
+from ferrule.engines.marks import all_marks, marks_among
 from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 
@@ -52,6 +53,7 @@ class LlamaServerGenerator:
             bos=str(props.get("bos_token") or ""),
             eos=eos,
             ends=await self._token(eos),
+            specials=await self._specials(),
             context=_context(props),
         )
 
@@ -71,6 +73,17 @@ class LlamaServerGenerator:
 
     async def close(self) -> None:
         await self._http.close()
+
+    async def _specials(self) -> dict[str, int]:
+        """The marks that are special tokens here: those that are one only where such are looked for."""
+        looked_for, otherwise = [await self._marks(special) for special in (True, False)]
+        return {text: token for text, token in looked_for.items() if text not in otherwise}
+
+    async def _marks(self, special: bool) -> dict[str, int]:
+        body = {"content": all_marks(), "add_special": False, "parse_special": special, "with_pieces": True}
+        tokens = cast("list[int | Mapping[str, Any]]", (await self._http.post("/tokenize", body))["tokens"])
+        # A server that is too old to tell pieces gives numbers alone.
+        return marks_among((cut["piece"], cut["id"]) for cut in tokens if not isinstance(cut, int))
 
     async def _token(self, text: str) -> tuple[int, ...]:
         """The id of a special token; nothing where the text is not one."""

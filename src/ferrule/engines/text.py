@@ -211,6 +211,7 @@ class TextEngine(Engine):
                 top_k=request.top_k,
                 seed=request.seed,
                 stop=request.stop if grammar else (*request.stop, *format.stops),
+                marks=format.tokens,
             ),
             Parser(format, offered, prefix=prefix, calls_before=before),
             seal,

@@ -10,6 +10,7 @@ LLM) needs a `checkpoint` whose template is the same, or gets ChatML.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +21,9 @@ from ferrule.engines.canary import sings
 from ferrule.engines.checkpoint import read_checkpoint
 from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
-from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
+from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
+from ferrule.engines.marks import all_marks, marks_among
 from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError
@@ -30,6 +32,8 @@ _FIELDS: Mapping[str, str] = {"structural_tag": "structural_tag", "lark": "gramm
 """What a grammar is sent as, by its language; the first that the server is held by is used."""
 # In tokens, as the doctor found it; used where nobody has asked the doctor.
 _GOING_ON = 1.0
+# What llguidance takes for a special token whatever the tokenizer says, if it is a token at all.
+_TAG = re.compile("<.*>", re.DOTALL)
 
 
 def vllm(
@@ -61,24 +65,53 @@ class VllmGenerator:
     async def facts(self) -> ModelFacts:
         listed = cast("list[Mapping[str, Any]]", (await self._http.get("/v1/models"))["data"])
         self._model = self._model or str(listed[0]["id"])
-        self.traits = replace(self.traits, targets=await self._targets())
+        specials = await self._find_matcher()
         context = next((int(one.get("max_model_len") or 0) for one in listed if one["id"] == self._model), 0)
         if self._checkpoint is not None:
             known = self._checkpoint
-            return ModelFacts(name=self._model, template=known.template, bos=known.bos, eos=known.eos, context=context)
+            named = ModelFacts(name=self._model, template=known.template, bos=known.bos, eos=known.eos)
+            return replace(named, context=context, specials=specials)
         try:
             await self._tokens([{"role": "user", "content": "Hello."}], None)
         except EngineError as refusal:
             if refusal.code != "engine_refused":
                 raise
             self._renders = False
-        return ModelFacts(name=self._model, shows_its_template=self._renders, context=context)
+        return ModelFacts(name=self._model, shows_its_template=self._renders, context=context, specials=specials)
 
-    async def _targets(self) -> tuple[str, ...]:
+    async def _find_matcher(self) -> Mapping[str, int]:
+        """Which backend holds grammars here; gives the marks that it must be told the tokens of."""
+        held = await self._held_by()
+        specials: Mapping[str, int] | None = await self._specials() if held == ("lark",) else {}
+        # llguidance breaks off where a special token is spelled out, so a tokenizer that cannot be asked rules it out.
+        self.traits = replace(self.traits, targets=held if specials is not None else ())
+        return specials or {}
+
+    async def _held_by(self) -> tuple[str, ...]:
         for target in _FIELDS:
             if await sings(self.write, target):
                 return (target,)
         return ()
+
+    async def _specials(self) -> Mapping[str, int] | None:
+        """The marks that are special tokens to llguidance; None where the tokenizer cannot be asked."""
+        body = {"model": self._model, "prompt": all_marks(), "add_special_tokens": False, "return_token_strs": True}
+        try:
+            cut = await self._http.post("/tokenize", body)
+        except EngineError as refusal:
+            if refusal.code != "engine_refused":
+                raise
+            return None
+        if not cut.get("token_strs"):
+            return None
+        found = marks_among(zip(cut["token_strs"], cut["tokens"], strict=True))
+        return {text: token for text, token in found.items() if _TAG.fullmatch(text) or await self._is_left_out(token)}
+
+    async def _is_left_out(self, token: int) -> bool:
+        """Whether the model's tokenizer calls a token special: then it is left out of a text without such."""
+        asked = Writing(prompt="Say hello.", grammar=Grammar("lark", f"start: <[{token}]>\n"), max_tokens=1)
+        pieces = [piece async for piece in self.write(replace(asked, extra={"skip_special_tokens": True}))]
+        return not any(piece.text for piece in pieces if isinstance(piece, Piece))
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         if not self._renders:

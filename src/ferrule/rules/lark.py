@@ -54,12 +54,27 @@ def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None, ends: Itera
 
     `ends` are tokens that may stand after everything: those that end a turn, for a matcher that knows only one of them.
     """
-    used = {text: specials[text] for text in rule.tokens if text in specials} if specials else {}
-    emitter = _Emitter(used)
-    start = emitter.body(rule.start)
+    known = specials or {}
+    used = {text: known[text] for text in rule.tokens if text in known}
+    start, emitter = _emitted(rule, used)
+    # This vocabulary may have a token also for what the format does not call one. The matcher forces that token where
+    # it reads the same letters, and then refuses it.
+    if more := _spelled(known.keys() - used.keys(), (start, *emitter.lines.values())):
+        start, emitter = _emitted(rule, {text: known[text] for text in (*used, *more)})
     if ended := " | ".join(f"<[{token}]>" for token in ends):
         start = f"({start}) ({ended})?"
     return "\n".join([f"start: {start}", *emitter.lines.values(), ""])
+
+
+def _emitted(rule: Rule, specials: Mapping[str, int]) -> tuple[str, _Emitter]:
+    emitter = _Emitter(specials)
+    return emitter.body(rule.start), emitter
+
+
+def _spelled(texts: Iterable[str], lines: Iterable[str]) -> list[str]:
+    """Those of the texts that stand somewhere, as a literal or in a regex."""
+    written = "\n".join(lines)
+    return sorted(text for text in texts if _quoted(text)[1:-1] in written or _escaped(text) in written)
 
 
 def schema_for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,5 +104,6 @@ def preset(name: str, members: Iterable[str]) -> Format:
         name=name,
         about=f"{first.name}, reading also {', '.join(form.name for form in others)}",
         reply=replace(first.reply, also=(*first.reply.also, *calls), more=(*more, *wrappers), fence=fence),
+        tokens=tuple(dict.fromkeys(token for form in (first, *others) for token in form.tokens)),
         stops=tuple(dict.fromkeys(stop for form in (first, *others) for stop in form.stops)),
     )
