@@ -10,7 +10,7 @@ from ferrule import ToolChoice
 from ferrule.engines.generator import Grammar, Writing
 from ferrule.engines.llama_body import streaming_body
 from ferrule.engines.llama_server import llama_server
-from ferrule.engines.marks import all_marks, marks_among
+from ferrule.engines.marks import all_marks, ends_among, marks_among
 from ferrule.engines.text import TextOptions
 from ferrule.wire.registry import formats, preset
 
@@ -27,7 +27,9 @@ def cut(*pieces: tuple[int, object]) -> Answer:
 
 def test_only_what_is_a_mark_as_a_whole_is_one() -> None:
     assert "<tool_call>" in all_marks().split("\n")
-    assert marks_among([("<tool_call>", 3), ("<tool", 4), ([240, 159], 5), ("\n", 6)]) == {"<tool_call>": 3}
+    cut_into = [("<tool_call>", 3), ("<tool", 4), ([240, 159], 5), ("\n", 6), ("<end_of_turn>", 7)]
+    assert marks_among(cut_into) == {"<tool_call>": 3}
+    assert ends_among(cut_into) == (7,)
 
 
 def test_a_llama_server_is_asked_which_marks_are_special_and_the_rule_names_their_tokens() -> None:
@@ -36,7 +38,7 @@ def test_a_llama_server_is_asked_which_marks_are_special_and_the_rule_names_thei
         lambda url: llama_server(url, TextOptions(format="mistral_v13", skips=False)),
         [
             *(PROPS, said("ferrule"), said("no")),
-            cut((9, "[TOOL_CALLS]"), (10, "[ARGS]"), (11, "<tool_call>"), (2, [240, 159])),
+            cut((9, "[TOOL_CALLS]"), (10, "[ARGS]"), (11, "<tool_call>"), (2, [240, 159]), (12, "</s>")),
             cut((1, "["), (3, "TOOL"), (11, "<tool_call>")),
             said(text),
         ],
@@ -46,6 +48,8 @@ def test_a_llama_server_is_asked_which_marks_are_special_and_the_rule_names_thei
     body = sent[-1].body
     assert "<[9]>" in body["grammar"]
     assert "<[10]>" in body["grammar"]
+    # With this the turn may end, whatever the matcher takes for the end.
+    assert "(<[12]>)?" in body["grammar"]
     assert {"[TOOL_CALLS]", "[ARGS]"} <= {*body["preserved_tokens"]}
 
 

@@ -26,7 +26,8 @@ def chunk(text: str, finish: str | None = None, **more: Any) -> dict[str, Any]:
 
 SUNG = sse(chunk("ferrule", "stop"), done=True)
 # The tokens of all marks together: a tag, two that only the tokenizer can tell apart, and letters.
-MARKS = whole({"tokens": [7, 4, 8, 9, 5, 5], "token_strs": ["<tool_call>", "Ċ", "[TOOL_CALLS]", "[ARGS]", "[", "CALL"]})
+CUT = {"<tool_call>": 7, "Ċ": 4, "[TOOL_CALLS]": 8, "[ARGS]": 9, "CALL": 5, "<|im_end|>": 2}
+MARKS = whole({"tokens": [*CUT.values()], "token_strs": [*CUT]})
 SILENT = sse(chunk("", "length"), done=True)
 WORD = sse(chunk("[ARGS]", "length"), done=True)
 REFUSED = Answer((b'{"error": {"message": "Invalid grammar specification"}}',), status=400)
@@ -62,6 +63,7 @@ def test_a_server_on_guidance_refuses_the_tag_and_gets_the_rule_as_lark() -> Non
     # Its own tokens are named and not spelled: llguidance would break off where it forces one and reads letters.
     assert "<[7]>" in grammar
     assert '"<tool_call>' not in grammar
+    assert "(<[2]>)?" in grammar
     left_out = [one.body for one in sent if one.body and one.body.get("skip_special_tokens")]
     assert [body["structured_outputs"]["grammar"] for body in left_out] == ["start: <[8]>\n", "start: <[9]>\n"]
 

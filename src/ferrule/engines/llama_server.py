@@ -15,7 +15,7 @@ from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
 from ferrule.engines.llama_body import streaming_body
-from ferrule.engines.marks import all_marks, marks_among
+from ferrule.engines.marks import Cut, all_marks, ends_among, marks_among
 from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 
@@ -47,13 +47,16 @@ class LlamaServerGenerator:
         props = await self._http.get("/props")
         self.traits = replace(self.traits, targets=tuple([t for t in _TARGETS if await sings(self.write, t)]))
         eos = str(props.get("eos_token") or "")
+        special, plain = [await self._cut_marks(parse_special=special) for special in (True, False)]
         return ModelFacts(
             name=str(props.get("model_alias") or props.get("model_path") or ""),
             template=str(props.get("chat_template_tool_use") or props.get("chat_template") or ""),
             bos=str(props.get("bos_token") or ""),
             eos=eos,
-            ends=await self._token(eos),
-            specials=await self._specials(),
+            # A model may end its turn with another token than this one, and only this one is the end to the matcher.
+            ends=tuple(dict.fromkeys((*await self._token(eos), *ends_among(special)))),
+            # What is one token only where special ones are looked for.
+            specials={text: token for text, token in marks_among(special).items() if text not in marks_among(plain)},
             context=_context(props),
         )
 
@@ -74,16 +77,11 @@ class LlamaServerGenerator:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _specials(self) -> dict[str, int]:
-        """The marks that are special tokens here: those that are one only where such are looked for."""
-        looked_for, otherwise = [await self._marks(special) for special in (True, False)]
-        return {text: token for text, token in looked_for.items() if text not in otherwise}
-
-    async def _marks(self, special: bool) -> dict[str, int]:
-        body = {"content": all_marks(), "add_special": False, "parse_special": special, "with_pieces": True}
+    async def _cut_marks(self, *, parse_special: bool) -> list[Cut]:
+        body = {"content": all_marks(), "add_special": False, "parse_special": parse_special, "with_pieces": True}
         tokens = cast("list[int | Mapping[str, Any]]", (await self._http.post("/tokenize", body))["tokens"])
         # A server that is too old to tell pieces gives numbers alone.
-        return marks_among((cut["piece"], cut["id"]) for cut in tokens if not isinstance(cut, int))
+        return [(cut["piece"], int(cut["id"])) for cut in tokens if not isinstance(cut, int)]
 
     async def _token(self, text: str) -> tuple[int, ...]:
         """The id of a special token; nothing where the text is not one."""

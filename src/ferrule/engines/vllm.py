@@ -23,7 +23,7 @@ from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
-from ferrule.engines.marks import all_marks, marks_among
+from ferrule.engines.marks import all_marks, ends_among, marks_among
 from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError
@@ -65,27 +65,28 @@ class VllmGenerator:
     async def facts(self) -> ModelFacts:
         listed = cast("list[Mapping[str, Any]]", (await self._http.get("/v1/models"))["data"])
         self._model = self._model or str(listed[0]["id"])
-        specials = await self._find_matcher()
+        found = await self._find_matcher()
         context = next((int(one.get("max_model_len") or 0) for one in listed if one["id"] == self._model), 0)
         if self._checkpoint is not None:
             known = self._checkpoint
-            named = ModelFacts(name=self._model, template=known.template, bos=known.bos, eos=known.eos)
-            return replace(named, context=context, specials=specials)
+            return replace(
+                found, name=self._model, template=known.template, bos=known.bos, eos=known.eos, context=context
+            )
         try:
             await self._tokens([{"role": "user", "content": "Hello."}], None)
         except EngineError as refusal:
             if refusal.code != "engine_refused":
                 raise
             self._renders = False
-        return ModelFacts(name=self._model, shows_its_template=self._renders, context=context, specials=specials)
+        return replace(found, name=self._model, shows_its_template=self._renders, context=context)
 
-    async def _find_matcher(self) -> Mapping[str, int]:
-        """Which backend holds grammars here; gives the marks that it must be told the tokens of."""
+    async def _find_matcher(self) -> ModelFacts:
+        """Which backend holds grammars here; gives the tokens that it must be told."""
         held = await self._held_by()
-        specials: Mapping[str, int] | None = await self._specials() if held == ("lark",) else {}
+        told = await self._marks() if held == ("lark",) else ModelFacts()
         # llguidance breaks off where a special token is spelled out, so a tokenizer that cannot be asked rules it out.
-        self.traits = replace(self.traits, targets=held if specials is not None else ())
-        return specials or {}
+        self.traits = replace(self.traits, targets=held if told else ())
+        return told or ModelFacts()
 
     async def _held_by(self) -> tuple[str, ...]:
         for target in _FIELDS:
@@ -93,8 +94,8 @@ class VllmGenerator:
                 return (target,)
         return ()
 
-    async def _specials(self) -> Mapping[str, int] | None:
-        """The marks that are special tokens to llguidance; None where the tokenizer cannot be asked."""
+    async def _marks(self) -> ModelFacts | None:
+        """The marks that are special tokens to llguidance, and the ends; None where the tokenizer cannot be asked."""
         body = {"model": self._model, "prompt": all_marks(), "add_special_tokens": False, "return_token_strs": True}
         try:
             cut = await self._http.post("/tokenize", body)
@@ -104,8 +105,13 @@ class VllmGenerator:
             return None
         if not cut.get("token_strs"):
             return None
-        found = marks_among(zip(cut["token_strs"], cut["tokens"], strict=True))
-        return {text: token for text, token in found.items() if _TAG.fullmatch(text) or await self._is_left_out(token)}
+        pieces = [*zip(cut["token_strs"], cast("list[int]", cut["tokens"]), strict=True)]
+        specials = {
+            text: token
+            for text, token in marks_among(pieces).items()
+            if _TAG.fullmatch(text) or await self._is_left_out(token)
+        }
+        return ModelFacts(specials=specials, ends=ends_among(pieces))
 
     async def _is_left_out(self, token: int) -> bool:
         """Whether the model's tokenizer calls a token special: then it is left out of a text without such."""
