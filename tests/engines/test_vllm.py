@@ -47,6 +47,7 @@ def test_the_prompt_is_the_engines_own_and_the_rule_travels_as_a_structural_tag(
     assert body["prompt"].startswith("<|im_start|>user")
     assert json.loads(body["structured_outputs"]["structural_tag"])["type"] == "structural_tag"
     assert body["skip_special_tokens"] is False
+    assert body["spaces_between_special_tokens"] is False
 
 
 def test_a_server_on_guidance_refuses_the_tag_and_gets_the_rule_as_lark() -> None:

@@ -162,6 +162,7 @@ class VllmGenerator:
             "add_special_tokens": False,
             # Marks may be special tokens of the model, and the parser must see them.
             "skip_special_tokens": False,
+            "spaces_between_special_tokens": False,
             **writing.sampling,
             **held,
             **writing.extra,
