@@ -135,3 +135,30 @@ def test_characters_that_take_several_tokens_make_strings_shorter(budget: int, t
     tools = [ToolDefinition("f", "", {"type": "object", "properties": {"a": {"type": "string"}}})]
     one, many = (bounds_for(tools, budget, 1, tokens_a_character=each) for each in (1, tokens))
     assert many.characters <= max(16, one.characters // tokens)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                {"type": "string"},
+                {"type": "string", "maxLength": 90},
+                {"type": "null"},
+                {"type": "integer"},
+                {"enum": ["a" * 70, 1]},
+                {"type": "array", "items": {"type": "string"}},
+                {},
+            ]
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from(["anyOf", "oneOf"]),
+)
+def test_a_union_has_an_end_as_a_whole_for_where_its_values_are_written_raw(options: list[Any], keyword: str) -> None:
+    bounds = Bounds(40, 4)
+    made = bounded({"type": "object", "properties": {"a": {keyword: options}}}, bounds)["properties"]["a"]
+    lengths = [option.get("maxLength", 0) for option in made[keyword]]
+    assert max(lengths) <= made["maxLength"]
+    # None of the listed values is lost by it.
+    assert {"enum": ["a" * 70, 1]} not in options or made["maxLength"] >= 70

@@ -113,6 +113,9 @@ def _bounded(schema: Any, bounds: Bounds, depth: int) -> Any:
     types: list[str] = [kinds] if isinstance(kinds, str) else list(kinds or ())
     if "enum" in fields or "const" in fields:
         return made
+    for keyword in {"anyOf", "oneOf"} & fields.keys():
+        if (length := _raw_length(fields[keyword], made[keyword], bounds)) is not None:
+            made.setdefault("maxLength", length)
     if "string" in types and "pattern" not in fields and "format" not in fields:
         made.setdefault("maxLength", max(bounds.characters, int(fields.get("minLength", 0))))
     if "array" in types:
@@ -164,7 +167,29 @@ def _free(bounds: Bounds) -> dict[str, Any]:
     most = min(bounds.items, _FREE_ITEMS)
     some = {"type": "array", "items": {"anyOf": plain}, "maxItems": most}
     named = {"type": "object", "additionalProperties": {"anyOf": plain}, "maxProperties": most}
-    return {"anyOf": [*plain, some, named]}
+    return {"anyOf": [*plain, some, named], "maxLength": _FREE_LOAD[0] * bounds.characters}
+
+
+def _raw_length(options: Iterable[Any], made: Iterable[Any], bounds: Bounds) -> int | None:
+    """How long the text of a union may be where its values are written raw; None where that is not for us to say.
+
+    Raw, all of its options are one text, whose end no option can say by itself. In JSON each has its own, no later one.
+    """
+    lengths = [_NUMBER_TOKENS]
+    for open_one, option in zip(options, made, strict=True):
+        fields: Mapping[str, Any] = cast("Mapping[str, Any]", option) if isinstance(option, Mapping) else {}
+        kind = fields.get("type")
+        if "enum" in fields or "const" in fields:
+            lengths += [len(dumps(value)) for value in fields.get("enum") or [fields.get("const")]]
+        elif kind in ("string", None) and "maxLength" in fields:
+            lengths.append(int(fields["maxLength"]))
+        elif kind in ("array", "object") and "$ref" not in dumps(fields):
+            strings, fixed = _load(open_one, fields, bounds.items, 1)
+            # Names and marks are reckoned at two characters a token, which the room for strings makes up for.
+            lengths.append(max(strings * bounds.characters, fixed) + fixed)
+        elif kind not in ("integer", "number", "boolean", "null"):
+            return None
+    return max(lengths)
 
 
 def _inside(keyword: str, held: Any, bounds: Bounds, depth: int) -> Any:
