@@ -122,7 +122,11 @@ def test_bus() -> None:
                 printed = ran("-m", "bus.ask", FERRULE_NATS=server.url)
             finally:
                 worker.send_signal(signal.SIGINT)
-            told, _ = worker.communicate(timeout=60)
+            try:
+                told, _ = worker.communicate(timeout=60)
+            finally:
+                # Whoever does not listen must not be waited for.
+                worker.kill()
         assert 'calls: brew {"cups": 3}' in printed
         assert "brew gave: The coffee is ready: 3 cups." in printed
         assert f"process {worker.pid} brewed 3 cups for local\n" in told
