@@ -147,6 +147,7 @@ def test_characters_that_take_several_tokens_make_strings_shorter(budget: int, t
                 {"type": "integer"},
                 {"enum": ["a" * 70, 1]},
                 {"type": "array", "items": {"type": "string"}},
+                {"type": ["string", "null"]},
                 {},
             ]
         ),

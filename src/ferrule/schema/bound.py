@@ -29,6 +29,7 @@ _FREE_ITEMS = 4
 _FREE_LOAD = (2 * _FREE_ITEMS, 4 * _FREE_ITEMS)
 _DEPTH = 6
 _VALUE_KEYWORDS = frozenset({"enum", "const", "$ref", "anyOf", "oneOf", "allOf", "type", "not", "if", "properties"})
+_SHORT = frozenset({"integer", "number", "boolean", "null"})
 # Inside of these a bound would forbid the opposite of what it is meant for.
 _TURNED = frozenset({"not", "if", "contains", "propertyNames"})
 
@@ -178,16 +179,17 @@ def _raw_length(options: Iterable[Any], made: Iterable[Any], bounds: Bounds) -> 
     lengths = [_NUMBER_TOKENS]
     for open_one, option in zip(options, made, strict=True):
         fields: Mapping[str, Any] = cast("Mapping[str, Any]", option) if isinstance(option, Mapping) else {}
-        kind = fields.get("type")
+        told: Any = fields.get("type")
+        kinds: set[str] = {told} if isinstance(told, str) else {*(told or ())}
         if "enum" in fields or "const" in fields:
             lengths += [len(dumps(value)) for value in fields.get("enum") or [fields.get("const")]]
-        elif kind in ("string", None) and "maxLength" in fields:
+        elif kinds <= {"string", *_SHORT} and "maxLength" in fields:
             lengths.append(int(fields["maxLength"]))
-        elif kind in ("array", "object") and "$ref" not in dumps(fields):
+        elif kinds & {"array", "object"} and "$ref" not in dumps(fields):
             strings, fixed = _load(open_one, fields, bounds.items, 1)
             # Names and marks are reckoned at two characters a token, which the room for strings makes up for.
             lengths.append(max(strings * bounds.characters, fixed) + fixed)
-        elif kind not in ("integer", "number", "boolean", "null"):
+        elif not kinds or kinds - _SHORT:
             return None
     return max(lengths)
 
