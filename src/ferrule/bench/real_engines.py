@@ -28,23 +28,19 @@ async def _llama_server(options: TextOptions) -> AsyncGenerator[Engine]:
             yield engine
 
 
-@asynccontextmanager
-async def _vllm(options: TextOptions) -> AsyncGenerator[Engine]:
-    with servers.vllm_server() as url:
-        async with vllm(url, options) as engine:
-            yield engine
+def _vllm(*arguments: str) -> Opened:
+    @asynccontextmanager
+    async def opened(options: TextOptions) -> AsyncGenerator[Engine]:
+        with servers.vllm_server(arguments=arguments) as url:
+            async with vllm(url, options) as engine:
+                yield engine
+
+    return opened
 
 
-@asynccontextmanager
-async def _vllm_guidance(options: TextOptions) -> AsyncGenerator[Engine]:
-    with servers.vllm_server(arguments=servers.ON_GUIDANCE) as url:
-        async with vllm(url, options) as engine:
-            yield engine
-
-
-ENGINES: Final[Mapping[str, Opened]] = {"llama": _llama, "llama-server": _llama_server, "vllm": _vllm}
+ENGINES: Final[Mapping[str, Opened]] = {"llama": _llama, "llama-server": _llama_server, "vllm": _vllm()}
 BY_MATCHER: Final[Mapping[str, Opened]] = {
     **{"llama": _llama, "llama-server": _llama_server},
-    **{"vllm, guidance": _vllm_guidance, "vllm, xgrammar": _vllm},
+    **{"vllm, guidance": _vllm(*servers.ON_GUIDANCE), "vllm, xgrammar": _vllm()},
 }
 """The same, with both of the backends that vLLM may have for grammars."""

@@ -1,8 +1,7 @@
 """Canary: whether a backend really holds to a grammar in some language, found by asking it to write one word.
 
 llama.cpp goes on without a grammar that it cannot read, and says nothing; vLLM refuses what is not in the language of
-the backend that it runs. What a backend says that it takes is not
-believed until it has sung.
+the backend that it runs. What a backend says that it takes is not believed until it has sung.
 """
 
 from __future__ import annotations

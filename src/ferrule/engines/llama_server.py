@@ -48,6 +48,7 @@ class LlamaServerGenerator:
         self.traits = replace(self.traits, targets=tuple([t for t in _TARGETS if await sings(self.write, t)]))
         eos = str(props.get("eos_token") or "")
         special, plain = [await self._cut_marks(parse_special=special) for special in (True, False)]
+        ordinary = marks_among(plain)
         return ModelFacts(
             name=str(props.get("model_alias") or props.get("model_path") or ""),
             template=str(props.get("chat_template_tool_use") or props.get("chat_template") or ""),
@@ -56,7 +57,7 @@ class LlamaServerGenerator:
             # A model may end its turn with another token than this one, and only this one is the end to the matcher.
             ends=tuple(dict.fromkeys((*await self._token(eos), *ends_among(special)))),
             # What is one token only where special ones are looked for.
-            specials={text: token for text, token in marks_among(special).items() if text not in marks_among(plain)},
+            specials={text: token for text, token in marks_among(special).items() if text not in ordinary},
             context=_context(props),
         )
 

@@ -96,14 +96,8 @@ class VllmGenerator:
 
     async def _marks(self) -> ModelFacts | None:
         """The marks that are special tokens to llguidance, and the ends; None where the tokenizer cannot be asked."""
-        body = {"model": self._model, "prompt": all_marks(), "add_special_tokens": False, "return_token_strs": True}
-        try:
-            cut = await self._http.post("/tokenize", body)
-        except EngineError as refusal:
-            if refusal.code != "engine_refused":
-                raise
-            return None
-        if not cut.get("token_strs"):
+        cut = await self._cut(all_marks(), return_token_strs=True)
+        if cut is None or not cut.get("token_strs"):
             return None
         pieces = [*zip(cut["token_strs"], cast("list[int]", cut["tokens"]), strict=True)]
         specials = {
@@ -133,13 +127,17 @@ class VllmGenerator:
         return cast("list[int]", counted["tokens"])
 
     async def count(self, prompt: str) -> int | None:
-        body = {"model": self._model, "prompt": prompt, "add_special_tokens": False}
+        cut = await self._cut(prompt)
+        return None if cut is None else int(cut["count"])
+
+    async def _cut(self, prompt: str, **more: bool) -> Mapping[str, Any] | None:
+        """A text in tokens; None where vLLM's API is served without its tokenizer (Ray Serve LLM)."""
+        body = {"model": self._model, "prompt": prompt, "add_special_tokens": False, **more}
         try:
-            return int((await self._http.post("/tokenize", body))["count"])
+            return await self._http.post("/tokenize", body)
         except EngineError as refusal:
             if refusal.code != "engine_refused":
                 raise
-            # What serves vLLM's API without its tokenizer (Ray Serve LLM).
             return None
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:

@@ -110,8 +110,7 @@ def _bounded(schema: Any, bounds: Bounds, depth: int) -> Any:
     if depth and not fields.keys() & _VALUE_KEYWORDS and not _says_something(fields):
         return {**fields, **_free(bounds)}
     made = {keyword: _inside(keyword, held, bounds, depth) for keyword, held in fields.items()}
-    kinds: Any = fields.get("type")
-    types: list[str] = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    types = _types(fields)
     if "enum" in fields or "const" in fields:
         return made
     for keyword in {"anyOf", "oneOf"} & fields.keys():
@@ -128,6 +127,11 @@ def _bounded(schema: Any, bounds: Bounds, depth: int) -> Any:
     if "object" in types and depth and _is_open(fields):
         made |= _members(fields, bounds, depth)
     return made
+
+
+def _types(fields: Mapping[str, Any]) -> frozenset[str]:
+    kinds: Any = fields.get("type")
+    return frozenset([kinds] if isinstance(kinds, str) else kinds or ())
 
 
 def _digits(fields: Mapping[str, Any]) -> dict[str, int]:
@@ -179,8 +183,7 @@ def _raw_length(options: Iterable[Any], made: Iterable[Any], bounds: Bounds) -> 
     lengths = [_NUMBER_TOKENS]
     for open_one, option in zip(options, made, strict=True):
         fields: Mapping[str, Any] = cast("Mapping[str, Any]", option) if isinstance(option, Mapping) else {}
-        told: Any = fields.get("type")
-        kinds: set[str] = {told} if isinstance(told, str) else {*(told or ())}
+        kinds = _types(fields)
         if "enum" in fields or "const" in fields:
             lengths += [len(dumps(value)) for value in fields.get("enum") or [fields.get("const")]]
         elif kinds <= {"string", *_SHORT} and "maxLength" in fields:
@@ -246,8 +249,7 @@ def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple
     for name, inner in properties.items():
         more = _load(inner, root, items, depth + 1)
         strings, fixed = strings + more[0], fixed + more[1] + _tokens(len(name)) + 4
-    kinds: Any = fields.get("type")
-    types: list[str] = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    types = _types(fields)
     if "array" in types:
         most = int(fields.get("maxItems", max(items, int(fields.get("minItems", 0)))))
         each = _load(fields.get("items", True), root, items, depth + 1)
@@ -261,7 +263,7 @@ def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple
         each = _load(fields.get("additionalProperties", True), root, items, depth + 1)
         count = named or items
         strings, fixed = strings + count * (each[0] + (not named)), fixed + count * (each[1] + 4)
-    return strings, fixed + (_NUMBER_TOKENS if {"integer", "number"} & {*types} else 2)
+    return strings, fixed + (_NUMBER_TOKENS if {"integer", "number"} & types else 2)
 
 
 def _tokens(characters: int) -> int:

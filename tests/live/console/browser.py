@@ -85,6 +85,18 @@ class Visits:
         page.on("websocket", asked)
 
 
+@contextmanager
+def visiting(browser: Browser, url: str) -> Generator[Visits]:
+    """Pages that are put away afterwards, and of which none has complained or asked elsewhere."""
+    made = Visits(browser, url)
+    try:
+        yield made
+    finally:
+        made.close()
+    assert made.faults == []
+    assert made.strangers() == []
+
+
 def grave(page: Page) -> list[str]:
     """What axe finds wrong with a page and calls serious or critical."""
     page.evaluate(_AXE.read_text(encoding="utf-8"))

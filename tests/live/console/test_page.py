@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
 
-from live.console.browser import Scheme, Visits, grave
+from live.console.browser import Scheme, Visits, grave, visiting
 from live.console.chat_page import ChatPage
 from live.console.house import House, World, house
 from live.console.long_talk import write_long_talk
@@ -44,13 +44,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.fixture
 def visits(home: House, browser: Browser) -> Iterator[Visits]:
-    made = Visits(browser, home.url)
-    try:
+    with visiting(browser, home.url) as made:
         yield made
-    finally:
-        made.close()
-    assert made.faults == []
-    assert made.strangers() == []
 
 
 PAGES = {
