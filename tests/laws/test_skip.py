@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from ferrule import formats
 from ferrule.engines.generator import Grammar, Piece, Writing
 from ferrule.engines.skip_guard import SkipGuard
-from ferrule.engines.skipping import Skipper
+from ferrule.engines.skipping import Held, Skipper
+from ferrule.rules.cache import ByteCache
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Rule
 from ferrule.rules.skip import Plan
@@ -77,3 +78,17 @@ def test_a_quote_behind_a_backslash_does_not_end_a_string() -> None:
     for size in (1, 2, 5):
         minded = Minded(text, size, checks=True)
         assert written_by(Skipper(plan("hermes", "required"), emitted, nobody_counts, SkipGuard()), minded) == text
+
+
+def test_what_is_held_of_the_ways_through_a_rule_is_bounded_and_one_that_was_dropped_is_made_again() -> None:
+    held = ByteCache[tuple[Plan, str], Held](lambda step: step.size, most_bytes=20_000)
+    skipper = Skipper(plan("hermes", "required"), emitted, nobody_counts, SkipGuard(), held)
+    # Each ends a hole at another place amid a string: another way each.
+    for length in (*range(1, 40), 1):
+        text = (
+            '<tool_call>\n{"name": "get_weather", "arguments": '
+            f'{{"city": "{"a" * length}\\" b", "days": 2}}}}\n</tool_call>'
+        )
+        assert written_by(skipper, Minded(text, 2)) == text
+        assert held.size <= held.most_bytes
+    assert held.misses > 40

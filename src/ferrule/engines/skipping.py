@@ -15,13 +15,19 @@ from dataclasses import dataclass, field, replace
 from ferrule.engines.generator import Ended, Grammar, Piece, Writing
 from ferrule.engines.skip_guard import AnswerTime, HoleTime, SkipGuard
 from ferrule.errors import EngineError
+from ferrule.rules.cache import ByteCache
 from ferrule.rules.rule import Rule
-from ferrule.rules.skip import WORTH, Plan
+from ferrule.rules.skip import WORTH, Plan, Position, Step
 
 Write = Callable[[Writing], AsyncGenerator[Piece | Ended, None]]
 Count = Callable[[str], Awaitable[int | None]]
+Steps = ByteCache[tuple[Plan, str], "Held"]
+"""What is held for every step, by its plan and the way to it. One for all rules of a backend: many ways lead through a
+rule with many choices, and each has a grammar nearly as large as the whole."""
 # Where a backend cannot be asked: what a token of English and JSON is on average.
 _CHARACTERS_A_TOKEN = 4
+# A step shares most of its nodes with the rule.
+_STEP_SIZE = 2_048
 
 
 def worth_of(going_on: float | None) -> int:
@@ -29,16 +35,32 @@ def worth_of(going_on: float | None) -> int:
     return WORTH if going_on is None else max(WORTH, round(going_on * _CHARACTERS_A_TOKEN))
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A step and the grammar of its hole, which is None where there is no hole, or where it is the whole rule's."""
+
+    step: Step
+    grammar: Grammar | None
+
+    @property
+    def size(self) -> int:
+        return _STEP_SIZE + (len(self.grammar.text) if self.grammar else 0)
+
+
+def held_steps() -> Steps:
+    return ByteCache(lambda held: held.size)
+
+
 @dataclass(slots=True)
 class Skipper:
-    """The plan of one rule on one backend. What it makes for a step is kept: every answer by this rule comes by."""
+    """The plan of one rule on one backend."""
 
     plan: Plan
     emit: Callable[[Rule], Grammar]
     count: Count
     guard: SkipGuard
     """One for all rules of a backend: what a request costs is the backend's, and not the rule's."""
-    _grammars: dict[str, Grammar] = field(default_factory=dict[str, Grammar])
+    steps: Steps = field(default_factory=held_steps)
     _tokens: dict[str, int] = field(default_factory=dict[str, int])
 
     async def write(self, write: Write, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
@@ -47,7 +69,8 @@ class Skipper:
         place = self.plan.begun()
         text = ""
         while True:
-            step = self.plan.step(place)
+            held = await self._step(place)
+            step = held.step
             if step.forced:
                 skipped = await self._counted(step.forced)
                 spent.time.skipped += skipped
@@ -60,7 +83,7 @@ class Skipper:
             hole = replace(
                 writing,
                 prompt=writing.prompt + text,
-                grammar=writing.grammar if step.rule is self.plan.rule else await self._grammar(place.way, step.rule),
+                grammar=held.grammar or writing.grammar,
                 stop=step.ends,
                 max_tokens=spent.left,
                 is_hole=True,
@@ -95,12 +118,21 @@ class Skipper:
                 )
             place = found
 
-    async def _grammar(self, way: str, rule: Rule) -> Grammar:
-        held = self._grammars.get(way)
+    async def _step(self, place: Position) -> Held:
+        key = (self.plan, place.way)
+        held = self.steps.held(key)
         if held is None:
             # It takes long enough to hold up everybody else.
-            held = self._grammars[way] = await asyncio.to_thread(self.emit, rule)
+            made = await asyncio.to_thread(self._made, place)
+            held = self.steps.get(key, lambda: made)
         return held
+
+    def _made(self, place: Position) -> Held:
+        step = self.plan.step(place)
+        if step.rule is None or step.rule is self.plan.rule:
+            return Held(step, None)
+        # What was written is followed by the whole rule's matcher, and by one only.
+        return Held(step, replace(self.emit(step.rule), watch=None))
 
     async def _counted(self, text: str) -> int:
         held = self._tokens.get(text)

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 from ferrule.core.choice import ChoiceMode
@@ -28,7 +29,7 @@ from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
 from ferrule.engines.seal import LET_GO, Seal
 from ferrule.engines.skip_guard import PAUSED, SkipGuard
-from ferrule.engines.skipping import Skipper, worth_of
+from ferrule.engines.skipping import Skipper, held_steps, worth_of
 from ferrule.engines.text_seen import Seen
 from ferrule.errors import DefinitionError, UnsupportedError
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
@@ -81,6 +82,7 @@ class TextEngine(Engine):
         self._grammars: ByteCache[RuleKey, _Made] = ByteCache(lambda held: len(held.grammar.text))
         self._making: dict[RuleKey, asyncio.Future[_Made]] = {}
         self._guard = SkipGuard()
+        self._steps = held_steps()
         self.traits: Traits = self._seen_traits()
 
     def _seen_traits(self) -> Traits:
@@ -291,7 +293,8 @@ class TextEngine(Engine):
             skipper = None
             if self._skips:
                 plan = Plan(rule, facts.specials, worth_of(self.generator.traits.going_on))
-                skipper = Skipper(plan, lambda rest: grammar_of(rest, target, facts), self.generator.count, self._guard)
+                emit = partial(grammar_of, target=target, facts=facts)
+                skipper = Skipper(plan, emit, self.generator.count, self._guard, self._steps)
             return _Made(grammar_of(rule, target, facts), rule.fingerprint, skipper)
 
         return self._grammars.held(key) or await self._made(key, make)

@@ -321,26 +321,19 @@ class Step:
 
 
 class Plan:
-    """The steps of one rule, each made when an answer first comes by."""
+    """The steps of one rule."""
 
     def __init__(self, rule: Rule, specials: Collection[str] = (), worth: int = WORTH) -> None:
         self.rule = rule
         self._worth = worth
         self._marks = Marks(rule.tokens, tuple(token for token in rule.tokens if token in specials))
         self._start = Position.at_start(rule)
-        self._steps: dict[str, Step] = {}
 
     def begun(self) -> Position:
         """Where an answer begins."""
         return self._start
 
     def step(self, place: Position) -> Step:
-        held = self._steps.get(place.way)
-        if held is None:
-            held = self._steps[place.way] = self._made(place)
-        return held
-
-    def _made(self, place: Position) -> Step:
         if place is self._start and self.rule.triggers:
             # The model talks first, up to where it opens a call.
             return Step("", place, self.rule, self.rule.triggers)
