@@ -16,8 +16,8 @@ from pathlib import Path
 from engine_option import engine_of, options
 
 from ferrule import ChatMessage, ChoicePolicy, Role, ToolCall, ToolCallRequest, ToolExecutor
-from ferrule.sources.mcp import McpServers
-from ferrule.sources.mcp_config import Process, Server, Timeouts
+from ferrule.sources.mcp.config import Process, Server, Timeouts
+from ferrule.sources.mcp.servers import McpServers
 
 NPX = "npx -y @modelcontextprotocol/server-filesystem"
 FILES = {"todo.txt": "call the plumber\n", "shopping.txt": "milk, bread, apples\n"}

@@ -13,7 +13,7 @@ from ferrule.engines.engine import Engine
 from ferrule.engines.pick import pick
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.loop import Decision, Loop
-from ferrule.sources.bus import Bus
+from ferrule.sources.bus.bus import Bus
 
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]
 

@@ -9,7 +9,7 @@ import sys
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered
-from ferrule.sources.bus import Bus
+from ferrule.sources.bus.bus import Bus
 
 
 async def _main(name: str, arguments: str) -> int:

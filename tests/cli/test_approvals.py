@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from cli.command_line import run
 from ferrule.core.context import Principal
 from ferrule.core.exact import exactly, shortly
-from ferrule.run.ledger import Approval
-from ferrule.run.ledger_claim import Claim, canonical_bytes
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.claim import Claim, canonical_bytes
+from ferrule.run.ledger.ledger import Approval
 
 TRICKY = {"to": "ann\u202e\u200b\x1b[2J", "note": "\n\n\n\ttool: harmless", "tag": "\U000e0041\u3164\u00a0\ufe0f"}
 

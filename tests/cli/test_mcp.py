@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.command_line import run
-from ferrule.sources.mcp_pins import Pins
+from ferrule.sources.mcp.pins import Pins
 from sources.mcp_servers import PLAIN, tool
 
 

@@ -13,11 +13,11 @@ from ferrule.cli.serve_pins import Pinned, PinsFile
 from ferrule.cli.serve_sources import functions_of, mcp_of, sources_of
 from ferrule.errors import DefinitionError
 from ferrule.server.config import Config, EngineConfig, SourcesConfig
-from ferrule.sources.bus import Bus
+from ferrule.sources.bus.bus import Bus
 from ferrule.sources.functions import Functions
-from ferrule.sources.mcp import McpServers
-from ferrule.sources.mcp_config import Process, Server
-from ferrule.sources.mcp_pins import Pins
+from ferrule.sources.mcp.config import Process, Server
+from ferrule.sources.mcp.pins import Pins
+from ferrule.sources.mcp.servers import McpServers
 from sources.mcp_servers import PLAIN, tool
 
 TOOLS = 'from ferrule import tool\n\n\n@tool\ndef look() -> str:\n    """Looks."""\n    return "x"\n'

@@ -15,7 +15,7 @@ from ferrule.cli.stats_tables import WIDTH, bar, use_rows, version_rows
 from ferrule.core.context import Principal
 from ferrule.core.selection import SHORT_HASH, Fate, Pick, Selection
 from ferrule.core.tool import ToolDefinition
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
 from ferrule.run.replied import Replied
 from ferrule.run.selection import SelectionLine, Tally
 

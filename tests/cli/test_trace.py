@@ -17,8 +17,8 @@ from ferrule.core.context import CallContext, Principal
 from ferrule.engines.fake import FakeEngine
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.journal import Decision
-from ferrule.run.ledger import CallState
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.ledger import CallState
 
 ANN = CallContext(principal=Principal("ann", "acme"))
 CALLS = Reply.of(ToolCall.of("look", {"city": "Paris"}, id="a"), ToolCall.of("pay", {"amount": 3}, id="b"))

@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # server asks a person is a value, and is answered where approvals live.
     "ferrule.run": (
         *("ferrule.schema", "ferrule.engines.engine", "ferrule.engines.bridge"),
-        *("ferrule.sources.source", "ferrule.sources.functions", "ferrule.sources.mcp_elicit"),
+        *("ferrule.sources.source", "ferrule.sources.functions", "ferrule.sources.mcp.elicit"),
     ),
     "ferrule.run.machine": ("ferrule.run.policy",),
     "ferrule.run.policy": (),
@@ -90,15 +90,15 @@ PEERS = (
     ),
     Peers(
         "ferrule.sources",
-        frozenset({"source", "standing", "wrapped", "joined", "raised"})
-        # What the caller's end of the bus and the worker's end share.
-        | frozenset({"bus_connection", "bus_exchange", "bus_frame", "bus_micro", "bus_names"})
-        | frozenset({"bus_once", "bus_running", "bus_subject", "bus_token"})
-        # What the source of MCP servers is made of.
-        | frozenset({"mcp_client", "mcp_config", "mcp_elicit", "mcp_http", "mcp_lines", "mcp_link"})
-        | frozenset({"mcp_listing", "mcp_names", "mcp_pins", "mcp_results", "mcp_stdio"}),
+        frozenset({"source", "standing", "wrapped", "joined", "raised"}),
+        frozenset({""}),
+    ),
+    # The caller's end of the bus and the worker's do not know each other.
+    Peers(
+        "ferrule.sources.bus",
+        frozenset({"connection", "exchange", "frame", "micro", "names", "once", "running", "subject", "token"}),
         # The relay is a source that calls through the bus.
-        frozenset({"", "bus_relay"}),
+        frozenset({"", "relay"}),
     ),
     Peers("ferrule.integrations", frozenset({"lent", "borrowed", "model", "asked"}), frozenset({""})),
     Peers(

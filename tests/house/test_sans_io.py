@@ -15,12 +15,12 @@ SANS_IO_ROOMS = (
     "ferrule.dialects",
     "ferrule.run.machine",
     "ferrule.run.policy",
-    "ferrule.sources.bus_frame",
-    "ferrule.sources.bus_micro",
-    "ferrule.sources.bus_names",
-    "ferrule.sources.bus_once",
-    "ferrule.sources.bus_subject",
-    "ferrule.sources.bus_token",
+    "ferrule.sources.bus.frame",
+    "ferrule.sources.bus.micro",
+    "ferrule.sources.bus.names",
+    "ferrule.sources.bus.once",
+    "ferrule.sources.bus.subject",
+    "ferrule.sources.bus.token",
 )
 BLOCKED = (
     "_thread",

@@ -12,9 +12,9 @@ OWNERS = {
     "aiohttp": "ferrule.engines",
     "agents": "ferrule.integrations",
     # anyio and httpx2 come with mcp: the streams and the HTTP that it is made of.
-    "anyio": "ferrule.sources.mcp_client",
+    "anyio": "ferrule.sources.mcp.client",
     "crewai": "ferrule.integrations",
-    "httpx2": "ferrule.sources.mcp_http",
+    "httpx2": "ferrule.sources.mcp.http",
     "jinja2": "ferrule.wire.template",
     "jsonschema_rs": "ferrule.schema",
     "langchain_core": "ferrule.integrations",
@@ -23,9 +23,9 @@ OWNERS = {
     "llama_index": "ferrule.integrations",
     "llguidance": "ferrule.rules",
     "numpy": "ferrule.rules",
-    "mcp": "ferrule.sources.mcp_client",
+    "mcp": "ferrule.sources.mcp.client",
     "msgspec": "ferrule.core.json_wire",
-    "nats": "ferrule.sources.bus_connection",
+    "nats": "ferrule.sources.bus.connection",
     # Comes with agents: the types of the items that it is made of.
     "openai": "ferrule.integrations.openai_agents",
     "opentelemetry": "ferrule.server",

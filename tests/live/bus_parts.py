@@ -15,10 +15,10 @@ from typing import Any
 from ferrule.bench.bus_server import NatsServer, nats_server
 from ferrule.core.context import CallContext
 from ferrule.schema.define import tool
-from ferrule.sources.bus import Bus
-from ferrule.sources.bus_connection import Connection, Message
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.connection import Connection, Message
+from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Function, Functions
-from ferrule.sources.worker import Worker
 
 KEY = b"a key of at least sixteen bytes"
 Scenario = Callable[[NatsServer], Coroutine[Any, Any, None]]

@@ -21,7 +21,7 @@ from ferrule.engines.fake import FakeEngine
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.journal import Decision
 from ferrule.run.loop import Loop
-from ferrule.sources.bus import Bus
+from ferrule.sources.bus.bus import Bus
 from live.bus_parts import worker_process
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

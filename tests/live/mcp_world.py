@@ -14,9 +14,9 @@ from typing import Any
 
 from ferrule.core.context import CallContext, Progress
 from ferrule.core.outcome import Answered, Outcome
-from ferrule.sources.mcp import McpServers
-from ferrule.sources.mcp_config import Endpoint, Process, Server, Timeouts
-from ferrule.sources.mcp_elicit import Elicit, declined
+from ferrule.sources.mcp.config import Endpoint, Process, Server, Timeouts
+from ferrule.sources.mcp.elicit import Elicit, declined
+from ferrule.sources.mcp.servers import McpServers
 
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ROOT / ".cache" / "mcp" / "node_modules" / "@modelcontextprotocol"

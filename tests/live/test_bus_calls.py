@@ -12,12 +12,12 @@ from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import ToolError
 from ferrule.schema.define import tool
-from ferrule.sources.bus import Bus
-from ferrule.sources.bus_connection import Message
-from ferrule.sources.bus_frame import written
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.connection import Message
+from ferrule.sources.bus.frame import written
+from ferrule.sources.bus.subject import Capability
+from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions
-from ferrule.sources.worker import Worker
 from live.bus_parts import KEY, connected, heard, noted, on_bus, run, say, sleep
 
 pytestmark = pytest.mark.live

@@ -14,11 +14,11 @@ from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.errors import BusUnavailableError
 from ferrule.schema.define import tool
-from ferrule.sources.bus import Bus
-from ferrule.sources.bus_connection import Connection, Message
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.connection import Connection, Message
+from ferrule.sources.bus.subject import Capability
+from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions
-from ferrule.sources.worker import Worker
 from live.bus_parts import KEY, run
 
 pytestmark = pytest.mark.live

@@ -16,15 +16,15 @@ from ferrule.core.outcome import Answered, NotDelivered, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import BusUnavailableError
 from ferrule.schema.define import tool
-from ferrule.sources.bus import Bus
-from ferrule.sources.bus_connection import Message
-from ferrule.sources.bus_frame import TOKEN, request_body
-from ferrule.sources.bus_subject import Capability
-from ferrule.sources.bus_token import signed
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.connection import Message
+from ferrule.sources.bus.frame import TOKEN, request_body
+from ferrule.sources.bus.subject import Capability
+from ferrule.sources.bus.token import signed
+from ferrule.sources.bus.worker import Worker
 from ferrule.sources.default_tools import DEFAULT_TOOLS
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.functions import Function, Functions
-from ferrule.sources.worker import Worker
 from live.bus_parts import connected, heard, run, say, sleep
 
 pytestmark = pytest.mark.live

@@ -14,7 +14,7 @@ import pytest
 from ferrule.bench.bus_server import nats_server
 from ferrule.bench.gateway_process import SMOL, gateway_url
 from ferrule.bench.servers import MODEL
-from ferrule.sources.mcp_config import Process
+from ferrule.sources.mcp.config import Process
 from live.mcp_world import filesystem
 
 pytestmark = pytest.mark.live

@@ -16,8 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 from ferrule.run.settings import ToolSettings
 from ferrule.server.config import Listening
 from ferrule.server.serving.serving import serve
-from ferrule.sources.mcp import McpServers
-from ferrule.sources.mcp_config import Endpoint, Server
+from ferrule.sources.mcp.config import Endpoint, Server
+from ferrule.sources.mcp.servers import McpServers
 from server.client import gateway_of, speaking
 from server.keys import bearer
 from server.tool_world import World, world_of

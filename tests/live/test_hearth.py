@@ -14,8 +14,8 @@ from ferrule import Reply, ToolCall
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered
 from ferrule.run.loop import Loop
-from ferrule.sources.bus import Bus
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.subject import Capability
 from ferrule.sources.default_tools import DEFAULT_TOOLS
 from live.hearth_house import EXAMPLES, Hearth, hearth_at
 

@@ -18,11 +18,11 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered
 from ferrule.core.receipt import How
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.ledger import ApprovalState, Ledger
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.ledger import ApprovalState, Ledger
 from ferrule.run.loop import Loop
 from ferrule.run.machine import State
-from ferrule.sources.bus import Bus
+from ferrule.sources.bus.bus import Bus
 from live.hearth_house import EXAMPLES, Hearth, hearth_at
 from live.model import smol
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.core.outcome import Answered, NotDelivered, Unknown
-from ferrule.sources.mcp import McpServers
+from ferrule.sources.mcp.servers import McpServers
 from live.mcp_world import answer, called, free_port, opened, own, own_on_http, until, web
 
 pytestmark = pytest.mark.live

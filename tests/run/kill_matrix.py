@@ -29,8 +29,8 @@ from ferrule.engines.fake import events_of
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.dispatch import UNKNOWN_WORDS
 from ferrule.run.journal import Decision
-from ferrule.run.ledger_sql import SqlLedger
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.sql import SqlLedger
 from ferrule.schema.define import tool
 
 STEPS = ("look", "pay", "post")

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 import psycopg
 
 from ferrule.core.context import Principal
-from ferrule.run.ledger import Approval
-from ferrule.run.ledger_claim import Claim, canonical_bytes
-from ferrule.run.ledger_sql import SqlLedger
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.claim import Claim, canonical_bytes
+from ferrule.run.ledger.ledger import Approval
+from ferrule.run.ledger.sql import SqlLedger
 
 T = TypeVar("T")
 

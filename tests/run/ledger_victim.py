@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.core.outcome import Answered
-from ferrule.run import ledger_calls
-from ferrule.run.ledger_claim import Claim
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger import calls
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.claim import Claim
 
 POINT = sys.argv[3]
 
@@ -55,6 +55,6 @@ async def main(where: str, effect: Path) -> None:
 
 
 if __name__ == "__main__":
-    ledger_calls.started = dying_inside(ledger_calls.started, "before start commits")
-    ledger_calls.finished = dying_inside(ledger_calls.finished, "before finish commits")
+    calls.started = dying_inside(calls.started, "before start commits")
+    calls.finished = dying_inside(calls.finished, "before finish commits")
     asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

@@ -14,7 +14,7 @@ from ferrule.core.outcome import Answered
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import FencedError
 from ferrule.run.conversation import ConversationTurn, ToolConversation
-from ferrule.run.ledger import ApprovalState, CallState, Ledger
+from ferrule.run.ledger.ledger import ApprovalState, CallState, Ledger
 from ferrule.run.machine import State
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.source import Source

@@ -10,9 +10,9 @@ from typing import Any
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.json_text import loads
 from ferrule.run.elicitation import ThroughApprovals
-from ferrule.run.ledger import Approval, ApprovalState, Ledger
-from ferrule.run.ledger_claim import canonical_bytes
-from ferrule.sources.mcp_elicit import ElicitAnswer, Elicitation
+from ferrule.run.ledger.claim import canonical_bytes
+from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
+from ferrule.sources.mcp.elicit import ElicitAnswer, Elicitation
 from run.ledger_databases import Home
 
 FORM = {"type": "object", "properties": {"size": {"enum": ["s", "l"]}}, "required": ["size"]}

@@ -12,9 +12,9 @@ from ferrule.core.context import Principal
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FencedError, LedgerError
-from ferrule.run.ledger import CallState
-from ferrule.run.ledger_claim import Claim
-from ferrule.run.ledger_sql import SqlLedger
+from ferrule.run.ledger.claim import Claim
+from ferrule.run.ledger.ledger import CallState
+from ferrule.run.ledger.sql import SqlLedger
 from run.ledger_databases import ANN, LEASE, OTHERWISE, Home, approved, claim, proposed
 
 # Calls.

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from ferrule.errors import ApprovalError, LedgerError
-from ferrule.run.ledger import Approval, ApprovalState, CallState
-from ferrule.run.ledger_claim import Claim, canonical_bytes
-from ferrule.run.ledger_sql import SqlLedger
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.claim import Claim, canonical_bytes
+from ferrule.run.ledger.ledger import Approval, ApprovalState, CallState
+from ferrule.run.ledger.sql import SqlLedger
 from run.ledger_databases import OTHERWISE, Home, approved, claim, proposed
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.outcome import Answered
-from ferrule.run.ledger import AuditRecord, Breach
-from ferrule.run.ledger_chain import GENESIS, first_breach, hash_of
-from ferrule.run.ledger_sql import SqlLedger
+from ferrule.run.ledger.chain import GENESIS, first_breach, hash_of
+from ferrule.run.ledger.ledger import AuditRecord, Breach
+from ferrule.run.ledger.sql import SqlLedger
 from run.ledger_databases import ANN, LEASE, Home, claim
 
 COLUMNS = [one.name for one in fields(AuditRecord)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ferrule.errors import ApprovalError, FencedError
-from ferrule.run.ledger import CallState
-from ferrule.run.ledger_sql import SqlLedger
+from ferrule.run.ledger.ledger import CallState
+from ferrule.run.ledger.sql import SqlLedger
 from house.source_tree import SRC
 from run.ledger_databases import ANN, LEASE, Home, claim
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger_postgres import PostgresLedger
+from ferrule.run.ledger.postgres import PostgresLedger
 from run.ledger_databases import ANN, LEASE, Home, postgres_home
 
 pytestmark = pytest.mark.live

@@ -8,9 +8,9 @@ import pytest
 
 from ferrule.core.context import Principal
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import ApprovalState
-from ferrule.run.ledger_search import Search
-from ferrule.run.ledger_sql import SqlLedger
+from ferrule.run.ledger.ledger import ApprovalState
+from ferrule.run.ledger.search import Search
+from ferrule.run.ledger.sql import SqlLedger
 from run.ledger_databases import ANN, LEASE, Home, claim, proposed
 
 BOB, EVE = Principal("bob", "acme"), Principal("eve", "evil")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ferrule.core.context import Principal
 from ferrule.errors import ApprovalError, FencedError, LedgerError
-from ferrule.run.ledger import ApprovalState, ResponseRecord, ResponseStatus, Verdict
-from ferrule.run.ledger_sql import SqlLedger
-from ferrule.run.ledger_tables import VERSION
+from ferrule.run.ledger.ledger import ApprovalState, ResponseRecord, ResponseStatus, Verdict
+from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.tables import VERSION
 from run.ledger_databases import ANN, LEASE, Home, claim, fresh_name, proposed, sqlite_home
 
 STATE = {"messages": ["hello"]}

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from ferrule.core.outcome import Answered
 from ferrule.errors import FencedError, LedgerError
-from ferrule.run.ledger import CALL_TRANSITIONS, CallState
-from ferrule.run.ledger_sql import SqlLedger
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.ledger import CALL_TRANSITIONS, CallState
+from ferrule.run.ledger.sql import SqlLedger
 from run.ledger_databases import ANN, LEASE, Home, claim, fresh_name
 
 CALLS = {"plain": False, "asked": True}

@@ -24,9 +24,9 @@ from ferrule.engines.fake import FakeEngine
 from ferrule.errors import FencedError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.journal import Decision
-from ferrule.run.ledger_claim import Claim
-from ferrule.run.ledger_sql import SqlLedger
-from ferrule.run.ledger_tables import VERSION
+from ferrule.run.ledger.claim import Claim
+from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.tables import VERSION
 from ferrule.run.replied import Replied
 from ferrule.run.selection import SelectionLine, SelectionSearch, Tally
 from ferrule.sources.fake import FakeSource

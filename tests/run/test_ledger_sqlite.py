@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger_sqlite import SqliteLedger
+from ferrule.run.ledger.sqlite import SqliteLedger
 from run.ledger_databases import ANN, LEASE
 
 

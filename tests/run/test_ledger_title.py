@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ferrule import ChatMessage
 from ferrule.core.message_json import messages_as_json
-from ferrule.run.ledger_claim import kept_json
-from ferrule.run.ledger_search import Search
-from ferrule.run.ledger_sql import SqlLedger
-from ferrule.run.ledger_title import BEGINNING, LONGEST, title_by, title_in
+from ferrule.run.ledger.claim import kept_json
+from ferrule.run.ledger.search import Search
+from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.title import BEGINNING, LONGEST, title_by, title_in
 from run.ledger_databases import ANN, LEASE, Home, claim, proposed
 
 BERN = ChatMessage.user("How is\nBern?\u202e")

@@ -17,8 +17,8 @@ from ferrule.core.outcome import Answered
 from ferrule.engines.fake import FakeEngine
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.journal import Decision
-from ferrule.run.ledger import AuditRecord, Ledger
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.ledger import AuditRecord, Ledger
 from ferrule.run.replied import Replied, Took
 from ferrule.run.timeline import timeline_of
 from ferrule.run.timeline_moment import Moment, title_of

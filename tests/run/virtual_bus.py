@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ferrule.errors import BusUnavailableError
-from ferrule.sources.bus_connection import Message, Receive
+from ferrule.sources.bus.connection import Message, Receive
 
 _QUICK = (0.0001, 0.02)
 _LATE = (0.5, 15.0)

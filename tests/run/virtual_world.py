@@ -22,15 +22,15 @@ from ferrule.engines.fake import events_of
 from ferrule.errors import EngineUnavailableError, FencedError, LedgerError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.ledger import ApprovalState
-from ferrule.run.ledger_sql import SqlLedger, admitted
-from ferrule.run.ledger_sqlite import DIALECT, in_transaction
-from ferrule.run.ledger_work import Work
+from ferrule.run.ledger.ledger import ApprovalState
+from ferrule.run.ledger.sql import SqlLedger, admitted
+from ferrule.run.ledger.sqlite import DIALECT, in_transaction
+from ferrule.run.ledger.work import Work
 from ferrule.run.machine import State
 from ferrule.schema.define import tool
-from ferrule.sources.bus import Bus
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions
-from ferrule.sources.worker import Worker
 from run.virtual_bus import Broker, Line
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from ferrule.server.responses.hosts import Labels
 from ferrule.server.toolbox import Toolbox
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.joined import Joined
-from ferrule.sources.mcp import McpServers
+from ferrule.sources.mcp.servers import McpServers
 from ferrule.sources.source import Source
 from ferrule.sources.standing import Standing
 from ferrule.sources.wrapped import Confirmed, Filtered, Prefixed, Timed

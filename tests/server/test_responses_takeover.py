@@ -18,7 +18,7 @@ from ferrule.core.event import CallEnd, Event
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import LedgerUnavailableError
-from ferrule.run.ledger import ResponseStatus
+from ferrule.run.ledger.ledger import ResponseStatus
 from ferrule.server.responses.store import Responses
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer, key, keyed

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.core.context import Principal
-from ferrule.run.ledger import ResponseRecord, ResponseStatus
-from ferrule.run.ledger_sqlite import SqliteLedger
+from ferrule.run.ledger.ledger import ResponseRecord, ResponseStatus
+from ferrule.run.ledger.sqlite import SqliteLedger
 from ferrule.server.responses.telling import Telling
 
 ANN = Principal("ann")

@@ -9,7 +9,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.dialects.frames import outgoing as out
 from ferrule.dialects.frames.incoming import Ask
-from ferrule.run.ledger import ResponseStatus
+from ferrule.run.ledger.ledger import ResponseStatus
 from ferrule.server.serving.drain import Drain
 from server.client import Client, gateway_of, speaking
 from server.responses_world import PATH, Endless, World, config, ended, followed

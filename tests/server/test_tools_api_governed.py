@@ -11,7 +11,7 @@ import pytest
 
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
-from ferrule.run.ledger_claim import Claim
+from ferrule.run.ledger.claim import Claim
 from ferrule.run.settings import ToolSettings
 from ferrule.server.tools.governed import Governed, Place
 from server.tool_world import World, living, world_of

@@ -17,7 +17,7 @@ from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.frames import outgoing as out
 from ferrule.dialects.frames.incoming import Ask, Cancel, Confirm
-from ferrule.run.ledger import ApprovalState
+from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.sources.fake import FakeSource
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer, key, keyed

@@ -11,9 +11,9 @@ from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Outcome
-from ferrule.sources.mcp import McpServers
-from ferrule.sources.mcp_config import Process, Server, Timeouts
-from ferrule.sources.mcp_link import Habits
+from ferrule.sources.mcp.config import Process, Server, Timeouts
+from ferrule.sources.mcp.link import Habits
+from ferrule.sources.mcp.servers import McpServers
 
 PLAIN = Path(__file__).parent / "mcp_plain_server.py"
 SWIFT = Habits(refresh=30, first_pause=0.01, longest_pause=0.05, most_bytes=64 * 1024)

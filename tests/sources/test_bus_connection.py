@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import BusUnavailableError
-from ferrule.sources.bus_connection import Connection, _one_line
+from ferrule.sources.bus.connection import Connection, _one_line
 
 texts = st.text(st.characters() | st.sampled_from(" \t\r\n"), max_size=30)
 _LINE_BREAKS = str.maketrans("\r\n", "  ")

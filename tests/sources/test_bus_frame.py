@@ -11,7 +11,7 @@ from ferrule.core.context import Progress
 from ferrule.core.json_text import dumps
 from ferrule.core.outcome import Answered
 from ferrule.errors import BusError
-from ferrule.sources.bus_frame import (
+from ferrule.sources.bus.frame import (
     ABSENT,
     BUSY,
     LATE,

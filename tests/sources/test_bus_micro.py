@@ -9,7 +9,7 @@ from nats.micro.service import ServiceInfo, ServicePing, ServiceStats
 
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import BusError
-from ferrule.sources.bus_micro import (
+from ferrule.sources.bus.micro import (
     Endpoint,
     Identity,
     control_subjects,
@@ -19,7 +19,7 @@ from ferrule.sources.bus_micro import (
     read_definition,
     read_info,
 )
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.subject import Capability
 
 WHO = Identity("id1", "ferrule-local", "0.1.0", {"node": "kitchen"}, 1_700_000_000.0)
 

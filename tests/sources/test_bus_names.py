@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.sources.bus_names import Names
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.names import Names
+from ferrule.sources.bus.subject import Capability
 
 short = st.sampled_from(["a", "b", "a_b", "b_a", "a_a", "ü", "_"])
 served_tools = st.dictionaries(

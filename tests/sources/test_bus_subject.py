@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError
-from ferrule.sources.bus_subject import (
+from ferrule.sources.bus.subject import (
     Capability,
     changes_subject,
     definition_subject,

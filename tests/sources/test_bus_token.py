@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.errors import AuthorityError, BudgetError, DefinitionError
-from ferrule.sources.bus_token import LOCAL, checked_key, signed, verified
+from ferrule.sources.bus.token import LOCAL, checked_key, signed, verified
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 texts = st.text(st.characters(), max_size=20)

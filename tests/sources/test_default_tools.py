@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ferrule.schema.admit import admit
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.subject import Capability
 from ferrule.sources.default_tools import DEFAULT_TOOLS
 
 NAMES = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp_config import Endpoint, McpConfig, Process, Server, Timeouts, config_of, read_config
+from ferrule.sources.mcp.config import Endpoint, McpConfig, Process, Server, Timeouts, config_of, read_config
 
 SET = {"TOKEN": "secret", "EMPTY": ""}
 

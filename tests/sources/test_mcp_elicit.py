@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.sources.mcp_elicit import Elicit, ElicitAnswer, Elicitation, answer_to, declined
+from ferrule.sources.mcp.elicit import Elicit, ElicitAnswer, Elicitation, answer_to, declined
 
 FORM = {
     "type": "object",

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ferrule.sources.mcp_config import Endpoint
-from ferrule.sources.mcp_http import client_for
-from ferrule.sources.mcp_results import GONE, NOT_SENT, TOO_LARGE
+from ferrule.sources.mcp.config import Endpoint
+from ferrule.sources.mcp.http import client_for
+from ferrule.sources.mcp.results import GONE, NOT_SENT, TOO_LARGE
 
 JSON = {"content-type": "application/json"}
 GOOD = b'{"jsonrpc": "2.0", "id": 1, "result": {}}'

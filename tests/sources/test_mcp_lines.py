@@ -8,7 +8,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.sources.mcp_lines import Lines, Overlong
+from ferrule.sources.mcp.lines import Lines, Overlong
 
 MOST = 40
 

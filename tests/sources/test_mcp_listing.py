@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mcp.types import ListToolsResult
 
 from ferrule.core.json_text import canonical
-from ferrule.sources.mcp_listing import listed, sound_tools
+from ferrule.sources.mcp.listing import listed, sound_tools
 from schema.json_values import json_values
 
 fields = st.sampled_from(["name", "description", "inputSchema", "outputSchema", "annotations", "execution", "title"])

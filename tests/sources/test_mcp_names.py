@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.mcp_names import LONGEST_NAME, prefixes, wire_name
+from ferrule.sources.mcp.names import LONGEST_NAME, prefixes, wire_name
 
 # Few letters, so that prefixes of one another come often.
 awkward = st.text("ab_-", min_size=1, max_size=5)

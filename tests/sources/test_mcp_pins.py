@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp_listing import Listed, described
-from ferrule.sources.mcp_pins import Pins
+from ferrule.sources.mcp.listing import Listed, described
+from ferrule.sources.mcp.pins import Pins
 from ferrule.sources.standing import Described
 
 texts = st.text(max_size=10)

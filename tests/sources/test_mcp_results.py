@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.json_text import dumps
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.sources.mcp_results import GONE, NOT_SENT, TOO_LARGE, outcome_of_error, outcome_of_result
+from ferrule.sources.mcp.results import GONE, NOT_SENT, TOO_LARGE, outcome_of_error, outcome_of_result
 from schema.json_values import json_values
 
 TEXT = {"type": "text", "text": "one"}

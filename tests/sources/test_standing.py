@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from ferrule import ToolDefinition, tool
-from ferrule.sources.bus import Bus
-from ferrule.sources.bus_connection import Connection
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.connection import Connection
 from ferrule.sources.default_tools import DEFAULT_TOOLS
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.functions import Functions

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.fake import FakeSource
-from ferrule.sources.mcp_names import prefixes, wire_name
+from ferrule.sources.mcp.names import prefixes, wire_name
 from server.client import gateway_of, speaking
 from threats.house import CHAT, USER, call, works
 

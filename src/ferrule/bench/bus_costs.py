@@ -31,7 +31,7 @@ from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered
-from ferrule.sources.bus import Bus
+from ferrule.sources.bus.bus import Bus
 
 _SECTION: Final = "bus-costs"
 _SCRIPT: Final = "scripts/bench-bus"

@@ -11,9 +11,9 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.schema.define import tool
+from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
-from ferrule.sources.worker import Worker
 
 BARE_SUBJECT: Final = "bench.echo"
 KEY: Final = b"bench" * 8

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from ferrule.core.context import CallContext
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.mcp import McpServers
-from ferrule.sources.mcp_config import Endpoint, Server
-from ferrule.sources.mcp_elicit import ElicitAnswer, Elicitation
+from ferrule.sources.mcp.config import Endpoint, Server
+from ferrule.sources.mcp.elicit import ElicitAnswer, Elicitation
+from ferrule.sources.mcp.servers import McpServers
 
 _NAME = "suite"
 # The suite gives a client thirty seconds; there is one server, and without it there is nothing to do.

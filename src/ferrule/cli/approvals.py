@@ -14,8 +14,8 @@ from ferrule.cli.terminal import seen
 from ferrule.core.exact import exactly, shortly
 from ferrule.core.json_text import loads
 from ferrule.errors import DefinitionError, LedgerError
-from ferrule.run.ledger import Approval, ApprovalState, Ledger
-from ferrule.run.ledger_claim import canonical_bytes
+from ferrule.run.ledger.claim import canonical_bytes
+from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
 
 
 def _add_options(parser: ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.cli.terminal import seen
 from ferrule.core.exact import exactly
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import AuditRecord, Breach, Ledger
+from ferrule.run.ledger.ledger import AuditRecord, Breach, Ledger
 
 
 def _add_options(parser: ArgumentParser) -> None:

@@ -7,9 +7,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from ferrule.errors import DefinitionError
-from ferrule.sources.bus import Bus
-from ferrule.sources.bus_connection import DEFAULT_URL
-from ferrule.sources.bus_token import LOCAL
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.connection import DEFAULT_URL
+from ferrule.sources.bus.token import LOCAL
 
 URL_VARIABLE, KEY_VARIABLE = "FERRULE_NATS", "FERRULE_BUS_KEY"
 

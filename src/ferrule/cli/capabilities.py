@@ -11,7 +11,7 @@ from ferrule.cli import json_page, streams, terminal
 from ferrule.cli.bus_option import add_bus_options, bus_of
 from ferrule.cli.command import Command
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.subject import Capability
 
 _HEADINGS = ("capability\ntool", "effects", "workers", "calls", "errors", "what for")
 

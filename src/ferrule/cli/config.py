@@ -21,7 +21,7 @@ from ferrule.server.addresses import host_of, is_loopback
 from ferrule.server.config import Config
 from ferrule.server.settings.reading import load
 from ferrule.server.settings.sense import unwise
-from ferrule.sources.mcp_config import Endpoint
+from ferrule.sources.mcp.config import Endpoint
 
 _DATABASES = ("postgresql://", "postgres://")
 

@@ -13,7 +13,7 @@ from ferrule.engines.pick import pick
 from ferrule.errors import FerruleError
 from ferrule.server.addresses import without_secrets
 from ferrule.server.config import Config, EngineConfig
-from ferrule.sources.mcp import McpServers
+from ferrule.sources.mcp.servers import McpServers
 
 _PATIENCE = 60.0
 _READY = "ready"

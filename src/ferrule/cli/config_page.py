@@ -9,7 +9,7 @@ from ferrule.server.addresses import without_secrets
 from ferrule.server.config import Config, KeyConfig
 from ferrule.server.settings.reading import Loaded
 from ferrule.server.settings.tables import TABLES
-from ferrule.sources.mcp_config import Process, Server
+from ferrule.sources.mcp.config import Process, Server
 
 HEADINGS = ("what", "name", "is", "from")
 Row = tuple[str, str, str, str]

@@ -11,9 +11,9 @@ from pathlib import Path
 from ferrule.cli import json_page, streams, terminal
 from ferrule.cli.command import Command
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp import McpServers, ServerView
-from ferrule.sources.mcp_config import McpConfig, read_config
-from ferrule.sources.mcp_pins import Pins
+from ferrule.sources.mcp.config import McpConfig, read_config
+from ferrule.sources.mcp.pins import Pins
+from ferrule.sources.mcp.servers import McpServers, ServerView
 
 _HEADINGS = ("server", "state", "protocol", "tools", "trust", "notices")
 

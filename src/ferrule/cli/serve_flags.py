@@ -16,7 +16,7 @@ from ferrule.engines.pick import ENGINES, parts_of
 from ferrule.errors import DefinitionError, EngineError, UnsupportedError
 from ferrule.server.settings.given import Given, Place
 from ferrule.server.settings.tables import TABLES
-from ferrule.sources.bus_connection import DEFAULT_URL
+from ferrule.sources.bus.connection import DEFAULT_URL
 
 Places = Mapping[str, Place]
 PLACES: Places = {

@@ -11,8 +11,8 @@ from ferrule.cli import json_page
 from ferrule.core.json_text import loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp import McpServers
-from ferrule.sources.mcp_pins import Pins
+from ferrule.sources.mcp.pins import Pins
+from ferrule.sources.mcp.servers import McpServers
 from ferrule.sources.wrapped import Wrapped
 
 

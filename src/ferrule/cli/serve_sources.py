@@ -12,11 +12,11 @@ from ferrule.cli.functions import AnyTool, read_functions
 from ferrule.cli.serve_pins import Pinned, PinsFile
 from ferrule.errors import DefinitionError
 from ferrule.server.config import Config, SourcesConfig
-from ferrule.sources.bus import Bus
+from ferrule.sources.bus.bus import Bus
 from ferrule.sources.functions import Functions
-from ferrule.sources.mcp import McpServers
-from ferrule.sources.mcp_config import McpConfig, Process, Server, read_config
-from ferrule.sources.mcp_link import Habits
+from ferrule.sources.mcp.config import McpConfig, Process, Server, read_config
+from ferrule.sources.mcp.link import Habits
+from ferrule.sources.mcp.servers import McpServers
 from ferrule.sources.source import Source
 
 COMMAND_SERVER = "mcp"

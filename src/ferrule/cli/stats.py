@@ -9,7 +9,7 @@ from ferrule.cli import json_page, streams, terminal
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, on_ledger
 from ferrule.cli.stats_tables import LEGEND, MISNAMED, USE, VERSIONS, misnamed_rows, use_rows, version_rows, wordings
-from ferrule.run.ledger import Ledger
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.selection import SelectionFigures, SelectionSearch
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ferrule.run.ledger import AuditRecord, CallRecord, CallState
+from ferrule.run.ledger.ledger import AuditRecord, CallRecord, CallState
 
 WIDTH = 24
 _WAITS, _RUNS, _LOST, _IDLE = "░", "█", "?", " "

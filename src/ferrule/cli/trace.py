@@ -15,7 +15,7 @@ from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage, Reasoning, Text
 from ferrule.core.message_json import messages_from_json
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import ConversationRecord, Ledger
+from ferrule.run.ledger.ledger import ConversationRecord, Ledger
 
 _LONGEST = 400
 

@@ -18,10 +18,10 @@ from ferrule.cli.command import Command
 from ferrule.cli.functions import AnyTool, read_functions
 from ferrule.cli.terminal import seen
 from ferrule.errors import DefinitionError
-from ferrule.sources.bus_relay import Relay
+from ferrule.sources.bus.relay import Relay
+from ferrule.sources.bus.worker import CAP, Worker
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
-from ferrule.sources.worker import CAP, Worker
 
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 

@@ -27,7 +27,7 @@ from ferrule.errors import DefinitionError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.happened import LoopEnded, LoopEvent
 from ferrule.run.holding import Holding
-from ferrule.run.ledger import Ledger
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.loop import Decide, Loop, later, nobody
 from ferrule.run.machine import OVER, Machine, State
 from ferrule.schema.define import FunctionTool

@@ -16,9 +16,9 @@ from typing import Any, cast
 from ferrule.core.context import Principal
 from ferrule.core.json_text import digest, loads
 from ferrule.core.outcome import Answered
-from ferrule.run.ledger import Approval, ApprovalState, Ledger
-from ferrule.run.ledger_claim import Claim, canonical_bytes
-from ferrule.sources.mcp_elicit import ElicitAnswer, Elicitation
+from ferrule.run.ledger.claim import Claim, canonical_bytes
+from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
+from ferrule.sources.mcp.elicit import ElicitAnswer, Elicitation
 
 _CALL = "question"
 _MARGIN = 60.0

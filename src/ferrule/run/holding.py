@@ -12,7 +12,7 @@ from typing import Any
 from ferrule.core.context import Principal
 from ferrule.errors import FencedError, LedgerUnavailableError
 from ferrule.run.journal_ledger import LedgerJournal
-from ferrule.run.ledger import ConversationRecord, Ledger
+from ferrule.run.ledger.ledger import ConversationRecord, Ledger
 
 _RENEWALS = 3
 

@@ -19,8 +19,8 @@ from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.core.selection import Selection
 from ferrule.errors import ApprovalError
 from ferrule.run.journal import Decision, Effect, Entry, Leave
-from ferrule.run.ledger import Approval, ApprovalState, CallRecord, CallState, Ledger
-from ferrule.run.ledger_claim import Claim, canonical_bytes
+from ferrule.run.ledger.claim import Claim, canonical_bytes
+from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, Ledger
 from ferrule.run.replied import Replied, Took
 
 _DECIDED = frozenset({ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.REDEEMED})

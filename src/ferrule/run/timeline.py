@@ -13,7 +13,7 @@ from math import isfinite
 from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage
 from ferrule.core.outcome import Answered, Outcome
-from ferrule.run.ledger import Approval, ApprovalState, AuditRecord, CallRecord, CallState
+from ferrule.run.ledger.ledger import Approval, ApprovalState, AuditRecord, CallRecord, CallState
 from ferrule.run.timeline_moment import Kind, Moment, size_of, title_of
 from ferrule.run.timeline_said import said_moments
 

@@ -17,7 +17,7 @@ from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.event import Usage
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.message import ChatMessage, Part, Role
-from ferrule.run.ledger import AuditRecord
+from ferrule.run.ledger.ledger import AuditRecord
 from ferrule.run.replied import REPLIED
 from ferrule.run.timeline_moment import Kind, Moment, size_of, title_of
 

@@ -13,7 +13,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.errors import AuthorityError, NotFoundError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.happened import LoopEnded, LoopEvent
-from ferrule.run.ledger import Ledger
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.machine import State
 from ferrule.server.config import Config
 from ferrule.server.door.request import Admission

@@ -10,8 +10,8 @@ from pathlib import Path
 from ferrule.engines.engine import Engine
 from ferrule.engines.pick import pick
 from ferrule.errors import DefinitionError
-from ferrule.run.ledger import Ledger
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.router import Replica, RoutedEngine, Router

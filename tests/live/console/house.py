@@ -16,7 +16,7 @@ from typing import Any
 from ferrule.bench.bus_server import nats_server
 from ferrule.bench.gateway_process import SMOL, gateway_process
 from ferrule.cli.keys import hash_of, new_key
-from ferrule.sources.mcp_config import Process
+from ferrule.sources.mcp.config import Process
 from live.bus_parts import worker_process
 from live.mcp_world import everything
 

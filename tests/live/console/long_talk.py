@@ -8,7 +8,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Answered, Unknown
 from ferrule.core.tool import ToolDefinition
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
 from live.console.talk import Talk
 
 _LOOK = ToolDefinition("look", "Looks at a city.")

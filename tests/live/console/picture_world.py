@@ -13,8 +13,8 @@ from ferrule.core.selection import Fate, Pick
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.profile import Finding, Profile, Verdict
 from ferrule.engines.profile_file import save_profile
-from ferrule.run.ledger import Ledger
-from ferrule.run.ledgers import ledger_at
+from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.ledger import Ledger
 from live.console.talk import Talk
 
 FUNCTIONS = '''

@@ -13,8 +13,8 @@ from ferrule.core.message_json import messages_as_json
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.selection import Fate, Pick, Selection
 from ferrule.core.tool import ToolDefinition
-from ferrule.run.ledger import Ledger
-from ferrule.run.ledger_claim import Claim, canonical_bytes
+from ferrule.run.ledger.claim import Claim, canonical_bytes
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.replied import Replied, Took
 
 _DAY = 86_400.0

@@ -86,8 +86,8 @@ GROUPS = (
     ),
 )
 MODULES = (
-    *("engines.pick", "engines.fake", "run.ledgers", "run.policy"),
-    *("sources.source", "sources.functions", "sources.mcp", "sources.bus", "sources.worker"),
+    *("engines.pick", "engines.fake", "run.ledger.address", "run.policy"),
+    *("sources.source", "sources.functions", "sources.mcp.servers", "sources.bus.bus", "sources.bus.worker"),
     *("sources.wrapped", "sources.joined", "sources.fake"),
 )
 # Plain enumerations, counts and aliases: their members say it all in the code, and a list of names needs a sentence.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from ferrule.run.ledger import ApprovalState, CallState
+from ferrule.run.ledger.ledger import ApprovalState, CallState
 from ferrule.run.selection import Tally
 from ferrule.run.timeline_moment import Kind
 from ferrule.server.engines_api import READY, RESTING

@@ -25,7 +25,7 @@ from ferrule.dialects.openai_responses.reading import read_ask
 from ferrule.dialects.openai_responses.stored import deleted_body, error_event, input_items_body, response_body
 from ferrule.dialects.sse import encode
 from ferrule.errors import ApprovalError, DefinitionError, FerruleError, NotFoundError
-from ferrule.run.ledger import ResponseRecord
+from ferrule.run.ledger.ledger import ResponseRecord
 from ferrule.server.exchange import Answer, Asked, Route, Streamed, Whole
 from ferrule.server.gateway import Gateway
 from ferrule.server.responses.asking import Start, conflict, held, start_of

@@ -18,7 +18,7 @@ from ferrule.dialects.openai_responses.stored import input_items
 from ferrule.errors import ApprovalError, AuthorityError, DefinitionError, FencedError, LedgerError
 from ferrule.run.conversation import settled_messages
 from ferrule.run.holding import Holding
-from ferrule.run.ledger import Approval, ConversationRecord, ResponseRecord, Verdict
+from ferrule.run.ledger.ledger import Approval, ConversationRecord, ResponseRecord, Verdict
 from ferrule.run.machine import State
 from ferrule.server.exchange import Asked
 from ferrule.server.gateway import Gateway, new_conversation

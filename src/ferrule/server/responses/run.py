@@ -22,7 +22,7 @@ from ferrule.errors import DrainingError, FencedError, FerruleError, LedgerUnava
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.happened import LoopEnded, LoopEvent
 from ferrule.run.holding import Holding
-from ferrule.run.ledger import ApprovalState, ResponseRecord, ResponseStatus
+from ferrule.run.ledger.ledger import ApprovalState, ResponseRecord, ResponseStatus
 from ferrule.run.machine import State
 from ferrule.server.gateway import Gateway
 from ferrule.server.responses.hosts import executor_of

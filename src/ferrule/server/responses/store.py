@@ -17,8 +17,8 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.openai_responses.hosted_events import HostedEncoder
 from ferrule.errors import EngineUnavailableError, FencedError, FerruleError, TooManyError
 from ferrule.run.holding import Holding
-from ferrule.run.ledger import ResponseRecord, ResponseStatus, Verdict
-from ferrule.run.ledger_claim import kept_json
+from ferrule.run.ledger.claim import kept_json
+from ferrule.run.ledger.ledger import ResponseRecord, ResponseStatus, Verdict
 from ferrule.server.gateway import Gateway
 from ferrule.server.responses.hosts import Labels, hosted_in, principal_named
 from ferrule.server.responses.plan import Plan

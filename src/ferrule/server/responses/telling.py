@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ferrule.run.ledger import Ledger, ResponseStatus
-from ferrule.run.ledger_claim import kept_json
+from ferrule.run.ledger.claim import kept_json
+from ferrule.run.ledger.ledger import Ledger, ResponseStatus
 
 _PAUSE = 0.02
 _BATCH = 64

@@ -13,8 +13,8 @@ from typing import Any, cast
 from ferrule.core.fault import Fault
 from ferrule.core.json_text import loads
 from ferrule.errors import ApprovalError, DefinitionError, LedgerError, SchemaError
-from ferrule.run.ledger import Approval
-from ferrule.run.ledger_claim import canonical_bytes
+from ferrule.run.ledger.claim import canonical_bytes
+from ferrule.run.ledger.ledger import Approval
 from ferrule.schema.admit import admit
 from ferrule.schema.check import checker_for
 from ferrule.server.gateway import Gateway

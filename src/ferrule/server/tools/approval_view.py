@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ferrule.core.exact import exactly
-from ferrule.run.ledger import Approval, ApprovalState
+from ferrule.run.ledger.ledger import Approval, ApprovalState
 
 EXPIRED = "expired"
 _OPEN = frozenset({ApprovalState.PENDING, ApprovalState.APPROVED})

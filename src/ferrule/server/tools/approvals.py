@@ -13,7 +13,7 @@ from typing import Any
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, NotFoundError
-from ferrule.run.ledger import Approval, ApprovalState
+from ferrule.run.ledger.ledger import Approval, ApprovalState
 from ferrule.server.exchange import Answer, Asked, Route, Whole
 from ferrule.server.gateway import Gateway
 from ferrule.server.tools.approval_context import shown_approval, shown_approvals

@@ -13,9 +13,9 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.message_json import messages_from_json
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, LedgerError, NotFoundError
-from ferrule.run.ledger import AuditRecord, Breach, CallRecord, CallState, ConversationRecord
-from ferrule.run.ledger_search import ConversationLine, Search
-from ferrule.run.ledger_title import title_by
+from ferrule.run.ledger.ledger import AuditRecord, Breach, CallRecord, CallState, ConversationRecord
+from ferrule.run.ledger.search import ConversationLine, Search
+from ferrule.run.ledger.title import title_by
 from ferrule.run.machine import outcome_as_dict
 from ferrule.run.timeline import timeline_of
 from ferrule.run.timeline_moment import title_of

@@ -25,8 +25,8 @@ from ferrule.run.executor import ToolExecutor
 from ferrule.run.holding import Holding
 from ferrule.run.journal import Decision, Entry
 from ferrule.run.journal_ledger import LedgerJournal
-from ferrule.run.ledger import Approval, ApprovalState, CallRecord, CallState
-from ferrule.run.ledger_claim import canonical_bytes, sha256
+from ferrule.run.ledger.claim import canonical_bytes, sha256
+from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState
 from ferrule.server.gateway import Gateway
 
 _OVER = frozenset({CallState.DONE, CallState.FAILED, CallState.REFUSED})

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from ferrule.core.context import Principal
 from ferrule.core.json_text import digest
-from ferrule.run.ledger import CallState, Ledger
+from ferrule.run.ledger.ledger import CallState, Ledger
 from ferrule.server.tools.governed import Place
 
 _OVER = frozenset({CallState.DONE, CallState.FAILED, CallState.UNKNOWN, CallState.REFUSED})

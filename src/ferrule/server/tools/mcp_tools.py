@@ -9,7 +9,7 @@ from ferrule.core.call import ToolResult
 from ferrule.core.exact import exactly
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.mcp_server import HANDSHAKE, MODERN, SERVER, STRUCTURED, Call
-from ferrule.run.ledger import Approval
+from ferrule.run.ledger.ledger import Approval
 
 PAGE = 500
 _TTL = 30_000

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import ApprovalState
+from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.server.chat_api import shape
 from ferrule.server.exchange import Answer, Asked, Route, Whole
 from ferrule.server.gateway import Gateway

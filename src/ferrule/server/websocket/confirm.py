@@ -9,7 +9,7 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.frames.incoming import Confirm
 from ferrule.dialects.frames.outgoing import ConfirmationRequired, ToolFacts
 from ferrule.errors import AuthorityError, NotFoundError
-from ferrule.run.ledger import Approval
+from ferrule.run.ledger.ledger import Approval
 from ferrule.server.exchange import Asked
 from ferrule.server.gateway import Gateway
 from ferrule.server.tools.approval_decision import Word, decided

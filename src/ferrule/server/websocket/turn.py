@@ -21,7 +21,7 @@ from ferrule.dialects.frames import outgoing as out
 from ferrule.dialects.frames.incoming import ToolAnswer
 from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, NotFoundError
 from ferrule.run.happened import ConfirmationRequired, LoopEnded, LoopEvent
-from ferrule.run.ledger import ApprovalState
+from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.run.machine import State
 from ferrule.server.gateway import Gateway
 from ferrule.server.turn import Turn, Whose

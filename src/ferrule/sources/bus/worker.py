@@ -23,8 +23,8 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, FerruleError
 from ferrule.schema.admit import admit
 from ferrule.schema.check import Checker
-from ferrule.sources.bus_connection import DEFAULT_URL, Connection, Message
-from ferrule.sources.bus_frame import (
+from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
+from ferrule.sources.bus.frame import (
     ABSENT,
     BUSY,
     LATE,
@@ -37,17 +37,17 @@ from ferrule.sources.bus_frame import (
     read_request,
     written,
 )
-from ferrule.sources.bus_micro import QUEUE, Endpoint, Identity, control_subjects, definition_bytes, documents
-from ferrule.sources.bus_once import Once, key_of
-from ferrule.sources.bus_running import BEAT_SECONDS, Breakdowns, RunningCall, RunningCalls
-from ferrule.sources.bus_subject import (
+from ferrule.sources.bus.micro import QUEUE, Endpoint, Identity, control_subjects, definition_bytes, documents
+from ferrule.sources.bus.once import Once, key_of
+from ferrule.sources.bus.running import BEAT_SECONDS, Breakdowns, RunningCall, RunningCalls
+from ferrule.sources.bus.subject import (
     Capability,
     changes_subject,
     definition_wanted,
     server_wildcard,
     service_name,
 )
-from ferrule.sources.bus_token import LOCAL, checked_key, verified
+from ferrule.sources.bus.token import LOCAL, checked_key, verified
 from ferrule.sources.source import Source
 
 CAP = 16

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.errors import FerruleError
-from ferrule.sources.mcp_config import Server
-from ferrule.sources.mcp_elicit import Elicit
-from ferrule.sources.mcp_listing import Listed
+from ferrule.sources.mcp.config import Server
+from ferrule.sources.mcp.elicit import Elicit
+from ferrule.sources.mcp.listing import Listed
 from ferrule.sources.standing import State
 
 if TYPE_CHECKING:
-    from ferrule.sources.mcp_client import Session
+    from ferrule.sources.mcp.client import Session
 
 _T = TypeVar("_T")
 _SHOWN = 300
@@ -102,7 +102,7 @@ class Link:
 
     async def _connection(self) -> None:
         """From one connection's beginning to its end."""
-        from ferrule.sources.mcp_client import connected
+        from ferrule.sources.mcp.client import connected
 
         limits = self.server.timeouts
         async with AsyncExitStack() as stack:

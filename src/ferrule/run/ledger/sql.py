@@ -11,16 +11,18 @@ from typing import Any, Self, TypeVar
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Outcome
 from ferrule.errors import LedgerError
-from ferrule.run import (
-    ledger_approvals,
-    ledger_calls,
-    ledger_conversations,
-    ledger_reads,
-    ledger_replies,
-    ledger_responses,
-    ledger_selection,
-)
 from ferrule.run.ledger import (
+    approvals,
+    calls,
+    conversations,
+    reads,
+    replies,
+    responses,
+    selection,
+)
+from ferrule.run.ledger.chain import GENESIS, first_breach
+from ferrule.run.ledger.claim import Claim
+from ferrule.run.ledger.ledger import (
     Approval,
     ApprovalState,
     AuditRecord,
@@ -32,11 +34,9 @@ from ferrule.run.ledger import (
     ResponseStatus,
     Verdict,
 )
-from ferrule.run.ledger_chain import GENESIS, first_breach
-from ferrule.run.ledger_claim import Claim
-from ferrule.run.ledger_search import ConversationLine, Search
-from ferrule.run.ledger_tables import EARLIER, VERSION
-from ferrule.run.ledger_work import Work, say
+from ferrule.run.ledger.search import ConversationLine, Search
+from ferrule.run.ledger.tables import EARLIER, VERSION
+from ferrule.run.ledger.work import Work, say
 from ferrule.run.replied import Replied
 from ferrule.run.selection import SelectionFigures, SelectionSearch
 
@@ -60,67 +60,67 @@ class SqlLedger(Ledger):
     async def open(
         self, conversation: str, principal: Principal, owner: str, lease: float, *, now: float
     ) -> ConversationRecord:
-        return await self._transact(ledger_conversations.opened(conversation, principal, owner, lease, now))
+        return await self._transact(conversations.opened(conversation, principal, owner, lease, now))
 
     async def load(self, conversation: str, principal: Principal | None = None) -> ConversationRecord | None:
-        return await self._transact(ledger_conversations.loaded(conversation, principal))
+        return await self._transact(conversations.loaded(conversation, principal))
 
     async def renew(self, conversation: str, epoch: int, lease: float, *, now: float) -> None:
-        await self._transact(ledger_conversations.renewed(conversation, epoch, lease, now))
+        await self._transact(conversations.renewed(conversation, epoch, lease, now))
 
     async def release(self, conversation: str, epoch: int, *, now: float) -> None:
-        await self._transact(ledger_conversations.released(conversation, epoch, now))
+        await self._transact(conversations.released(conversation, epoch, now))
 
     async def save(self, conversation: str, epoch: int, state: Any, *, now: float) -> int:
-        return await self._transact(ledger_conversations.saved(conversation, epoch, state, now))
+        return await self._transact(conversations.saved(conversation, epoch, state, now))
 
     async def take_over(self, conversation: str, owner: str, lease: float, *, now: float) -> ConversationRecord:
-        return await self._transact(ledger_conversations.taken_over(conversation, owner, lease, now))
+        return await self._transact(conversations.taken_over(conversation, owner, lease, now))
 
     async def propose(
         self, claim: Claim, epoch: int, *, side_effects: bool, needs_leave: bool, now: float
     ) -> CallRecord:
-        return await self._transact(ledger_calls.proposed(claim, epoch, side_effects, needs_leave, now))
+        return await self._transact(calls.proposed(claim, epoch, side_effects, needs_leave, now))
 
     async def start(self, claim: Claim, epoch: int, *, approval: str = "", now: float) -> bool:
-        return await self._transact(ledger_calls.started(claim, epoch, approval, now))
+        return await self._transact(calls.started(claim, epoch, approval, now))
 
     async def finish(self, conversation: str, call_id: str, epoch: int, outcome: Outcome, *, now: float) -> CallRecord:
-        return await self._transact(ledger_calls.finished(conversation, call_id, epoch, outcome, now))
+        return await self._transact(calls.finished(conversation, call_id, epoch, outcome, now))
 
     async def refuse(self, conversation: str, call_id: str, epoch: int, why: str, *, now: float) -> CallRecord:
-        return await self._transact(ledger_calls.refused(conversation, call_id, epoch, why, now))
+        return await self._transact(calls.refused(conversation, call_id, epoch, why, now))
 
     async def mark_unknown(self, conversation: str, epoch: int, *, now: float) -> tuple[str, ...]:
-        return await self._transact(ledger_conversations.marked_unknown(conversation, epoch, now))
+        return await self._transact(conversations.marked_unknown(conversation, epoch, now))
 
     async def call(self, conversation: str, call_id: str) -> CallRecord | None:
-        return await self._transact(ledger_calls.found_call(conversation, call_id))
+        return await self._transact(calls.found_call(conversation, call_id))
 
     async def calls(self, conversation: str) -> tuple[CallRecord, ...]:
-        return await self._transact(ledger_calls.found_calls(conversation))
+        return await self._transact(calls.found_calls(conversation))
 
     async def request_approval(
         self, conversation: str, call_id: str, epoch: int, *, expires: float, now: float
     ) -> Approval:
         # Drawn at random: whoever guesses an id could decide on it.
-        work = ledger_approvals.requested(secrets.token_hex(16), conversation, call_id, epoch, expires, now)
+        work = approvals.requested(secrets.token_hex(16), conversation, call_id, epoch, expires, now)
         return await self._transact(work)
 
     async def approve(self, approval: str, by: str, arguments: bytes | None = None, *, now: float) -> Approval:
-        return await self._transact(ledger_approvals.approved(approval, by, arguments, now))
+        return await self._transact(approvals.approved(approval, by, arguments, now))
 
     async def deny(self, approval: str, by: str, why: str = "", *, now: float) -> Approval:
-        return await self._transact(ledger_approvals.denied(approval, by, why, now))
+        return await self._transact(approvals.denied(approval, by, why, now))
 
     async def approval(self, approval: str) -> Approval | None:
-        return await self._transact(ledger_approvals.found_approval(approval))
+        return await self._transact(approvals.found_approval(approval))
 
     async def approval_for(self, conversation: str, call_id: str) -> Approval | None:
-        return await self._transact(ledger_approvals.found_approval_for(conversation, call_id))
+        return await self._transact(approvals.found_approval_for(conversation, call_id))
 
     async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        return await self._transact(ledger_approvals.found_approvals(state))
+        return await self._transact(approvals.found_approvals(state))
 
     async def add_response(
         self,
@@ -132,7 +132,7 @@ class SqlLedger(Ledger):
         *,
         now: float,
     ) -> None:
-        await self._transact(ledger_responses.added(response, epoch, events, state, verdicts, now))
+        await self._transact(responses.added(response, epoch, events, state, verdicts, now))
 
     async def tell(
         self,
@@ -146,41 +146,41 @@ class SqlLedger(Ledger):
         reach: int = 0,
         now: float,
     ) -> ResponseRecord:
-        work = ledger_responses.told(response, epoch, events, first, state, status, reach, now)
+        work = responses.told(response, epoch, events, first, state, status, reach, now)
         return await self._transact(work)
 
     async def response(self, response: str, principal: Principal | None = None) -> ResponseRecord | None:
-        return await self._transact(ledger_responses.found(response, principal))
+        return await self._transact(responses.found(response, principal))
 
     async def response_events(self, response: str, after: int = -1, limit: int = 1000) -> tuple[str, ...]:
-        return await self._transact(ledger_responses.events_after(response, after, limit))
+        return await self._transact(responses.events_after(response, after, limit))
 
     async def unfinished_responses(self, limit: int, *, now: float) -> tuple[ResponseRecord, ...]:
-        return await self._transact(ledger_responses.unfinished(limit, now))
+        return await self._transact(responses.unfinished(limit, now))
 
     async def cancel_response(self, response: str, principal: Principal, *, now: float) -> ResponseRecord | None:
-        return await self._transact(ledger_responses.asked_to_cancel(response, principal, now))
+        return await self._transact(responses.asked_to_cancel(response, principal, now))
 
     async def delete_response(self, response: str, principal: Principal, *, now: float) -> bool:
-        return await self._transact(ledger_responses.deleted(response, principal, now))
+        return await self._transact(responses.deleted(response, principal, now))
 
     async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        return await self._transact(ledger_reads.found_tenant_approvals(tenant, state))
+        return await self._transact(reads.found_tenant_approvals(tenant, state))
 
     async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:
-        return await self._transact(ledger_reads.found_conversation_approvals(conversation))
+        return await self._transact(reads.found_conversation_approvals(conversation))
 
     async def approved_before(self, tenant: str, moments: Sequence[tuple[str, float]]) -> tuple[Approval | None, ...]:
-        return await self._transact(ledger_reads.found_approved_before(tenant, moments))
+        return await self._transact(reads.found_approved_before(tenant, moments))
 
     async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
-        return await self._transact(ledger_reads.found_conversations(tenant, search))
+        return await self._transact(reads.found_conversations(tenant, search))
 
     async def note_reply(self, replied: Replied, epoch: int, *, now: float) -> None:
-        await self._transact(ledger_replies.noted_reply(replied, epoch, now))
+        await self._transact(replies.noted_reply(replied, epoch, now))
 
     async def selections(self, search: SelectionSearch) -> SelectionFigures:
-        return await self._transact(ledger_selection.found_selections(search))
+        return await self._transact(selection.found_selections(search))
 
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]:
         return await self._transact(_audit(conversation))

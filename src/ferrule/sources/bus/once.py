@@ -11,7 +11,7 @@ from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.json_text import digest
-from ferrule.sources.bus_frame import Frame, Lost
+from ferrule.sources.bus.frame import Frame, Lost
 
 REMEMBERED = 10_000
 _RUNS = Lost("the same call is running already, or began and was not finished")

@@ -14,8 +14,8 @@ from typing import Any
 import httpx2
 
 from ferrule.core.json_text import dumps
-from ferrule.sources.mcp_config import Endpoint
-from ferrule.sources.mcp_results import GONE, NOT_SENT, TOO_LARGE
+from ferrule.sources.mcp.config import Endpoint
+from ferrule.sources.mcp.results import GONE, NOT_SENT, TOO_LARGE
 
 ErrorOf = Callable[[int, str], dict[str, Any]]
 _UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferrule.core.context import Progress
-from ferrule.sources.bus_frame import Beat, Frame
+from ferrule.sources.bus.frame import Beat, Frame
 
 BEAT_SECONDS = 1.0
 _log = logging.getLogger(__name__)

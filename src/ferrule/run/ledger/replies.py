@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ferrule.run.ledger_chain import noted
-from ferrule.run.ledger_selection import noted_selection
-from ferrule.run.ledger_work import Work, owned
+from ferrule.run.ledger.chain import noted
+from ferrule.run.ledger.selection import noted_selection
+from ferrule.run.ledger.work import Work, owned
 from ferrule.run.replied import REPLIED, Replied
 
 

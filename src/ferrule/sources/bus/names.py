@@ -12,7 +12,7 @@ from dataclasses import replace
 from ferrule.core.json_text import fingerprint
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.subject import Capability
 
 
 class Names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.run.ledger_sql import SqlLedger
+from ferrule.run.ledger.sql import SqlLedger
 
 _POSTGRES = ("postgresql://", "postgres://")
 
@@ -10,9 +10,9 @@ _POSTGRES = ("postgresql://", "postgres://")
 async def ledger_at(where: str, *, must_exist: bool = False) -> SqlLedger:
     """The ledger there. `must_exist` refuses to begin a new SQLite file."""
     if where.startswith(_POSTGRES):
-        from ferrule.run.ledger_postgres import PostgresLedger
+        from ferrule.run.ledger.postgres import PostgresLedger
 
         return await PostgresLedger.at(where)
-    from ferrule.run.ledger_sqlite import SqliteLedger
+    from ferrule.run.ledger.sqlite import SqliteLedger
 
     return await SqliteLedger.at(where, must_exist=must_exist)

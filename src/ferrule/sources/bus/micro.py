@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import BusError, FerruleError
-from ferrule.sources.bus_frame import json_bytes, read_json
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.frame import json_bytes, read_json
+from ferrule.sources.bus.subject import Capability
 
 VERBS = ("PING", "INFO", "STATS")
 QUEUE = "q"

@@ -17,18 +17,18 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, BusUnavailableError
-from ferrule.sources.bus_connection import DEFAULT_URL, Connection, Message
-from ferrule.sources.bus_exchange import SILENCE, Exchange, Tell
-from ferrule.sources.bus_frame import MINOR, TOKEN, Beat, Frame, Lost, Nobody, Refused, request_body
-from ferrule.sources.bus_micro import Found, info_subject, read_counts, read_definition, read_info, stats_subject
-from ferrule.sources.bus_names import Names
-from ferrule.sources.bus_subject import (
+from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
+from ferrule.sources.bus.exchange import SILENCE, Exchange, Tell
+from ferrule.sources.bus.frame import MINOR, TOKEN, Beat, Frame, Lost, Nobody, Refused, request_body
+from ferrule.sources.bus.micro import Found, info_subject, read_counts, read_definition, read_info, stats_subject
+from ferrule.sources.bus.names import Names
+from ferrule.sources.bus.subject import (
     Capability,
     changes_subject,
     definition_subject,
     service_name,
 )
-from ferrule.sources.bus_token import LOCAL, checked_key, signed
+from ferrule.sources.bus.token import LOCAL, checked_key, signed
 from ferrule.sources.source import Source
 from ferrule.sources.standing import Standing, Trust
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from ferrule.core.context import Principal
 from ferrule.errors import ApprovalError, LedgerError
-from ferrule.run.ledger import UNFINISHED, ConversationRecord, ResponseRecord, ResponseStatus, Verdict
-from ferrule.run.ledger_approvals import approved, denied, found_approval
-from ferrule.run.ledger_chain import noted
-from ferrule.run.ledger_claim import checked_name, kept_json
-from ferrule.run.ledger_conversations import released, saved
-from ferrule.run.ledger_work import Row, Work, locked, owned, say
+from ferrule.run.ledger.approvals import approved, denied, found_approval
+from ferrule.run.ledger.chain import noted
+from ferrule.run.ledger.claim import checked_name, kept_json
+from ferrule.run.ledger.conversations import released, saved
+from ferrule.run.ledger.ledger import UNFINISHED, ConversationRecord, ResponseRecord, ResponseStatus, Verdict
+from ferrule.run.ledger.work import Row, Work, locked, owned, say
 
 
 def added(

@@ -10,9 +10,9 @@ from dataclasses import asdict, astuple, replace
 
 from ferrule.core.json_text import canonical
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import AuditRecord, Breach, ConversationRecord
-from ferrule.run.ledger_claim import kept_json, sha256
-from ferrule.run.ledger_work import Work, say
+from ferrule.run.ledger.claim import kept_json, sha256
+from ferrule.run.ledger.ledger import AuditRecord, Breach, ConversationRecord
+from ferrule.run.ledger.work import Work, say
 
 GENESIS = "0" * 64
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from ferrule.core.json_text import escaped
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import Approval, ApprovalState
-from ferrule.run.ledger_search import ConversationLine, Search
-from ferrule.run.ledger_title import BEGINNING, LONGEST, title_in
-from ferrule.run.ledger_work import Row, Work, approval_of, say
+from ferrule.run.ledger.ledger import Approval, ApprovalState
+from ferrule.run.ledger.search import ConversationLine, Search
+from ferrule.run.ledger.title import BEGINNING, LONGEST, title_in
+from ferrule.run.ledger.work import Row, Work, approval_of, say
 from ferrule.run.timeline_moment import title_of
 
 _LATEST = 1e300

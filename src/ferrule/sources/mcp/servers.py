@@ -17,12 +17,12 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp_config import McpConfig, Server
-from ferrule.sources.mcp_elicit import Elicit, declined
-from ferrule.sources.mcp_link import Habits, Link, State
-from ferrule.sources.mcp_listing import Listed, described
-from ferrule.sources.mcp_names import prefixes, wire_name
-from ferrule.sources.mcp_pins import Pins
+from ferrule.sources.mcp.config import McpConfig, Server
+from ferrule.sources.mcp.elicit import Elicit, declined
+from ferrule.sources.mcp.link import Habits, Link, State
+from ferrule.sources.mcp.listing import Listed, described
+from ferrule.sources.mcp.names import prefixes, wire_name
+from ferrule.sources.mcp.pins import Pins
 from ferrule.sources.source import Source
 from ferrule.sources.standing import Quarantined, Standing, Trust
 
@@ -82,7 +82,7 @@ class McpServers(Source):
         if importlib.util.find_spec("mcp") is None:
             raise DefinitionError("the mcp package is not installed", hint="pip install 'ferrule[mcp]'")
         # In a thread and before any clock runs: it takes a second, several on a busy machine.
-        await asyncio.to_thread(importlib.import_module, "ferrule.sources.mcp_client")
+        await asyncio.to_thread(importlib.import_module, "ferrule.sources.mcp.client")
         for link in self._links:
             link.open()
         settling = [asyncio.ensure_future(link.settled.wait()) for link in self._links]

@@ -116,7 +116,7 @@ class Connection:
                     connect_timeout=2,
                     ping_interval=_PING_SECONDS,
                     max_outstanding_pings=_PINGS,
-                    # Every subject comes out of `bus_subject`, which writes no other.
+                    # Every subject comes out of `subject`, which writes no other.
                     skip_subject_validation=True,
                     **options,
                 )

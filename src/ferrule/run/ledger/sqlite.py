@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger_sql import SqlLedger, admitted, unkept
-from ferrule.run.ledger_tables import Dialect
-from ferrule.run.ledger_work import Answer, Statement, Work
+from ferrule.run.ledger.sql import SqlLedger, admitted, unkept
+from ferrule.run.ledger.tables import Dialect
+from ferrule.run.ledger.work import Answer, Statement, Work
 
 T = TypeVar("T")
 

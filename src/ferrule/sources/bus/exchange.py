@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from ferrule.core.context import Progress
 from ferrule.errors import BusError
-from ferrule.sources.bus_connection import Connection, Message
-from ferrule.sources.bus_frame import Beat, Frame, Lost, Refused, read_frame
+from ferrule.sources.bus.connection import Connection, Message
+from ferrule.sources.bus.frame import Beat, Frame, Lost, Refused, read_frame
 
 SILENCE = 3.0
 _LOOKS_PER_SILENCE = 12

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from ferrule.core.json_text import loads
 from ferrule.errors import FencedError, LedgerError
-from ferrule.run.ledger import Approval, ApprovalState, CallRecord, CallState, ConversationRecord
+from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, ConversationRecord
 from ferrule.run.machine import outcome_from_dict
 
 T = TypeVar("T")

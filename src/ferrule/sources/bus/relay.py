@@ -17,8 +17,8 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, FerruleError
 from ferrule.schema.admit import admit
 from ferrule.schema.check import checker_for
-from ferrule.sources.bus import Bus
-from ferrule.sources.bus_subject import Capability
+from ferrule.sources.bus.bus import Bus
+from ferrule.sources.bus.subject import Capability
 from ferrule.sources.source import Source
 
 CAPABILITY, VERSION = "llm.tools.call", "1.0"

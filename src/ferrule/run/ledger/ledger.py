@@ -16,8 +16,8 @@ from typing import Any
 from ferrule.core.context import Principal
 from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
-from ferrule.run.ledger_claim import Claim
-from ferrule.run.ledger_search import ConversationLine, Search
+from ferrule.run.ledger.claim import Claim
+from ferrule.run.ledger.search import ConversationLine, Search
 from ferrule.run.replied import Replied
 from ferrule.run.selection import SelectionFigures, SelectionSearch
 

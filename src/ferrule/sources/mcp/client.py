@@ -23,13 +23,13 @@ from mcp.shared.message import SessionMessage
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.sources.mcp_config import Endpoint, Process, Server
-from ferrule.sources.mcp_elicit import Elicit, Elicitation, answer_to
-from ferrule.sources.mcp_http import client_for
-from ferrule.sources.mcp_lines import Overlong
-from ferrule.sources.mcp_listing import Listed, listed, sound_tools
-from ferrule.sources.mcp_results import GONE, TOO_LARGE, outcome_of_error, outcome_of_result
-from ferrule.sources.mcp_stdio import Pipe
+from ferrule.sources.mcp.config import Endpoint, Process, Server
+from ferrule.sources.mcp.elicit import Elicit, Elicitation, answer_to
+from ferrule.sources.mcp.http import client_for
+from ferrule.sources.mcp.lines import Overlong
+from ferrule.sources.mcp.listing import Listed, listed, sound_tools
+from ferrule.sources.mcp.results import GONE, TOO_LARGE, outcome_of_error, outcome_of_result
+from ferrule.sources.mcp.stdio import Pipe
 
 IDEMPOTENCY_KEY = "ferrule.dev/idempotency-key"
 HOPS = "ferrule.dev/hops"

@@ -1,0 +1,1 @@
+"""What is written down before anything happens, so that it happens at most once."""
