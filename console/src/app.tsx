@@ -6,7 +6,8 @@ import { Empty, Loading } from "./parts/Empty";
 import { KeyEntry } from "./parts/KeyEntry";
 import { Layout } from "./parts/Layout";
 import { Problem } from "./parts/Problem";
-import { PAGES, type PageProps } from "./pages/table";
+import type { PageProps } from "./pages/props";
+import { PAGES } from "./pages/table";
 import { go, place, to } from "./router";
 import { enter, rights, session } from "./state/session";
 

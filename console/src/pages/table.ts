@@ -2,11 +2,7 @@
 
 import type { ComponentType } from "preact";
 import type { Right } from "../api/types";
-
-export interface PageProps {
-  /** What follows the page's name in the path; empty where nothing does. */
-  readonly id: string;
-}
+import type { PageProps } from "./props";
 
 export interface Page {
   readonly path: string;

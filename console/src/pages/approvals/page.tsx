@@ -5,7 +5,7 @@ import { Empty, Loading } from "../../parts/Empty";
 import { Problem } from "../../parts/Problem";
 import { go, place, to } from "../../router";
 import { pending, pendingProblem } from "../../state/pending";
-import type { PageProps } from "../table";
+import type { PageProps } from "../props";
 import { decided, decidedProblem, hasMore, loadDecided } from "./decided";
 import { told } from "./decisions";
 import { KeysHelp, KeysLine } from "./Keys";

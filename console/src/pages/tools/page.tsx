@@ -1,7 +1,7 @@
 /** Tools: where they come from, what each takes and how it is held to that, and what models do with them. */
 
 import { place } from "../../router";
-import type { PageProps } from "../table";
+import type { PageProps } from "../props";
 import { List } from "./List";
 import { OneTool } from "./OneTool";
 import { Picked } from "./Picked";

@@ -1,6 +1,6 @@
 /** What was said and done: conversations to look for, and one of them from beginning to end. */
 
-import type { PageProps } from "../table";
+import type { PageProps } from "../props";
 import { Conversations } from "./Conversations";
 import { Trace } from "./Trace";
 import "./traces.css";
