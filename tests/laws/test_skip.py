@@ -19,7 +19,7 @@ from ferrule.engines.skipping import Held, Skipper
 from ferrule.rules.cache import ByteCache
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Rule
-from ferrule.rules.skip import Plan
+from ferrule.rules.skip.plan import Plan
 from ferrule.wire.bind import bind
 from laws.minded import PROMPT, Minded
 from laws.replies import TOOLS, replies

@@ -17,7 +17,9 @@ from ferrule.engines.skip_guard import AnswerTime, HoleTime, SkipGuard
 from ferrule.errors import EngineError
 from ferrule.rules.cache import ByteCache
 from ferrule.rules.rule import Rule
-from ferrule.rules.skip import WORTH, Plan, Position, Step
+from ferrule.rules.skip.ends import WORTH
+from ferrule.rules.skip.plan import Plan, Step
+from ferrule.rules.skip.position import Position
 
 Write = Callable[[Writing], AsyncGenerator[Piece | Ended, None]]
 Count = Callable[[str], Awaitable[int | None]]

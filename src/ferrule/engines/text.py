@@ -34,7 +34,7 @@ from ferrule.engines.text_seen import Seen
 from ferrule.errors import DefinitionError, UnsupportedError
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
 from ferrule.rules.claims import claims_of
-from ferrule.rules.skip import Plan
+from ferrule.rules.skip.plan import Plan
 from ferrule.schema.bound import Bounds, Overhead, bounded, bounds_for
 from ferrule.wire.bind import ReasoningMode, bind
 from ferrule.wire.format import Format

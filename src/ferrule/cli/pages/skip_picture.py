@@ -8,7 +8,7 @@ from itertools import groupby
 from ferrule.cli.pages.svg import Box, picture, rectangle, words
 from ferrule.core.choice import ToolChoice
 from ferrule.core.tool import ToolDefinition
-from ferrule.rules.skip import Plan
+from ferrule.rules.skip.plan import Plan
 from ferrule.wire.bind import bind
 from ferrule.wire.registry import get_format
 

@@ -1,0 +1,54 @@
+"""Plan: the steps of an answer under one rule: what is appended, then what is left to the model. Knows no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ferrule.rules.rule import Rule
+from ferrule.rules.skip.ends import WORTH
+from ferrule.rules.skip.options import TooManyOptions
+from ferrule.rules.skip.position import Position
+from ferrule.rules.skip.settled import Marks
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is appended, and then the hole: the rule from there on and the texts that end it. No rule, and all is said.
+
+    Without `ends` the model goes on to its own end.
+    """
+
+    forced: str
+    hole: Position
+    rule: Rule | None
+    ends: tuple[str, ...]
+
+
+class Plan:
+    """The steps of one rule."""
+
+    def __init__(self, rule: Rule, specials: Collection[str] = (), worth: int = WORTH) -> None:
+        self.rule = rule
+        self._worth = worth
+        self._marks = Marks(rule.tokens, tuple(token for token in rule.tokens if token in specials))
+        self._start = Position.at_start(rule)
+
+    def begun(self) -> Position:
+        """Where an answer begins."""
+        return self._start
+
+    def step(self, place: Position) -> Step:
+        if place is self._start and self.rule.triggers:
+            # The model talks first, up to where it opens a call.
+            return Step("", place, self.rule, self.rule.triggers)
+        try:
+            forced, hole = place.forced(self._marks)
+            ends = hole.ends(self._worth)
+        except TooManyOptions:
+            # From here on the model writes on by itself.
+            forced, hole, ends = "", place, ()
+        else:
+            if hole.is_over:
+                return Step(forced, hole, None, ())
+        return Step(forced, hole, Rule(hole.rest, tokens=self.rule.tokens), ends)
