@@ -123,7 +123,7 @@ def test_a_receipt_says_where_the_guard_has_switched_skipping_off() -> None:
     # Answers that took ten times as long as they would have whole.
     slow = AnswerTime(skipped=10, holes=[HoleTime(1.0, 0.01, 2) for _ in range(20)])
     for _ in range(20):
-        engine._guard.add(slow)  # pyright: ignore[reportPrivateUsage]
+        engine._rules.guard.add(slow)  # pyright: ignore[reportPrivateUsage]
     (call,) = engine.generate(REQUEST).calls
     assert call.receipt is not None
     assert PAUSED in call.receipt.notes

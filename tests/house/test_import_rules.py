@@ -74,6 +74,8 @@ PEERS = (
                     "seal",
                     "readiness",
                     "text",
+                    "text_room",
+                    "text_rules",
                     "text_seen",
                     "skipping",
                     "skip_guard",

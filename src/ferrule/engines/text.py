@@ -6,49 +6,39 @@ leaves through the seal. Must not know any backend.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
 from typing import Any
 
 from ferrule.core.choice import ChoiceMode
 from ferrule.core.event import Diagnostic, Event, RuleShown, WireText
-from ferrule.core.json_text import fingerprint
-from ferrule.core.message import Role
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
 from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, TextGenerator, Writing
-from ferrule.engines.grammar import ONE_SPELLING, encoding_under, grammar_of
+from ferrule.engines.grammar import ONE_SPELLING, encoding_under
 from ferrule.engines.prompting import FallbackMode, Prompting, prompting_for
 from ferrule.engines.readiness import admitted, admitted_schema
 from ferrule.engines.seal import LET_GO, Seal
-from ferrule.engines.skip_guard import PAUSED, SkipGuard
-from ferrule.engines.skipping import Skipper, held_steps, worth_of
+from ferrule.engines.skip_guard import PAUSED
+from ferrule.engines.skipping import Skipper
+from ferrule.engines.text_room import bounds_within, room_after
+from ferrule.engines.text_rules import TextRules, Wanted
 from ferrule.engines.text_seen import Seen
-from ferrule.errors import DefinitionError, UnsupportedError
-from ferrule.rules.cache import ByteCache, RuleKey, rule_key
+from ferrule.errors import UnsupportedError
 from ferrule.rules.claims import claims_of
-from ferrule.rules.skip.plan import Plan
-from ferrule.schema.bound import Bounds, Overhead, bounded, bounds_for
-from ferrule.wire.bind import ReasoningMode, bind
+from ferrule.wire.bind import ReasoningMode
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
-from ferrule.wire.overhead import overhead_of
 from ferrule.wire.parse import Parser
 from ferrule.wire.registry import get_format
 
 MAX_TOKENS = 2048
 """The budget of a request that sets none."""
-# A character outside of ASCII is two to four bytes, and a small vocabulary has a token for few of them whole.
-_TOKENS_A_FOREIGN_CHARACTER = 3
-_FOREIGN_SHARE = 0.2
-_ADDED_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +69,7 @@ class TextEngine(Engine):
         self.options = options or TextOptions()
         self.generator = generator
         self._known: _Known | None = None
-        self._grammars: ByteCache[RuleKey, _Made] = ByteCache(lambda held: len(held.grammar.text))
-        self._making: dict[RuleKey, asyncio.Future[_Made]] = {}
-        self._guard = SkipGuard()
-        self._steps = held_steps()
+        self._rules = TextRules(generator)
         self.traits: Traits = self._seen_traits()
 
     def _seen_traits(self) -> Traits:
@@ -179,19 +166,35 @@ class TextEngine(Engine):
         format = known.prompting.format
         prompt, notes = await known.prompting.prompt(request.messages, tools, self.generator.templated, date.today())
         mode, prefix = self._reasoning(known, prompt)
-        budget = await self._budget(request, prompt, known.facts.context)
         asked = request.max_tokens or self.options.max_tokens
-        bounds = self._bounds(request, offered, budget if budget == asked else _rounded(budget), format)
-        if self._target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
+        room = await room_after(prompt, asked, known.facts.context, self.generator.count)
+        target = self._target
+        is_bounded = self.options.is_bounded and offered and target is not None
+        bounds = bounds_within(request, offered, room, asked, format) if is_bounded else None
+        if target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
             raise UnsupportedError(
                 f"{self.traits.name} cannot be held to {request.choice.mode.value!r} without a grammar",
                 hint="Leave the engine constrained, or ask with auto.",
             )
-        made = await self._grammar(request, tools, offered, schema, mode, bounds, known)
+        made = None
+        if target is not None:
+            wanted = Wanted(
+                request=request,
+                tools=tools,
+                schema=schema,
+                format=format,
+                facts=known.facts,
+                target=target,
+                reasoning=mode,
+                bounds=bounds,
+                any_order=self.options.any_order,
+                skips=self._skips,
+            )
+            made = await self._rules.made(wanted)
         grammar = made.grammar if made else None
         # A stop of the request's own may stand anywhere, in what is forced too.
         skipper = made.skipper if made and not request.stop else None
-        if skipper is not None and not self._guard.allows():
+        if skipper is not None and not self._rules.guard.allows():
             skipper, notes = None, (*notes, PAUSED)
         draft = Receipt(
             how=How.GRAMMAR if grammar else How.VALIDATED,
@@ -201,13 +204,13 @@ class TextEngine(Engine):
             rule=made.rule if made else "",
             notes=notes,
         )
-        seal = Seal({tool.name: tool for tool in offered}, draft, encoding_under(format, self._target), bounds)
+        seal = Seal({tool.name: tool for tool in offered}, draft, encoding_under(format, target), bounds)
         before = sum(len(message.tool_calls) for message in request.messages)
         return _Work(
             Writing(
                 prompt=prompt,
                 grammar=grammar,
-                max_tokens=budget,
+                max_tokens=room,
                 temperature=request.temperature,
                 top_p=request.top_p,
                 top_k=request.top_k,
@@ -222,23 +225,6 @@ class TextEngine(Engine):
             skipper,
         )
 
-    async def _budget(self, request: ToolCallRequest, prompt: str, context: int) -> int:
-        """What was asked for, as far as there is room for it after the prompt."""
-        asked = request.max_tokens or self.options.max_tokens
-        # A token is a byte or more, save those that a tokenizer adds: most prompts need no counting.
-        if not context or asked + len(prompt.encode("utf-8", "replace")) + _ADDED_TOKENS <= context:
-            return asked
-        taken = await self.generator.count(prompt)
-        if taken is None:
-            return asked
-        if taken >= context:
-            raise DefinitionError(
-                f"the prompt has {taken} tokens, and the model takes {context} with its answer",
-                code="context_length_exceeded",
-                hint="Send fewer messages or tools, or give the engine a larger context.",
-            )
-        return min(asked, context - taken)
-
     def _reasoning(self, known: _Known, prompt: str) -> tuple[ReasoningMode, str]:
         """Whether the model may reason, and what the prompt has opened of it already."""
         format = known.prompting.format
@@ -251,83 +237,11 @@ class TextEngine(Engine):
         knows_it = opened.strip() in known.prompting.source
         return self.options.reasoning or (ReasoningMode.ON if knows_it else ReasoningMode.OFF), ""
 
-    def _bounds(
-        self, request: ToolCallRequest, offered: Sequence[ToolDefinition], budget: int, format: Format
-    ) -> Bounds | None:
-        if not self.options.is_bounded or not offered or self._target is None:
-            return None
-        # Text and reasoning before a call take from the same budget.
-        left = budget if request.choice.mode is ChoiceMode.REQUIRED else budget * 3 // 4
-        overhead = Overhead(*overhead_of(format))
-        most_calls = None if request.parallel_tool_calls else 1
-        return bounds_for(offered, left, most_calls, overhead, _tokens_a_character(request))
-
-    async def _grammar(
-        self,
-        request: ToolCallRequest,
-        tools: Sequence[ToolDefinition],
-        offered: Sequence[ToolDefinition],
-        schema: dict[str, Any] | None,
-        mode: ReasoningMode,
-        bounds: Bounds | None,
-        known: _Known,
-    ) -> _Made | None:
-        if self._target is None:
-            return None
-        target, format, facts = self._target, known.prompting.format, known.facts
-        rest = f"{request.parallel_tool_calls}{mode}{bounds!r}{fingerprint(schema) if schema else ''}"
-        key = rule_key(format.name, tuple(tools), request.choice, target, rest)
-
-        def make() -> _Made:
-            held = [replace(tool, parameters=bounded(tool.parameters, bounds)) if bounds else tool for tool in tools]
-            rule = bind(
-                format,
-                held,
-                request.choice,
-                parallel=request.parallel_tool_calls,
-                reasoning=mode,
-                response_schema=schema,
-                most_calls=bounds.calls if bounds else None,
-                any_order=self.options.any_order,
-            )
-            skipper = None
-            if self._skips:
-                plan = Plan(rule, facts.specials, worth_of(self.generator.traits.going_on))
-                emit = partial(grammar_of, target=target, facts=facts)
-                skipper = Skipper(plan, emit, self.generator.count, self._guard, self._steps)
-            return _Made(grammar_of(rule, target, facts), rule.fingerprint, skipper)
-
-        return self._grammars.held(key) or await self._made(key, make)
-
-    async def _made(self, key: RuleKey, make: Callable[[], _Made]) -> _Made:
-        """Made in a thread, for it takes long enough to hold up everybody else; once, however many wait for it."""
-        making = self._making.get(key)
-        if making is None:
-            making = asyncio.ensure_future(asyncio.to_thread(make))
-            self._making[key] = making
-            making.add_done_callback(lambda made: self._keep(key, made))
-        # Whoever goes away must not take it from the others.
-        return await asyncio.shield(making)
-
-    def _keep(self, key: RuleKey, made: asyncio.Future[_Made]) -> None:
-        self._making.pop(key, None)
-        if not made.cancelled() and made.exception() is None:
-            self._grammars.get(key, made.result)
-
 
 @dataclass(frozen=True, slots=True)
 class _Known:
     facts: ModelFacts
     prompting: Prompting
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A rule as the backend takes it: in its language, by its fingerprint, and step by step where it is skipped."""
-
-    grammar: Grammar
-    rule: str
-    skipper: Skipper | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,19 +263,3 @@ class _Work:
     def rule_shown(self, grammar: Grammar) -> RuleShown:
         format = self.seal.draft.format
         return RuleShown(format, grammar.target, grammar.text, self.writing.prompt, grammar.triggers)
-
-
-def _tokens_a_character(request: ToolCallRequest) -> int:
-    """What is talked of in another script is likely to be written about in it."""
-    said = "".join(message.content for message in request.messages if message.role is Role.USER)
-    foreign = sum(not character.isascii() for character in said)
-    return _TOKENS_A_FOREIGN_CHARACTER if foreign > len(said) * _FOREIGN_SHARE else 1
-
-
-def _rounded(budget: int) -> int:
-    """A little less, and the same for budgets that are nearly the same.
-
-    What room a prompt leaves is another number in each turn, and a rule of its own for each would be made anew.
-    """
-    step = 1 << max(budget.bit_length() - 3, 0)
-    return budget // step * step
