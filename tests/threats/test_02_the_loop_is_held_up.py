@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.engines import prompting, text
+from ferrule.engines import prompting, text_rules
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.server import chat_api
@@ -49,7 +49,7 @@ WORK: dict[str, tuple[Any, str]] = {
     "counting what a long body holds": (door, "check_json"),
     "reading a long body": (chat_api, "read_request"),
     "admission": (limits_request, "admitted_text"),
-    "making a grammar": (text, "grammar_of"),
+    "making a grammar": (text_rules, "grammar_of"),
     "rendering": (ChatTemplate, "render"),
     "looking at a template": (prompting, "probe"),
 }
@@ -78,8 +78,8 @@ def test_others_are_served_while_a_request_is_worked_on(work: str, monkeypatch: 
 
 
 def test_a_grammar_is_made_once_for_all_who_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    hold = Hold(text.grammar_of)
-    monkeypatch.setattr(text, "grammar_of", hold)
+    hold = Hold(text_rules.grammar_of)
+    monkeypatch.setattr(text_rules, "grammar_of", hold)
 
     async def scenario() -> list[int]:
         engine = TextEngine(FakeGenerator(["Hello."] * 5), TextOptions(format="hermes"))

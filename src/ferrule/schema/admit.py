@@ -13,6 +13,7 @@ from ferrule.schema.expansion import check_expansion
 from ferrule.schema.measure import measure
 from ferrule.schema.patterns import pattern_size
 from ferrule.schema.pointer import escape
+from ferrule.schema.possible import check_possible
 from ferrule.schema.refs import Outline, outline
 from ferrule.schema.shapes import check_schema
 
@@ -54,6 +55,7 @@ def admit(schema: object, limits: Limits = DEFAULT_LIMITS) -> dict[str, object]:
     outlined = outline(cast("dict[str, object]", schema), max_depth=limits.max_depth)
     _check_sizes(outlined, limits)
     check_expansion(outlined, max_subschemas=limits.max_subschemas, max_depth=limits.max_depth)
+    check_possible(outlined)
     return cast("dict[str, object]", outlined.root)
 
 
