@@ -15,7 +15,7 @@ from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.skip_guard import PAUSED, AnswerTime, HoleTime
 from ferrule.engines.text import TextEngine, TextOptions
-from laws.minded import Minded
+from laws.minded import Minded, Vocabulary
 
 PARIS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris \\"x\\" \\\\", "days": 2}}\n</tool_call>'
 SKIPS = TextOptions(format="hermes", skips=True)
@@ -31,13 +31,21 @@ class MindedGenerator(FakeGenerator):
         self.prompt = ""
         self.running = 0
         self.counts = counts
+        # Here a character is a token.
+        self.words = Vocabulary(1)
+
+    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+        return await self.words.tokenizer.cut(text)
+
+    async def spelled(self, token: int) -> str | None:
+        return await self.words.tokenizer.spell(token)
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         self.asked.append(writing)
         if not self.prompt:
             appended = next(n for n in range(len(self.text), -1, -1) if writing.prompt.endswith(self.text[:n]))
             self.prompt = writing.prompt[: len(writing.prompt) - appended]
-        minded = Minded(self.text, self.size, prompt=self.prompt)
+        minded = Minded(self.text, self.size, prompt=self.prompt, words=self.words)
         self.running += 1
         try:
             async for piece in minded.write(writing):
@@ -61,7 +69,7 @@ def test_the_reply_is_the_same_and_the_receipt_tells_what_was_skipped() -> None:
     (call,) = reply.calls
     assert call.arguments == {"city": 'Paris "x" \\', "days": 2}
     assert call.receipt is not None
-    assert call.receipt.skipped > len(PARIS) / 2  # here a character is a token
+    assert call.receipt.skipped > len(PARIS) / 2
     assert f"{call.receipt.skipped} skipped" in str(call.receipt)
     assert reply.finish is FinishReason.TOOL_CALLS
     assert len(backend.asked) > 1

@@ -79,6 +79,7 @@ PEERS = (
                     "text_seen",
                     "skipping",
                     "skip_guard",
+                    "spelling",
                     "generator",
                     "grammar",
                     "prompting",

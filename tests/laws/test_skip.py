@@ -21,15 +21,11 @@ from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Rule
 from ferrule.rules.skip.plan import Plan
 from ferrule.wire.bind import bind
-from laws.minded import PROMPT, Minded
+from laws.minded import NO_TOKENIZER, PROMPT, Minded, Vocabulary
 from laws.replies import TOOLS, replies
 from laws.test_rule_admits import CHOICES, written_text
 
 FORMATS = formats()
-
-
-async def nobody_counts(text: str) -> int | None:
-    return len(text)
 
 
 @cache
@@ -61,14 +57,30 @@ def test_what_comes_out_is_what_the_model_had_in_mind(name: str, choice: str, da
     if text is None:
         return
     minded = Minded(text, data.draw(st.integers(1, 6)), checks=data.draw(st.booleans()))
-    assert written_by(Skipper(plan(name, choice), emitted, nobody_counts, SkipGuard()), minded) == text
+    assert written_by(Skipper(plan(name, choice), emitted, NO_TOKENIZER, SkipGuard()), minded) == text
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=4)
+@given(data=st.data())
+def test_what_the_model_wrote_is_read_again_in_its_own_tokens(name: str, data: st.DataObject) -> None:
+    form = FORMATS[name]
+    text = written_text(form, "required", data.draw(replies(form)))
+    if text is None:
+        return
+    words = Vocabulary()
+    minded = Minded(text, data.draw(st.integers(1, 6)), words=words)
+    assert written_by(Skipper(plan(name, "required"), emitted, words.tokenizer, SkipGuard()), minded) == text
+    for before, ids, after in zip(minded.read, minded.wrote, minded.read[1:], strict=False):
+        # All but one that reached beyond what is forced, which is taken back.
+        assert after[: len(before) + len(ids) - 1] == (*before, *ids[:-1])
 
 
 def test_most_of_a_plain_call_is_not_generated() -> None:
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>'
     minded = Minded(text, 1)
     one = Plan(bind(FORMATS["hermes"], TOOLS, CHOICES["required"], parallel=False))
-    assert written_by(Skipper(one, emitted, nobody_counts, SkipGuard()), minded) == text
+    assert written_by(Skipper(one, emitted, NO_TOKENIZER, SkipGuard()), minded) == text
     assert minded.generated < len(text) / 3
     assert minded.requests == 4  # whether it reasons, which tool, which city, how many days
 
@@ -77,12 +89,12 @@ def test_a_quote_behind_a_backslash_does_not_end_a_string() -> None:
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "a \\" b \\\\", "days": 2}}\n</tool_call>'
     for size in (1, 2, 5):
         minded = Minded(text, size, checks=True)
-        assert written_by(Skipper(plan("hermes", "required"), emitted, nobody_counts, SkipGuard()), minded) == text
+        assert written_by(Skipper(plan("hermes", "required"), emitted, NO_TOKENIZER, SkipGuard()), minded) == text
 
 
 def test_what_is_held_of_the_ways_through_a_rule_is_bounded_and_one_that_was_dropped_is_made_again() -> None:
     held = ByteCache[tuple[Plan, str], Held](lambda step: step.size, most_bytes=20_000)
-    skipper = Skipper(plan("hermes", "required"), emitted, nobody_counts, SkipGuard(), held)
+    skipper = Skipper(plan("hermes", "required"), emitted, NO_TOKENIZER, SkipGuard(), held)
     # Each ends a hole at another place amid a string: another way each.
     for length in (*range(1, 40), 1):
         text = (

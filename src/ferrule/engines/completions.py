@@ -47,8 +47,9 @@ class Reading:
         refuse_errors(chunk)
         found: list[Piece] = []
         for choice in cast("list[Mapping[str, Any]]", chunk.get("choices") or ()):
-            if choice.get("text"):
-                found.append(Piece(choice["text"]))
+            ids = _ids_of(chunk, choice)
+            if choice.get("text") or ids:
+                found.append(Piece(choice.get("text") or "", len(ids) or 1, ids=ids))
             if choice.get("finish_reason"):
                 self.ended = Ended(choice["finish_reason"] == "length", stopped_by=_stop_of(chunk, choice))
         usage = cast("Mapping[str, Any]", chunk.get("usage") or {})
@@ -57,6 +58,12 @@ class Reading:
             counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
             self.ended = Ended(self.ended.is_cut_off, *counts, stopped_by=self.ended.stopped_by)
         return found
+
+
+def _ids_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[int, ...]:
+    """The tokens of a chunk, where it was asked for them: vLLM says them of the choice, llama.cpp among the verbose."""
+    verbose = cast("Mapping[str, Any]", chunk.get("__verbose") or {})
+    return tuple(cast("list[int]", choice.get("token_ids") or verbose.get("tokens") or ()))
 
 
 def _stop_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> str:

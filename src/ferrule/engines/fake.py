@@ -45,6 +45,12 @@ class FakeGenerator:
     async def count(self, prompt: str) -> int | None:
         return len(prompt)
 
+    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+        return None
+
+    async def spelled(self, token: int) -> str | None:
+        return None
+
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         self.asked.append(writing)
         text = next(self._texts, None)

@@ -34,6 +34,8 @@ class Writing:
     """One continuation that is asked for. None is the backend's default."""
 
     prompt: str
+    tokens: tuple[int, ...] | None = None
+    """The prompt as the very tokens that the model is to read, where they are known."""
     grammar: Grammar | None = None
     max_tokens: int
     temperature: float | None = None
@@ -43,11 +45,17 @@ class Writing:
     stop: tuple[str, ...] = ()
     """Texts that end the turn besides the model's own end token; they are not part of what is written."""
     is_hole: bool = False
-    """Whether the turn goes on after this: then the backend must say which of the stops ended it."""
+    """Whether the turn goes on after this: then the backend must say which of the stops ended it, and in which tokens
+    it wrote, if it can."""
     marks: tuple[str, ...] = ()
     """Texts that must come back as text also where the model has a special token for one and writes that."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the backend's own, which go to it as they are."""
+
+    @property
+    def read(self) -> str | list[int]:
+        """What the backend is to read."""
+        return self.prompt if self.tokens is None else list(self.tokens)
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -64,11 +72,15 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """More text. `tokens` is how many it took, where the backend tells; `skipped`, how many it did not take."""
+    """More text. `tokens` is how many it took, where the backend tells; `skipped`, how many it did not take.
+
+    `ids` are those tokens, of a hole. A token that the beginning of a stop may stand in has no text yet.
+    """
 
     text: str
     tokens: int = 1
     skipped: int = 0
+    ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +130,17 @@ class TextGenerator(Protocol):
 
     async def count(self, prompt: str) -> int | None:
         """How many tokens a prompt is to the model, by its own tokenizer; None where the backend cannot be asked."""
+        ...
+
+    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+        """A text as the model's tokens; None where the backend cannot be asked, or takes no tokens.
+
+        A prompt has what the model wants before it; any other text stands amid others.
+        """
+        ...
+
+    async def spelled(self, token: int) -> str | None:
+        """The text of a token; None where the backend cannot be asked."""
         ...
 
     def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:

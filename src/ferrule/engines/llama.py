@@ -22,7 +22,7 @@ from ferrule.engines.completions import Reading
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.gguf import read_metadata
-from ferrule.engines.llama_body import streaming_body
+from ferrule.engines.llama_body import cutting_body, streaming_body
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError
 
@@ -30,7 +30,7 @@ _CONTROL = 3
 # In tokens, as `scripts/bench-skip` found it: the slot still holds what was read and written.
 _GOING_ON = 2.0
 _TARGETS = ("lark", "gbnf")
-_SECONDS_TO_COUNT = 30.0
+_SECONDS_TO_CUT = 30.0
 # An environment's proxy is not for what stays in this process.
 _DIRECTLY = build_opener(ProxyHandler({}))
 
@@ -79,18 +79,24 @@ class LlamaGenerator:
         return None
 
     async def count(self, prompt: str) -> int | None:
-        return await asyncio.to_thread(self._counted, prompt)
+        return len(await self.cut(prompt, is_prompt=True))
 
-    def _counted(self, prompt: str) -> int:
-        """Asked over loopback: of all that the library can do, this alone it does not offer as a function."""
-        asked = {"content": prompt, "add_special": True, "parse_special": True}
+    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...]:
+        answer = await asyncio.to_thread(self._asked, "/tokenize", cutting_body(text, is_prompt=is_prompt))
+        return tuple(cast("list[int]", answer["tokens"]))
+
+    async def spelled(self, token: int) -> str | None:
+        return str((await asyncio.to_thread(self._asked, "/detokenize", {"tokens": [token]}))["content"])
+
+    def _asked(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Asked over loopback: of all that the library can do, its tokenizer alone it does not offer as a function."""
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
-        request = Request(f"{self._server.listening_address}/tokenize", dumps(asked).encode(), headers)
+        request = Request(f"{self._server.listening_address}{path}", dumps(body).encode(), headers)
         try:
-            with _DIRECTLY.open(request, timeout=_SECONDS_TO_COUNT) as answer:
-                return len(cast("dict[str, list[int]]", loads(answer.read().decode()))["tokens"])
+            with _DIRECTLY.open(request, timeout=_SECONDS_TO_CUT) as answer:
+                return cast("dict[str, Any]", loads(answer.read().decode()))
         except OSError as failure:
-            raise EngineError(f"the tokens of a prompt could not be counted: {failure}") from failure
+            raise EngineError(f"the model's tokenizer could not be asked: {failure}") from failure
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         loop = asyncio.get_running_loop()

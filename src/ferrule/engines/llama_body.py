@@ -14,7 +14,7 @@ _WORD_TRIGGER = 1
 def streaming_body(writing: Writing) -> dict[str, Any]:
     """The body for `/v1/completions`, which takes llama.cpp's own fields too."""
     return {
-        "prompt": writing.prompt,
+        "prompt": writing.read,
         "max_tokens": writing.max_tokens,
         "cache_prompt": True,
         "stream": True,
@@ -25,6 +25,11 @@ def streaming_body(writing: Writing) -> dict[str, Any]:
         **_preserved(writing),
         **writing.extra,
     }
+
+
+def cutting_body(text: str, *, is_prompt: bool) -> dict[str, Any]:
+    """The body for `/tokenize`, to cut a text as completions do: a prompt with what the model wants before it."""
+    return {"content": text, "add_special": is_prompt, "parse_special": True}
 
 
 def _grammar(grammar: Grammar) -> dict[str, Any]:

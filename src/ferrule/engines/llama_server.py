@@ -14,7 +14,7 @@ from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
-from ferrule.engines.llama_body import streaming_body
+from ferrule.engines.llama_body import cutting_body, streaming_body
 from ferrule.engines.marks import Cut, all_marks, ends_among, marks_among
 from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
@@ -67,9 +67,14 @@ class LlamaServerGenerator:
         return str(answer["prompt"])
 
     async def count(self, prompt: str) -> int | None:
-        # As its completions read a prompt: with what the model wants before it, and marks as marks.
-        answer = await self._http.post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})
-        return len(cast("list[int]", answer["tokens"]))
+        return len(await self.cut(prompt, is_prompt=True))
+
+    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...]:
+        answer = await self._http.post("/tokenize", cutting_body(text, is_prompt=is_prompt))
+        return tuple(cast("list[int]", answer["tokens"]))
+
+    async def spelled(self, token: int) -> str | None:
+        return str((await self._http.post("/detokenize", {"tokens": [token]}))["content"])
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         async for piece in streamed(self._http, "/v1/completions", streaming_body(writing)):
@@ -88,9 +93,8 @@ class LlamaServerGenerator:
         """The id of a special token; nothing where the text is not one."""
         if not text:
             return ()
-        answer = await self._http.post("/tokenize", {"content": text, "add_special": False, "parse_special": True})
-        tokens = cast("list[int]", answer["tokens"])
-        return (tokens[0],) if len(tokens) == 1 else ()
+        tokens = await self.cut(text, is_prompt=False)
+        return tokens if len(tokens) == 1 else ()
 
 
 def _context(props: Mapping[str, Any]) -> int:

@@ -75,6 +75,12 @@ class SglangGenerator:
         # Its tokenizer is behind no route of its sources that was tried.
         return None
 
+    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+        return None
+
+    async def spelled(self, token: int) -> str | None:
+        return None
+
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         framing, length, tokens = SseObjects(), 0, 0
         async with aclosing(self._http.stream("/generate", _body(writing))) as received:

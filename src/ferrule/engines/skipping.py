@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ferrule.engines.generator import Ended, Grammar, Piece, Writing
 from ferrule.engines.skip_guard import AnswerTime, HoleTime, SkipGuard
+from ferrule.engines.spelling import Spelling, Tokenizer
 from ferrule.errors import EngineError
 from ferrule.rules.cache import ByteCache
 from ferrule.rules.rule import Rule
@@ -22,7 +23,6 @@ from ferrule.rules.skip.plan import Plan, Step
 from ferrule.rules.skip.position import Position
 
 Write = Callable[[Writing], AsyncGenerator[Piece | Ended, None]]
-Count = Callable[[str], Awaitable[int | None]]
 Steps = ByteCache[tuple[Plan, str], "Held"]
 """What is held for every step, by its plan and the way to it. One for all rules of a backend: many ways lead through a
 rule with many choices, and each has a grammar nearly as large as the whole."""
@@ -59,22 +59,24 @@ class Skipper:
 
     plan: Plan
     emit: Callable[[Rule], Grammar]
-    count: Count
+    tokenizer: Tokenizer
     guard: SkipGuard
-    """One for all rules of a backend: what a request costs is the backend's, and not the rule's."""
+    """One for all rules of a backend, as its tokenizer: what a request costs is the backend's, and not the rule's."""
     steps: Steps = field(default_factory=held_steps)
-    _tokens: dict[str, int] = field(default_factory=dict[str, int])
 
     async def write(self, write: Write, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         """The same text as one continuation would give, in fewer tokens and more requests."""
         spent = _Spent(writing.max_tokens)
         place = self.plan.begun()
         text = ""
+        spelling = Spelling(self.tokenizer)
+        await spelling.begin(writing.prompt)
         while True:
             held = await self._step(place)
             step = held.step
+            skipped = await spelling.append(step.forced)
             if step.forced:
-                skipped = await self._counted(step.forced)
+                skipped = -(-len(step.forced) // _CHARACTERS_A_TOKEN) if skipped is None else skipped
                 spent.time.skipped += skipped
                 text += step.forced
                 yield Piece(step.forced, 0, skipped)
@@ -85,12 +87,14 @@ class Skipper:
             hole = replace(
                 writing,
                 prompt=writing.prompt + text,
+                tokens=spelling.tokens,
                 grammar=held.grammar or writing.grammar,
                 stop=step.ends,
                 max_tokens=spent.left,
                 is_hole=True,
             )
-            written, heard, ended = "", 0, Ended(True)
+            written, heard, ended = "", list[int](), Ended(True)
+            tokens = 0
             timing = _Timing()
             async with aclosing(write(hole)) as pieces:
                 async for piece in pieces:
@@ -99,7 +103,8 @@ class Skipper:
                         ended = piece
                         break
                     written += piece.text
-                    heard += piece.tokens
+                    heard += piece.ids
+                    tokens += piece.tokens
                     yield piece
             spent.add(ended, timing)
             if ended.stopped_by not in step.ends:
@@ -107,9 +112,10 @@ class Skipper:
                 yield spent.ended(is_cut_off=ended.is_cut_off)
                 return
             # The tokens that the stop stood in were never told as pieces.
-            yield Piece(ended.stopped_by, max((ended.completion_tokens or 0) - heard, 0))
+            yield Piece(ended.stopped_by, max((ended.completion_tokens or 0) - tokens, 0))
             written += ended.stopped_by
             text += written
+            await spelling.wrote(heard, written, ended.completion_tokens)
             # A stop amid a string, behind a backslash, is no end of it.
             found = step.hole.after(written) or step.hole.within(written)
             if found is None:
@@ -135,12 +141,6 @@ class Skipper:
             return Held(step, None)
         # What was written is followed by the whole rule's matcher, and by one only.
         return Held(step, replace(self.emit(step.rule), watch=None))
-
-    async def _counted(self, text: str) -> int:
-        held = self._tokens.get(text)
-        if held is None:
-            held = self._tokens[text] = await self.count(text) or -(-len(text) // _CHARACTERS_A_TOKEN)
-        return held
 
 
 class _Timing:

@@ -18,6 +18,7 @@ from ferrule.engines.generator import Grammar, ModelFacts, TextGenerator
 from ferrule.engines.grammar import grammar_of
 from ferrule.engines.skip_guard import SkipGuard
 from ferrule.engines.skipping import Skipper, held_steps, worth_of
+from ferrule.engines.spelling import Tokenizer
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
 from ferrule.rules.rule import Rule
 from ferrule.rules.skip.plan import Plan
@@ -78,6 +79,8 @@ class TextRules:
         self.guard = SkipGuard()
         self._generator = generator
         self._steps = held_steps()
+        cut = generator.cut
+        self._tokenizer = Tokenizer(partial(cut, is_prompt=False), partial(cut, is_prompt=True), generator.spelled)
         self._held: ByteCache[RuleKey, Made] = ByteCache(lambda held: len(held.grammar.text))
         self._making: dict[RuleKey, asyncio.Future[Made]] = {}
 
@@ -101,7 +104,7 @@ class TextRules:
         skipper = None
         if wanted.skips:
             plan = Plan(rule, wanted.facts.specials, worth_of(self._generator.traits.going_on))
-            skipper = Skipper(plan, emit, self._generator.count, self.guard, self._steps)
+            skipper = Skipper(plan, emit, self._tokenizer, self.guard, self._steps)
         return Made(emit(rule), rule.fingerprint, skipper)
 
     def _keep(self, key: RuleKey, made: asyncio.Future[Made]) -> None:

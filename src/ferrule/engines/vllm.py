@@ -117,8 +117,10 @@ class VllmGenerator:
         if not self._renders:
             return None
         tokens = await self._tokens(messages, tools)
-        spelled = await self._http.post("/detokenize", {"model": self._model, "tokens": tokens})
-        return str(spelled["prompt"])
+        return await self._spelled(tokens)
+
+    async def _spelled(self, tokens: list[int]) -> str:
+        return str((await self._http.post("/detokenize", {"model": self._model, "tokens": tokens}))["prompt"])
 
     async def _tokens(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[int]:
         spelled = [_as_taken(message) for message in messages]
@@ -129,6 +131,13 @@ class VllmGenerator:
     async def count(self, prompt: str) -> int | None:
         cut = await self._cut(prompt)
         return None if cut is None else int(cut["count"])
+
+    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+        cut = await self._cut(text)
+        return None if cut is None else tuple(cast("list[int]", cut["tokens"]))
+
+    async def spelled(self, token: int) -> str | None:
+        return await self._spelled([token])
 
     async def _cut(self, prompt: str, **more: bool) -> Mapping[str, Any] | None:
         """A text in tokens; None where vLLM's API is served without its tokenizer (Ray Serve LLM)."""
@@ -152,7 +161,7 @@ class VllmGenerator:
         held = {"structured_outputs": {_FIELDS[grammar.target]: grammar.text}} if grammar else {}
         return {
             "model": self._model,
-            "prompt": writing.prompt,
+            "prompt": writing.read,
             "max_tokens": writing.max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -161,6 +170,7 @@ class VllmGenerator:
             # Marks may be special tokens of the model, and the parser must see them.
             "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
+            **({"return_token_ids": True} if writing.is_hole else {}),
             **writing.sampling,
             **held,
             **writing.extra,

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from ferrule.rules.rule import Prose, Raw, RuleNode, Str, Value
 from ferrule.rules.skip.opened import TAIL
-from ferrule.rules.skip.options import Option, Stack, options_of, shared
+from ferrule.rules.skip.options import Option, Stack, is_number, options_of, shared
 
 # So many characters are two tokens or three: about what one more request costs where going on is cheap.
 WORTH = 8
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 STRING_REST = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*"', re.DOTALL)
-_NUMBERS = ("integer", "number")
 
 
 def telling(options: Sequence[Option], worth: int) -> tuple[str, ...]:
@@ -39,15 +38,17 @@ def _apart(texts: Sequence[str], worth: int, common: str = "") -> tuple[str, ...
     return tuple(end for ends in found for end in ends) if all(found) else ()
 
 
-def ends_of(leaf: RuleNode, after: Stack, worth: int) -> tuple[str, ...]:
+def ends_of(hole: Option, worth: int) -> tuple[str, ...]:
     """Texts of which one ends a value, by what may come after it; none where no text does so for certain."""
-    options = options_of(after)
+    leaf, options = hole.left[0], options_of(hole.left[1:])
     tells = telling(options, worth)
     match leaf:
         case Str(quote) if quote is TAIL:
-            # What follows may be decided by the very token that closes the string.
-            return tuple(quote.close + told for told in tells) if len(tells) > 1 else (quote.close,)
-        case Value(schema) if schema.get("type") in _NUMBERS:
+            # What follows may be decided by the very token that closes the string; and the quote that opens it, where
+            # the model writes that too, must not end it.
+            is_told = len(tells) > 1 or (tells and quote.close in hole.text)
+            return tuple(quote.close + told for told in tells) if is_told else (quote.close,)
+        case Value() if is_number(leaf):
             return tuple(told for told in tells if told[0] not in "0123456789.eE+-")
         case Prose(excludes) | Raw(_, _, excludes):
             return _of_prose(excludes, options)
@@ -73,11 +74,11 @@ def length_of(leaf: RuleNode, after: Stack, text: str) -> int | None:
     match leaf:
         case Str(quote) if quote is TAIL:
             found = STRING_REST.match(text)
-        case Value(schema) if schema.get("type") in _NUMBERS:
+        case Value() if is_number(leaf):
             found = _NUMBER.match(text)
             found = found if found and found.end() < len(text) else None
         case Prose() | Raw():
-            places = [text.find(end) for end in ends_of(leaf, after, WORTH) if end in text]
+            places = [text.find(end) for end in ends_of(Option("", (leaf, *after)), WORTH) if end in text]
             return min(places) if places else None
         case _:
             return None

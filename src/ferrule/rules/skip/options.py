@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ferrule.rules.rule import Chars, OneOf, Repeat, RuleNode, Seq, Shared, Text, one_of, prefixed, seq
+from ferrule.rules.rule import Chars, OneOf, Repeat, RuleNode, Seq, Shared, Text, Value, one_of, prefixed, seq
 
 Stack: TypeAlias = tuple[RuleNode, ...]
 """What is still to be written, in order."""
@@ -76,6 +76,15 @@ def expanded(left: Stack, text: str = "", chosen: bool = False) -> Iterator[Opti
 def is_characters(node: RuleNode) -> bool:
     """Whether it repeats single characters: that is a leaf, and no choice between texts."""
     return isinstance(node, Repeat) and isinstance(node.node, Chars)
+
+
+def is_leaf(option: Option) -> bool:
+    """Whether it leads to a value, and not to another choice or to the end."""
+    return bool(option.left) and (not isinstance(option.left[0], OneOf | Repeat) or is_characters(option.left[0]))
+
+
+def is_number(node: RuleNode) -> bool:
+    return isinstance(node, Value) and node.schema.get("type") in ("integer", "number")
 
 
 def joined(options: Sequence[Option]) -> Stack:

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ferrule.rules.rule import OneOf, Repeat, Rule, RuleNode, Str, Text, one_of, seq
+from ferrule.rules.rule import Rule, RuleNode, Str, Text, one_of, seq
 from ferrule.rules.skip.ends import STRING_REST, WORTH, ends_of, length_of, telling
 from ferrule.rules.skip.opened import TAIL, after_some, opened
-from ferrule.rules.skip.options import Stack, cut, expanded, is_characters, joined, options_of, shared
+from ferrule.rules.skip.options import Option, Stack, cut, expanded, is_leaf, joined, options_of, shared
 from ferrule.rules.skip.settled import NO_MARKS, Marks, settled
 
 _HOLE = "\0"
@@ -67,8 +67,8 @@ class Position:
 
         `worth` is how many forced characters pay for an interruption.
         """
-        hole = self._leaf()
-        return ends_of(*hole, worth) if hole else telling(options_of(self.left), worth)
+        hole = self._hole()
+        return ends_of(hole, worth) if hole else telling(options_of(self.left), worth)
 
     def after(self, text: str) -> Position | None:
         """The place after a text; None where the text ends amid a value, or is not what the rule admits."""
@@ -79,18 +79,19 @@ class Position:
 
     def within(self, text: str) -> Position | None:
         """The place amid a string that a hole ends in; None where it is not a string that can be gone on with."""
-        hole = self._leaf()
-        if hole is None or not isinstance(hole[0], Str) or hole[0].quote is not TAIL or STRING_REST.match(text):
+        hole = self._hole()
+        if hole is None or not text.startswith(hole.text):
             return None
-        written = len(_STRING_PART.findall(text))
-        return Position((after_some(hole[0], written), *hole[1]), f"{self.way}{_HOLE}{written}{_HOLE}")
+        leaf, content = hole.left[0], text[len(hole.text) :]
+        if not isinstance(leaf, Str) or leaf.quote is not TAIL or STRING_REST.match(content):
+            return None
+        written = len(_STRING_PART.findall(content))
+        return Position((after_some(leaf, written), *hole.left[1:]), f"{self.way}{hole.text}{_HOLE}{written}{_HOLE}")
 
-    def _leaf(self) -> tuple[RuleNode, Stack] | None:
-        """The value that comes next and what comes after it, where nothing else can come."""
+    def _hole(self) -> Option | None:
+        """The value that comes next, with the marks before it that were left to the model, where nothing else can."""
         options = options_of(self.left)
-        if len(options) != 1 or options[0].text.strip(" ") or not options[0].left:
-            return None
-        return options[0].left[0], options[0].left[1:]
+        return options[0] if len(options) == 1 and is_leaf(options[0]) else None
 
 
 def _places(left: Stack, text: str, way: str) -> Iterator[tuple[Stack, str]]:
@@ -101,7 +102,7 @@ def _places(left: Stack, text: str, way: str) -> Iterator[tuple[Stack, str]]:
         elif text.startswith(option.text) and option.left:
             leaf, after = option.left[0], option.left[1:]
             rest = text[len(option.text) :]
-            if isinstance(leaf, OneOf | Repeat) and not is_characters(leaf):
+            if not is_leaf(option):
                 yield from _places(option.left, rest, way + option.text)
                 continue
             length = length_of(leaf, after, rest)
