@@ -45,7 +45,7 @@ class Watched:
         self.requests = self.pieces = 0
         self._inner = generator()
         self.traits, self.facts, self.templated = self._inner.traits, self._inner.facts, self._inner.templated
-        self.count = self._inner.count
+        self.count, self.cut, self.spelled = self._inner.count, self._inner.cut, self._inner.spelled
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         self.requests += 1
@@ -58,10 +58,14 @@ class Watched:
         return
 
 
+# Where a weak model once changed its words: amid a word, at a quote with what stands behind it, after tokens of its own.
+ONCE_CHANGED = frozenset({"parallel_24", "simple_python_53", "multiple_24"})
+
+
 def test_the_words_are_the_same_and_most_of_them_are_not_generated() -> None:
     async def both() -> list[tuple[str, str, int, int]]:
         found: list[tuple[str, str, int, int]] = []
-        for question in questions(4):
+        for question in (one for at, one in enumerate(questions(248)) if at < 4 or one.id in ONCE_CHANGED):
             request = question.request(ToolChoice.required(), 128)
             whole = await smol("hermes", skips=False).generate_with_tools(request)
             skipped = await smol("hermes", skips=True).generate_with_tools(request)

@@ -49,7 +49,7 @@ class Counted:
         self.tokens = 0
         self._inner = generator()
         self.traits, self.facts, self.templated = self._inner.traits, self._inner.facts, self._inner.templated
-        self.count = self._inner.count
+        self.count, self.cut, self.spelled = self._inner.count, self._inner.cut, self._inner.spelled
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         async for piece in self._inner.write(writing):

@@ -1,0 +1,93 @@
+"""An answer is gone on with in the tokens that the model chose."""
+
+import asyncio
+
+import pytest
+
+from ferrule.engines.spelling import Spelling
+from laws.minded import NO_TOKENIZER, Vocabulary
+
+
+def after(words: Vocabulary, wrote: tuple[str, ...], text: str, then: str) -> tuple[Spelling, int | None]:
+    """A prompt, what the model wrote up to a stop, and what is appended to it."""
+
+    async def scenario() -> tuple[Spelling, int | None]:
+        spelling = Spelling(words.tokenizer)
+        await spelling.begin("prompt")
+        await spelling.append("")
+        await spelling.wrote([words.number(one) for one in wrote], text, len(wrote))
+        return spelling, await spelling.append(then)
+
+    return asyncio.run(scenario())
+
+
+def spelled(words: Vocabulary, spelling: Spelling) -> list[str]:
+    assert spelling.tokens is not None
+    return [words.spell((token,)) for token in spelling.tokens]
+
+
+@pytest.mark.parametrize(
+    "wrote, text, then, found, added",
+    [
+        # It chose to write the quote and the comma apart, and so they stay.
+        (("Paris", '"', ","), 'Paris",', ' "b', ["Paris", '"', ",", ' "b'], 1),
+        # A token that reached into what is forced.
+        ((" true",), " t", "rue", [" true"], 0),
+        ((" true",), " t", "rue, b", [" true", ", b"], 1),
+        # One that reached further is taken back.
+        (("a", '",'), 'a"', "", ["a", '"'], 1),
+        (("a", '", '), 'a"', "}", ["a", '"}'], 1),
+    ],
+)
+def test_what_was_written_stays_in_its_tokens(
+    wrote: tuple[str, ...], text: str, then: str, found: list[str], added: int
+) -> None:
+    words = Vocabulary(6)
+    spelling, count = after(words, wrote, text, then)
+    assert spelled(words, spelling) == ["prompt", *found]
+    assert count == added
+
+
+def test_where_tokens_are_missing_the_text_has_to_do() -> None:
+    async def scenario() -> None:
+        words = Vocabulary()
+        short = Spelling(words.tokenizer)
+        await short.begin("prompt")
+        # Two tokens were counted, and one told.
+        await short.wrote([words.number("a")], "ab", 2)
+        assert short.tokens is None
+        assert await short.append("c") is None
+        await short.wrote([words.number("d")], "d", 1)
+        assert short.tokens is None
+        nobody = Spelling(NO_TOKENIZER)
+        await nobody.begin("prompt")
+        assert nobody.tokens is None
+
+    asyncio.run(scenario())
+
+
+def test_a_text_is_cut_and_a_token_spelled_once() -> None:
+    words = Vocabulary()
+    asked: list[object] = []
+
+    async def scenario() -> None:
+        tokenizer = words.tokenizer
+        cut, spell = tokenizer.cut, tokenizer.spell
+
+        async def counted_cut(text: str) -> tuple[int, ...] | None:
+            asked.append(text)
+            return await cut(text)
+
+        async def counted_spell(token: int) -> str | None:
+            asked.append(token)
+            return await spell(token)
+
+        tokenizer.cut, tokenizer.spell = counted_cut, counted_spell
+        first = await tokenizer.tokens("abcd")
+        assert first == await tokenizer.tokens("abcd")
+        assert first is not None
+        assert await tokenizer.text(first[0]) == await tokenizer.text(first[0]) == "abc"
+        assert await tokenizer.tokens("") == ()
+
+    asyncio.run(scenario())
+    assert len(asked) == 2
