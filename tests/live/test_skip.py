@@ -58,7 +58,7 @@ class Watched:
         return
 
 
-# Where a weak model once changed its words: amid a word, at a quote with what stands behind it, after tokens of its own.
+# Where a weak model once changed its words: amid a word, at a quote and what stands behind it, after its own tokens.
 ONCE_CHANGED = frozenset({"parallel_24", "simple_python_53", "multiple_24"})
 
 

@@ -74,7 +74,7 @@ class Tapped:
     def __init__(self, inner: TextGenerator) -> None:
         self._inner = inner
         self.traits, self.facts, self.templated, self.close = inner.traits, inner.facts, inner.templated, inner.close
-        self.count = inner.count
+        self.count, self.cut, self.spelled = inner.count, inner.cut, inner.spelled
         self.times: list[float] = []
         self.asked: Writing | None = None
 
