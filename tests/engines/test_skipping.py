@@ -37,8 +37,8 @@ class MindedGenerator(FakeGenerator):
     async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
         return await self.words.tokenizer.cut(text)
 
-    async def spelled(self, token: int) -> str | None:
-        return await self.words.tokenizer.spell(token)
+    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
+        return self.words.spell(tokens)
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         self.asked.append(writing)

@@ -78,9 +78,9 @@ def test_a_text_is_cut_and_a_token_spelled_once() -> None:
             asked.append(text)
             return await cut(text)
 
-        async def counted_spell(token: int) -> str | None:
-            asked.append(token)
-            return await spell(token)
+        async def counted_spell(tokens: tuple[int, ...]) -> str | None:
+            asked.append(tokens)
+            return await spell(tokens)
 
         tokenizer.cut, tokenizer.spell = counted_cut, counted_spell
         first = await tokenizer.tokens("abcd")
@@ -90,4 +90,23 @@ def test_a_text_is_cut_and_a_token_spelled_once() -> None:
         assert await tokenizer.tokens("") == ()
 
     asyncio.run(scenario())
-    assert len(asked) == 2
+    # Cut, looked whether that is the text, and one token spelled.
+    assert len(asked) == 3
+
+
+def test_a_tokenizer_that_puts_a_space_before_every_text_is_not_gone_on_with() -> None:
+    async def scenario() -> None:
+        words = Vocabulary()
+        tokenizer = words.tokenizer
+        cut = tokenizer.cut
+
+        async def spaced(text: str) -> tuple[int, ...] | None:
+            return await cut(f" {text}")
+
+        tokenizer.cut = spaced
+        spelling = Spelling(tokenizer)
+        await spelling.begin("prompt")
+        assert await spelling.append("abc") is None
+        assert spelling.tokens is None
+
+    asyncio.run(scenario())

@@ -33,8 +33,8 @@ class Vocabulary:
     async def _cut(self, text: str) -> tuple[int, ...]:
         return tuple(self.number(text[at : at + self._size]) for at in range(0, len(text), self._size))
 
-    async def _spelled(self, token: int) -> str:
-        return self._texts[token]
+    async def _spelled(self, tokens: tuple[int, ...]) -> str:
+        return self.spell(tokens)
 
 
 async def _nothing(_: object) -> None:

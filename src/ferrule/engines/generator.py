@@ -139,8 +139,8 @@ class TextGenerator(Protocol):
         """
         ...
 
-    async def spelled(self, token: int) -> str | None:
-        """The text of a token; None where the backend cannot be asked."""
+    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
+        """The text of tokens that stand amid others; None where the backend cannot be asked."""
         ...
 
     def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:

@@ -85,8 +85,8 @@ class LlamaGenerator:
         answer = await asyncio.to_thread(self._asked, "/tokenize", cutting_body(text, is_prompt=is_prompt))
         return tuple(cast("list[int]", answer["tokens"]))
 
-    async def spelled(self, token: int) -> str | None:
-        return str((await asyncio.to_thread(self._asked, "/detokenize", {"tokens": [token]}))["content"])
+    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
+        return str((await asyncio.to_thread(self._asked, "/detokenize", {"tokens": tokens}))["content"])
 
     def _asked(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Asked over loopback: of all that the library can do, its tokenizer alone it does not offer as a function."""

@@ -73,8 +73,8 @@ class LlamaServerGenerator:
         answer = await self._http.post("/tokenize", cutting_body(text, is_prompt=is_prompt))
         return tuple(cast("list[int]", answer["tokens"]))
 
-    async def spelled(self, token: int) -> str | None:
-        return str((await self._http.post("/detokenize", {"tokens": [token]}))["content"])
+    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
+        return str((await self._http.post("/detokenize", {"tokens": tokens}))["content"])
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         async for piece in streamed(self._http, "/v1/completions", streaming_body(writing)):

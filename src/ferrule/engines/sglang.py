@@ -78,7 +78,7 @@ class SglangGenerator:
     async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
         return None
 
-    async def spelled(self, token: int) -> str | None:
+    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
         return None
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:

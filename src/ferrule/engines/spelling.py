@@ -23,27 +23,35 @@ class Tokenizer:
     """A text that stands amid others."""
     cut_prompt: Callable[[str], Awaitable[Tokens | None]]
     """A whole prompt, with what the model wants before it."""
-    spell: Callable[[int], Awaitable[str | None]]
-    _cut: ByteCache[str, Tokens] = field(default_factory=lambda: ByteCache[str, Tokens](_size_of))
+    spell: Callable[[Tokens], Awaitable[str | None]]
+    _cut: ByteCache[str, tuple[Tokens | None]] = field(default_factory=lambda: ByteCache(_size_of))
     _spelled: dict[int, str] = field(default_factory=dict[int, str])
 
     async def tokens(self, text: str) -> Tokens | None:
+        """The tokens of a text; None also where the tokenizer has none for it that stand amid others.
+
+        Some put a space before every text that they are given.
+        """
         if not text:
             return ()
-        held = self._cut.held(text) or await self.cut(text)
-        return held and self._cut.get(text, lambda: held)
+        held = self._cut.held(text)
+        if held is None:
+            found = await self.cut(text)
+            is_it = found is not None and await self.spell(found) == text
+            held = self._cut.get(text, lambda: (found if is_it else None,))
+        return held[0]
 
     async def text(self, token: int) -> str | None:
         held = self._spelled.get(token)
         if held is None:
-            held = await self.spell(token)
+            held = await self.spell((token,))
             if held is not None:
                 self._spelled[token] = held
         return held
 
 
-def _size_of(tokens: Tokens) -> int:
-    return 64 + 8 * len(tokens)
+def _size_of(held: tuple[Tokens | None]) -> int:
+    return 64 + 8 * len(held[0] or ())
 
 
 class Spelling:

@@ -117,9 +117,9 @@ class VllmGenerator:
         if not self._renders:
             return None
         tokens = await self._tokens(messages, tools)
-        return await self._spelled(tokens)
+        return await self._text(tokens)
 
-    async def _spelled(self, tokens: list[int]) -> str:
+    async def _text(self, tokens: list[int]) -> str:
         return str((await self._http.post("/detokenize", {"model": self._model, "tokens": tokens}))["prompt"])
 
     async def _tokens(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[int]:
@@ -136,8 +136,15 @@ class VllmGenerator:
         cut = await self._cut(text)
         return None if cut is None else tuple(cast("list[int]", cut["tokens"]))
 
-    async def spelled(self, token: int) -> str | None:
-        return await self._spelled([token])
+    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
+        # Some tokenizers leave the space out that a text begins with; what stands behind something keeps it.
+        try:
+            once, twice = await self._text([*tokens]), await self._text([*tokens, *tokens])
+        except EngineError as refusal:
+            if refusal.code != "engine_refused":
+                raise
+            return None
+        return twice[len(once) :]
 
     async def _cut(self, prompt: str, **more: bool) -> Mapping[str, Any] | None:
         """A text in tokens; None where vLLM's API is served without its tokenizer (Ray Serve LLM)."""
