@@ -17,7 +17,7 @@ Tokens = tuple[int, ...]
 
 @dataclass(slots=True)
 class Tokenizer:
-    """A backend's tokenizer, asked for each thing once. None where it cannot be asked."""
+    """A backend's tokenizer. None where it cannot be asked."""
 
     cut: Callable[[str], Awaitable[Tokens | None]]
     """A text that stands amid others."""
@@ -25,12 +25,11 @@ class Tokenizer:
     """A whole prompt, with what the model wants before it."""
     spell: Callable[[Tokens], Awaitable[str | None]]
     _cut: ByteCache[str, tuple[Tokens | None]] = field(default_factory=lambda: ByteCache(_size_of))
-    _spelled: dict[int, str] = field(default_factory=dict[int, str])
 
     async def tokens(self, text: str) -> Tokens | None:
-        """The tokens of a text; None also where the tokenizer has none for it that stand amid others.
+        """The tokens of a text, asked for once; None also where it has none that stand amid others.
 
-        Some put a space before every text that they are given.
+        Some tokenizers put a space before every text that they are given.
         """
         if not text:
             return ()
@@ -40,14 +39,6 @@ class Tokenizer:
             is_it = found is not None and await self.spell(found) == text
             held = self._cut.get(text, lambda: (found if is_it else None,))
         return held[0]
-
-    async def text(self, token: int) -> str | None:
-        held = self._spelled.get(token)
-        if held is None:
-            held = await self.spell((token,))
-            if held is not None:
-                self._spelled[token] = held
-        return held
 
 
 def _size_of(held: tuple[Tokens | None]) -> int:
@@ -60,10 +51,8 @@ class Spelling:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokens: Tokens | None = None
         self._tokenizer = tokenizer
-        self._cut_off = ""
+        self._reached = ""
         """What the last token says beyond the place where the answer was stopped."""
-        self._left = ""
-        """What it says up to there."""
 
     async def begin(self, prompt: str) -> None:
         self.tokens = await self._tokenizer.cut_prompt(prompt)
@@ -76,12 +65,13 @@ class Spelling:
         """
         if self.tokens is None:
             return None
-        reached, left = self._cut_off, self._left
-        self._cut_off = self._left = ""
-        kept = self.tokens
-        if not text.startswith(reached):
-            kept, text, reached = kept[:-1], left + text, ""
-        added = await self._tokenizer.tokens(text[len(reached) :])
+        if text.startswith(self._reached):
+            kept, new = self.tokens, text[len(self._reached) :]
+        else:
+            last = await self._tokenizer.spell(self.tokens[-1:]) or ""
+            kept, new = self.tokens[:-1], last.removesuffix(self._reached) + text
+        self._reached = ""
+        added = await self._tokenizer.tokens(new)
         self.tokens = None if added is None else (*kept, *added)
         return None if added is None else len(added)
 
@@ -89,16 +79,10 @@ class Spelling:
         """What the model went on with, up to a stop and with it. `count` is how many tokens it says it took."""
         if self.tokens is None:
             return
-        last = await self._tokenizer.text(tokens[-1]) if tokens and len(tokens) == count else None
-        length = _within(last, text) if last else 0
-        if last is None or not length:
-            # The tokens are not all of what was written: from here on the text has to do.
+        spelled = await self._tokenizer.spell(tuple(tokens)) if len(tokens) == count else None
+        if spelled is None or not spelled.startswith(text):
+            # The tokens are not what was written: from here on the text has to do.
             self.tokens = None
             return
         self.tokens = (*self.tokens, *tokens)
-        self._left, self._cut_off = last[:length], last[length:]
-
-
-def _within(last: str, text: str) -> int:
-    """How much of the last token is of the text: as much of its beginning as the text ends with."""
-    return next((length for length in range(len(last), 0, -1) if text.endswith(last[:length])), 0)
+        self._reached = spelled[len(text) :]

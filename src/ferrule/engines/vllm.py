@@ -10,6 +10,7 @@ LLM) needs a `checkpoint` whose template is the same, or gets ChatML.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
@@ -139,7 +140,7 @@ class VllmGenerator:
     async def spelled(self, tokens: tuple[int, ...]) -> str | None:
         # Some tokenizers leave the space out that a text begins with; what stands behind something keeps it.
         try:
-            once, twice = await self._text([*tokens]), await self._text([*tokens, *tokens])
+            once, twice = await asyncio.gather(self._text([*tokens]), self._text([*tokens, *tokens]))
         except EngineError as refusal:
             if refusal.code != "engine_refused":
                 raise
