@@ -33,9 +33,12 @@ def test_marks_before_a_value_are_left_to_the_model(text: str, value: RuleNode, 
 @pytest.mark.parametrize(
     "text, ways, kept",
     [
-        ('"get', ("_weather", "_time"), ""),
+        ('{"name": "get', ("ter", "_time"), '{"name":'),
+        ('{"name": "get', ("_weather", "_time"), '{"name": "get'),
+        ('{"name": "most_points_', ("career", "season"), '{"name": "most_points'),
+        ('{"name": "', ("career", "season"), '{"name":'),
         ('{"a": true', (', "b"', "}"), '{"a": true'),
-        ('{"a": true', (", ", ""), '{"a'),
+        ('{"a": true', (", ", ""), '{"a":'),
         ("<tool_call>\n<", ("function", "/tool_call"), "<tool_call"),
     ],
 )

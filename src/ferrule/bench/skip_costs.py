@@ -141,10 +141,10 @@ def main() -> None:
     parser.add_argument("--auto", type=int, default=104, help="how many with auto")
     parser.add_argument("--width", type=int, action="append", help="how many at once (default: 1 and 8)")
     parser.add_argument(
-        "--engine", action="append", choices=tuple(BY_MATCHER), help="this one only; kept, not published"
+        "--engine", action="append", choices=tuple(BY_MATCHER), help="this one only; may be given several times"
     )
     parser.add_argument("--anew", action="store_true", help="measure again what an earlier run has measured")
-    parser.add_argument("--print", action="store_true", help="do not write the page of results")
+    parser.add_argument("--print", action="store_true", help="keep what is measured, and do not write the page yet")
     arguments = parser.parse_args()
     widths = arguments.width or [1, 8]
     every = {"required": arguments.required, "auto": arguments.auto}
@@ -161,8 +161,7 @@ def main() -> None:
     tables = [times_table(rows), words_table(rows)]
     for table in tables:
         show(table, console)
-    # The page is of all engines; one of them alone is kept for the run that asks them all.
-    if not arguments.print and not arguments.engine:
+    if not arguments.print:
         (PAGE.parent / _PICTURE).write_text(picture(rows), encoding="utf-8")
         shown = f"![What skipping takes, beside holding a call whole]({_PICTURE})"
         command = _COMMAND.format(arguments.required, arguments.auto)

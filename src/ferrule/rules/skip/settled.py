@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from ferrule.rules.skip.options import Option, is_number
 
-_WORD = re.compile(r"\w")
-# Before a choice: the last word and the marks before it.
-_LAST_WORD = re.compile(r"[^\w\s]*\s*[^\w\s]*\w*\Z")
-# Before a value: the marks before it with the space that they begin with, or with the line that they end.
-_LAST_MARKS = re.compile(r"[^\w\s]*[\r\n]\s*[^\w\s]*\Z|\s*[^\w\s]*\Z")
+_LETTER = re.compile(r"[^\W_]")
+_MARKS = r"(?:[^\w\s]|_)*"
+# The last word and the marks before it, with the space that they begin with, or with the line that other marks end.
+_LAST_WORD = re.compile(rf"{_MARKS}[\r\n]\s*{_MARKS}[^\W_]*\Z|[ \t]*{_MARKS}[^\W_]*\Z")
 _SPACES = re.compile(r" *\Z")
 
 
@@ -33,9 +32,10 @@ NO_MARKS = Marks()
 def settled(text: str, options: Sequence[Option], marks: Marks) -> str:
     """As much of a forced text as is made of whole tokens, whatever comes after it.
 
-    Tokenizers write a space as the beginning of the next word, so no text ends in one. Before a choice between texts
-    the last word and the marks before it stay with the choice: `<` may become `</`, and `get` `get_weather`. Marks
-    before a value stay with the value: one token may be a quote and what stands behind it.
+    Tokenizers cut a text before a space, before and behind a run of letters, and behind a line's end; most put a space
+    or a mark to the word behind it. So the last word stays with what comes next, and so do the marks before it: `<` may
+    become `</`, `get` `getter`, and one token may be a quote and what stands behind it. No more than that: what a model
+    is left to write of a forced text, it may write in other tokens.
     """
     if all(option.is_end for option in options) or text.endswith(marks.known):
         return text
@@ -49,10 +49,11 @@ def settled(text: str, options: Sequence[Option], marks: Marks) -> str:
 
 def _open_end(text: str, options: Sequence[Option]) -> re.Pattern[str]:
     """What of a text's end a token may reach across."""
-    if len(options) == 1:
-        # A number begins with no mark but its sign, and that goes with the space before it.
-        is_number_next = options[0].left and is_number(options[0].left[0])
-        return _SPACES if is_number_next and text.endswith(" ") else _LAST_MARKS
-    # A word is whole where none of the ways on begins with another.
-    is_whole_word = _WORD.match(text[-1:]) and all(option.text and not _WORD.match(option.text) for option in options)
-    return _SPACES if is_whole_word else _LAST_WORD
+    if len(options) == 1 and options[0].left and is_number(options[0].left[0]):
+        # It begins with no mark but its sign, and that goes with the space before it.
+        is_closed = text.endswith(" ")
+    else:
+        # A word is whole where none of the ways on begins with another.
+        ways = [option.text for option in options]
+        is_closed = bool(_LETTER.match(text[-1:])) and all(way and not _LETTER.match(way) for way in ways)
+    return _SPACES if is_closed else _LAST_WORD
