@@ -8,6 +8,7 @@ stopped goes on where it was.
 import argparse
 import asyncio
 import json
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -37,7 +38,7 @@ _OPTIONS: Final[Mapping[str, TextOptions]] = {
 }
 _CHOICES: Final = {"required": ToolChoice.required(), "auto": ToolChoice.auto()}
 _SECTION: Final = "skip"
-_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-skip --required {} --auto {}\n```"
+_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-skip --required {} --auto {}{}\n```"
 _MAX_TOKENS: Final = 96
 _FREE: Final = ToolChoice.auto()
 _PART: Final = 8
@@ -164,7 +165,8 @@ def main() -> None:
     if not arguments.print:
         (PAGE.parent / _PICTURE).write_text(picture(rows), encoding="utf-8")
         shown = f"![What skipping takes, beside holding a call whole]({_PICTURE})"
-        command = _COMMAND.format(arguments.required, arguments.auto)
+        named = "".join(f" --engine {shlex.quote(name)}" for name in arguments.engine or ())
+        command = _COMMAND.format(arguments.required, arguments.auto, named)
         publish(_SECTION, "Skip", [command, told(circumstances()), markdown(tables[0]), shown, markdown(tables[1])])
         kept.forget()
 
