@@ -28,4 +28,4 @@ def test_the_tables_tell_ratios_shares_and_every_difference() -> None:
     assert times.rows[2][-2:] == ("75%", "2.00")
     assert [line[-2:] for line in words.rows] == [("0 of 1", "0.0%")] * 2
     assert len(words.notes) == 1
-    assert "2.00 times faster" in picture(ROWS)
+    assert "1 / 2.00" in picture(ROWS)
