@@ -62,13 +62,16 @@ class Reading:
 
 def _ids_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[int, ...]:
     """The tokens of a chunk, where it was asked for them: vLLM says them of the choice, llama.cpp among the verbose."""
-    verbose = cast("Mapping[str, Any]", chunk.get("__verbose") or {})
-    return tuple(cast("list[int]", choice.get("token_ids") or verbose.get("tokens") or ()))
+    return tuple(cast("list[int]", choice.get("token_ids") or _verbose(chunk).get("tokens") or ()))
 
 
 def _stop_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> str:
     """The stop that ended it: vLLM and SGLang say it of the choice, llama.cpp where it was asked to be verbose."""
-    verbose = cast("Mapping[str, Any]", chunk.get("__verbose") or {})
-    said = choice.get("stop_reason") or choice.get("matched_stop") or verbose.get("stopping_word")
+    said = choice.get("stop_reason") or choice.get("matched_stop") or _verbose(chunk).get("stopping_word")
     # vLLM gives the number of a token there where a token ended it.
     return said if isinstance(said, str) else ""
+
+
+def _verbose(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What llama.cpp adds where it was asked to be verbose."""
+    return cast("Mapping[str, Any]", chunk.get("__verbose") or {})

@@ -20,7 +20,7 @@ _OF_OBJECTS = frozenset({"type", "properties", "required", "additionalProperties
 _OF_STRINGS = frozenset({"type", "minLength", "maxLength"})
 _WORDS = {"boolean": ("true", "false"), "null": ("null",)}
 _QUOTE = JSON.quotes[0]
-# The opening quote is a text of its own: it is forced, and what stands after it is not.
+# The opening quote is a text of its own: it must come, and what stands after it is free.
 TAIL = Quote("", _QUOTE.close, _QUOTE.escapes)
 
 
