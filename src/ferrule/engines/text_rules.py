@@ -82,7 +82,7 @@ class TextRules:
         cut = generator.cut
         self._tokenizer = Tokenizer(partial(cut, is_prompt=False), partial(cut, is_prompt=True), generator.spelled)
         self._held: ByteCache[RuleKey, Made] = ByteCache(lambda held: len(held.grammar.text))
-        self._making: dict[RuleKey, asyncio.Future[Made]] = {}
+        self._making: dict[tuple[asyncio.AbstractEventLoop, RuleKey], asyncio.Future[Made]] = {}
 
     async def made(self, wanted: Wanted) -> Made:
         """Made in a thread, for it takes long enough to hold up everybody else; once, however many wait for it."""
@@ -90,11 +90,13 @@ class TextRules:
         held = self._held.held(key)
         if held is not None:
             return held
-        making = self._making.get(key)
+        # A future belongs to its loop: who asks from another thread's makes the rule once more.
+        loop = asyncio.get_running_loop()
+        making = self._making.get((loop, key))
         if making is None:
-            making = asyncio.ensure_future(asyncio.to_thread(self._make, wanted))
-            self._making[key] = making
-            making.add_done_callback(lambda made: self._keep(key, made))
+            making = loop.create_task(asyncio.to_thread(self._make, wanted))
+            self._making[loop, key] = making
+            making.add_done_callback(lambda made: self._keep(loop, key, made))
         # Whoever goes away must not take it from the others.
         return await asyncio.shield(making)
 
@@ -107,7 +109,7 @@ class TextRules:
             skipper = Skipper(plan, emit, self._tokenizer, self.guard, self._steps)
         return Made(emit(rule), rule.fingerprint, skipper)
 
-    def _keep(self, key: RuleKey, made: asyncio.Future[Made]) -> None:
-        self._making.pop(key, None)
+    def _keep(self, loop: asyncio.AbstractEventLoop, key: RuleKey, made: asyncio.Future[Made]) -> None:
+        self._making.pop((loop, key), None)
         if not made.cancelled() and made.exception() is None:
             self._held.get(key, made.result)
