@@ -28,6 +28,8 @@ HOME: Final = CACHE / "vllm-home"
 VLLM_ENVIRONMENT: Final[Mapping[str, str]] = {
     **{"HOME": str(HOME), "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
     **{"VLLM_HOST_IP": "127.0.0.1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"},
+    # On two cores a thread that spins while it waits keeps the other processes of vLLM from going on.
+    "OMP_WAIT_POLICY": "passive",
 }
 """Offline, quiet, and on loopback alone, whoever starts vLLM."""
 

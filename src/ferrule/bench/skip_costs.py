@@ -25,7 +25,7 @@ from ferrule.bench.real_engines import BY_MATCHER
 from ferrule.bench.results_page import PAGE, publish
 from ferrule.bench.sittings import Sittings
 from ferrule.bench.skip_tables import WAYS, Asked, picture, times_table, words_table
-from ferrule.bench.tables import markdown, show
+from ferrule.bench.tables import Table, markdown, show
 from ferrule.core.choice import ToolChoice
 from ferrule.core.event import WireText
 from ferrule.core.reply import Reply
@@ -37,15 +37,15 @@ _OPTIONS: Final[Mapping[str, TextOptions]] = {
     "skip": TextOptions(format="hermes", skips=True),
 }
 _CHOICES: Final = {"required": ToolChoice.required(), "auto": ToolChoice.auto()}
-_SECTION: Final = "skip"
-_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-skip --required {} --auto {}{}\n```"
+_COMMAND: Final = (
+    "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-skip --required {} --auto {} --engine {}\n```"
+)
 _MAX_TOKENS: Final = 96
 _FREE: Final = ToolChoice.auto()
 _PART: Final = 8
 """So many questions at each width, before the next: an engine still knows their prompts then."""
 _FEWER: Final = {"vllm, xgrammar": 5}
 """Every so many-th question only: there it is told how many words differ, and why; skipping is off unless asked for."""
-_PICTURE: Final = Path("images/skip-costs.svg")
 
 
 def words_of(reply: Reply) -> str:
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--auto", type=int, default=104, help="how many with auto")
     parser.add_argument("--width", type=int, action="append", help="how many at once (default: 1 and 8)")
     parser.add_argument(
-        "--engine", action="append", choices=tuple(BY_MATCHER), help="this one only; may be given several times"
+        "--engine", action="append", choices=tuple(BY_MATCHER), help="this one alone; may be given several times"
     )
     parser.add_argument("--anew", action="store_true", help="measure again what an earlier run has measured")
     parser.add_argument("--print", action="store_true", help="keep what is measured, and do not write the page yet")
@@ -150,25 +150,35 @@ def main() -> None:
     widths = arguments.width or [1, 8]
     every = {"required": arguments.required, "auto": arguments.auto}
     console = Console()
-    kept = Sittings(_SECTION)
-    if arguments.anew:
-        kept.forget()
-    rows: list[Asked] = []
     with Progress(*Progress.get_default_columns(), TimeRemainingColumn(), console=console) as progress:
         for name in arguments.engine or BY_MATCHER:
+            kept = Sittings(_section(name))
+            if arguments.anew:
+                kept.forget()
             counts = {choice: count // _FEWER.get(name, 1) for choice, count in every.items()}
             task = progress.add_task(name, total=sum(-(-count // _PART) for count in counts.values()))
-            rows += asyncio.run(measured(name, counts, widths, kept, lambda t=task: progress.advance(t)))
-    tables = [times_table(rows), words_table(rows)]
-    for table in tables:
-        show(table, console)
-    if not arguments.print:
-        (PAGE.parent / _PICTURE).write_text(picture(rows), encoding="utf-8")
-        shown = f"![What skipping takes, beside holding a call whole]({_PICTURE})"
-        named = "".join(f" --engine {shlex.quote(name)}" for name in arguments.engine or ())
-        command = _COMMAND.format(arguments.required, arguments.auto, named)
-        publish(_SECTION, "Skip", [command, told(circumstances()), markdown(tables[0]), shown, markdown(tables[1])])
-        kept.forget()
+            rows = asyncio.run(measured(name, counts, widths, kept, lambda t=task: progress.advance(t)))
+            tables = [times_table(rows), words_table(rows)]
+            for table in tables:
+                show(table, console)
+            if not arguments.print:
+                _published(name, every, rows, tables)
+                kept.forget()
+
+
+def _section(engine: str) -> str:
+    """One for each engine: an engine takes an hour, and not every machine has the time or the room for all."""
+    return f"skip-{engine.replace(', ', '-')}"
+
+
+def _published(engine: str, counts: Mapping[str, int], rows: Sequence[Asked], tables: Sequence[Table]) -> None:
+    name = _section(engine)
+    shown = Path(f"images/{name}.svg")
+    (PAGE.parent / shown).write_text(picture(rows), encoding="utf-8")
+    times, words = map(markdown, tables)
+    command = _COMMAND.format(*counts.values(), shlex.quote(engine))
+    drawn = f"![What skipping takes, beside holding a call whole]({shown})"
+    publish(name, f"Skip: {engine}", [command, told(circumstances()), times, drawn, words])
 
 
 if __name__ == "__main__":
