@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engines.tools import PING, PLAIN_TEMPLATE, WEATHER, asked
-from ferrule import ArgumentsDelta, CallEnd, EngineError, FinishReason, ToolChoice, fold
+from ferrule import ArgumentsDelta, CallEnd, EngineError, FinishReason, ToolChoice, ToolDefinition, fold
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.skip_guard import PAUSED, AnswerTime, HoleTime
@@ -170,3 +170,34 @@ def test_unasked_it_skips_only_where_going_on_is_cheap_and_forced_text_has_one_s
     (call,) = TextEngine(backend, TextOptions(format="hermes")).generate(REQUEST).calls
     assert call.receipt is not None
     assert bool(call.receipt.skipped) is skips
+
+
+PLAN = (
+    ToolDefinition.build("plan")
+    .parameter("city", {"type": "string"}, required=True)
+    .parameter("alone", {"type": "boolean"})
+    .parameter("budget", {"type": "integer"})
+    .parameter("coach", {"type": "boolean"})
+    .parameter("days", {"type": "integer"})
+    .done()
+)
+PLANNED = '<tool_call>\n{"name": "plan", "arguments": {"city": "Paris", "coach": true}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("most, longest", [(None, 5), (4, 0)])
+def test_an_engine_is_asked_to_stop_at_no_more_texts_than_it_takes(most: int | None, longest: int) -> None:
+    backend = MindedGenerator(PLANNED)
+    backend.traits = replace(backend.traits, stops=most)
+    reply = TextEngine(backend, SKIPS).generate(
+        replace(asked(tools=(PLAN,), choice=ToolChoice.required()), parallel_tool_calls=False)
+    )
+    assert [call.arguments for call in reply.calls] == [{"city": "Paris", "coach": True}]
+    # What follows the city is one of five; with fewer stops the model writes on to the end of the call.
+    assert max(len(writing.stop) for writing in backend.asked) == longest
+
+
+def test_an_engine_that_takes_fewer_stops_than_a_rule_has_triggers_writes_on_by_itself() -> None:
+    backend = MindedGenerator(PARIS)
+    backend.traits = replace(backend.traits, stops=0)
+    reply = TextEngine(backend, SKIPS).generate(replace(REQUEST, tool_choice=ToolChoice.auto()))
+    assert len(reply.calls) == len(backend.asked) == 1

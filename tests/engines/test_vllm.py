@@ -11,7 +11,7 @@ from engines.providers import Answer, generated, sse, whole
 from engines.tools import asked
 from ferrule import ToolChoice
 from ferrule.core.receipt import How
-from ferrule.engines.text import TextOptions
+from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.engines.vllm import vllm
 
 MODELS = whole({"data": [{"id": "smol"}]})
@@ -53,7 +53,7 @@ def test_the_prompt_is_the_engines_own_and_the_rule_travels_as_a_structural_tag(
 def test_a_server_on_guidance_refuses_the_tag_and_gets_the_rule_as_lark() -> None:
     reply, sent = generated(
         lambda url: vllm(url, TextOptions(format="hermes", skips=False)),
-        [MODELS, REFUSED, SUNG, MARKS, SILENT, WORD, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        [MODELS, REFUSED, SUNG, MARKS, SILENT, WORD, SILENT, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
         asked(choice=ToolChoice.required()),
     )
     receipt = reply.calls[0].receipt
@@ -67,6 +67,23 @@ def test_a_server_on_guidance_refuses_the_tag_and_gets_the_rule_as_lark() -> Non
     assert "(<[2]>)?" in grammar
     left_out = [one.body for one in sent if one.body and one.body.get("skip_special_tokens")]
     assert [body["structured_outputs"]["grammar"] for body in left_out] == ["start: <[8]>\n", "start: <[9]>\n"]
+
+
+@pytest.mark.parametrize("answer, most", [(REFUSED, 4), (SILENT, None)])
+def test_a_server_on_guidance_is_asked_whether_it_takes_many_stops(answer: Answer, most: int | None) -> None:
+    engines: list[TextEngine] = []
+
+    def opened(url: str) -> TextEngine:
+        engines.append(vllm(url, TextOptions(format="hermes", skips=False)))
+        return engines[0]
+
+    _, sent = generated(
+        opened,
+        [MODELS, REFUSED, SUNG, MARKS, SILENT, WORD, answer, TOKENS, *(TOKENS, PROMPT) * RENDERED, WRITTEN],
+        asked(choice=ToolChoice.required()),
+    )
+    assert engines[0].traits.stops == most
+    assert max(len(one.body["stop"]) for one in sent if one.body and one.body.get("stop")) == 256
 
 
 @pytest.mark.parametrize("untold", [whole({"tokens": [1, 2]}), REFUSED])

@@ -42,6 +42,8 @@ class Traits:
     going_on: float | None = None
     """What one more request costs on a prompt that it has just seen, with a little more behind it, in tokens that it
     could have written instead; None where it is not known."""
+    stops: int | None = None
+    """How many texts a request may be stopped by; None where it may be any number."""
 
     @property
     def goes_on_cheaply(self) -> bool:

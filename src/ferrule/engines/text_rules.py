@@ -105,7 +105,8 @@ class TextRules:
         emit = partial(grammar_of, target=wanted.target, facts=wanted.facts)
         skipper = None
         if wanted.skips:
-            plan = Plan(rule, wanted.facts.specials, worth_of(self._generator.traits.going_on))
+            traits = self._generator.traits
+            plan = Plan(rule, wanted.facts.specials, worth_of(traits.going_on), traits.stops)
             skipper = Skipper(plan, emit, self._tokenizer, self.guard, self._steps)
         return Made(emit(rule), rule.fingerprint, skipper)
 

@@ -33,6 +33,9 @@ _FIELDS: Mapping[str, str] = {"structural_tag": "structural_tag", "lark": "gramm
 """What a grammar is sent as, by its language; the first that the server is held by is used."""
 # In tokens, as the doctor found it; used where nobody has asked the doctor.
 _GOING_ON = 1.0
+# VLLM_MAX_STOP_STRINGS, where nobody has set it: more are refused.
+_FEW_STOPS = 4
+_MANY_STOPS = tuple(f"<|stop {number}|>" for number in range(256))
 # What llguidance takes for a special token whatever the tokenizer says, if it is a token at all.
 _TAG = re.compile("<.*>", re.DOTALL)
 
@@ -57,7 +60,7 @@ class VllmGenerator:
 
     def __init__(self, http: Http, model: str | None = None, checkpoint: Path | None = None) -> None:
         going_on = price_at(http.base, model or "", _GOING_ON)
-        self.traits = Traits(name="vllm", targets=tuple(_FIELDS), going_on=going_on)
+        self.traits = Traits(name="vllm", targets=tuple(_FIELDS), going_on=going_on, stops=_FEW_STOPS)
         self._http = http
         self._model = model
         self._checkpoint = read_checkpoint(checkpoint) if checkpoint else None
@@ -84,10 +87,25 @@ class VllmGenerator:
     async def _find_matcher(self) -> ModelFacts:
         """Which backend holds grammars here; gives the tokens that it must be told."""
         held = await self._held_by()
-        told = await self._marks() if held == ("lark",) else ModelFacts()
+        is_llguidance = held == ("lark",)
+        told = await self._marks() if is_llguidance else ModelFacts()
         # llguidance breaks off where a special token is spelled out, so a tokenizer that cannot be asked rules it out.
         self.traits = replace(self.traits, targets=held if told else ())
+        if told and is_llguidance:
+            # Unasked, forced text is skipped only there.
+            self.traits = replace(self.traits, stops=await self._most_stops())
         return told or ModelFacts()
+
+    async def _most_stops(self) -> int | None:
+        """How many texts a request may be stopped by here; None where it may be any number."""
+        many = Writing(prompt="Say hello.", stop=_MANY_STOPS, max_tokens=1)
+        try:
+            _ = [piece async for piece in self.write(many)]
+        except EngineError as refusal:
+            if refusal.code != "engine_refused":
+                raise
+            return _FEW_STOPS
+        return None
 
     async def _held_by(self) -> tuple[str, ...]:
         for target in _FIELDS:

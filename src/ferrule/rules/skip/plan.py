@@ -28,9 +28,13 @@ class Step:
 class Plan:
     """The steps of one rule."""
 
-    def __init__(self, rule: Rule, specials: Collection[str] = (), worth: int = WORTH) -> None:
+    def __init__(
+        self, rule: Rule, specials: Collection[str] = (), worth: int = WORTH, most_ends: int | None = None
+    ) -> None:
+        """`most_ends` is how many texts a hole may be ended by; where it has more, the model writes on by itself."""
         self.rule = rule
         self._worth = worth
+        self._most_ends = most_ends
         self._marks = Marks(rule.tokens, tuple(token for token in rule.tokens if token in specials))
         self._start = Position.at_start(rule)
 
@@ -41,7 +45,7 @@ class Plan:
     def step(self, place: Position) -> Step:
         if place is self._start and self.rule.triggers:
             # The model talks first, up to where it opens a call.
-            return Step("", place, self.rule, self.rule.triggers)
+            return Step("", place, self.rule, self._few(self.rule.triggers))
         try:
             forced, hole = place.forced(self._marks)
             ends = hole.ends(self._worth)
@@ -51,4 +55,8 @@ class Plan:
         else:
             if hole.is_over:
                 return Step(forced, hole, None, ())
-        return Step(forced, hole, Rule(hole.rest, tokens=self.rule.tokens), ends)
+        return Step(forced, hole, Rule(hole.rest, tokens=self.rule.tokens), self._few(ends))
+
+    def _few(self, ends: tuple[str, ...]) -> tuple[str, ...]:
+        """All or none: with some of them left out, a hole would end where another text merely looks like its end."""
+        return ends if self._most_ends is None or len(ends) <= self._most_ends else ()
