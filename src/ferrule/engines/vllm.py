@@ -96,8 +96,8 @@ class VllmGenerator:
             self.traits = replace(self.traits, stops=await self._most_stops())
         return told or ModelFacts()
 
-    async def _most_stops(self) -> int | None:
-        """How many texts a request may be stopped by here; None where it may be any number."""
+    async def _most_stops(self) -> int:
+        """How many texts a request may be stopped by here, as far as it was seen."""
         many = Writing(prompt="Say hello.", stop=_MANY_STOPS, max_tokens=1)
         try:
             _ = [piece async for piece in self.write(many)]
@@ -105,7 +105,7 @@ class VllmGenerator:
             if refusal.code != "engine_refused":
                 raise
             return _FEW_STOPS
-        return None
+        return len(_MANY_STOPS)
 
     async def _held_by(self) -> tuple[str, ...]:
         for target in _FIELDS:
