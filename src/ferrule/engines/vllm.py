@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ferrule.core.json_text import dumps
 from ferrule.engines.canary import sings
@@ -29,6 +29,7 @@ from ferrule.engines.profile_file import price_at
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError
 
+_Found = TypeVar("_Found")
 _FIELDS: Mapping[str, str] = {"structural_tag": "structural_tag", "lark": "grammar"}
 """What a grammar is sent as, by its language; the first that the server is held by is used."""
 # In tokens, as the doctor found it; used where nobody has asked the doctor.
@@ -76,11 +77,7 @@ class VllmGenerator:
             return replace(
                 found, name=self._model, template=known.template, bos=known.bos, eos=known.eos, context=context
             )
-        try:
-            await self._tokens([{"role": "user", "content": "Hello."}], None)
-        except EngineError as refusal:
-            if refusal.code != "engine_refused":
-                raise
+        if await _unless_refused(self._tokens([{"role": "user", "content": "Hello."}], None)) is None:
             self._renders = False
         return replace(found, name=self._model, shows_its_template=self._renders, context=context)
 
@@ -99,13 +96,7 @@ class VllmGenerator:
     async def _most_stops(self) -> int:
         """How many texts a request may be stopped by here, as far as it was seen."""
         many = Writing(prompt="Say hello.", stop=_MANY_STOPS, max_tokens=1)
-        try:
-            _ = [piece async for piece in self.write(many)]
-        except EngineError as refusal:
-            if refusal.code != "engine_refused":
-                raise
-            return _FEW_STOPS
-        return len(_MANY_STOPS)
+        return _FEW_STOPS if await _unless_refused(self._written(many)) is None else len(_MANY_STOPS)
 
     async def _held_by(self) -> tuple[str, ...]:
         for target in _FIELDS:
@@ -129,8 +120,11 @@ class VllmGenerator:
     async def _is_left_out(self, token: int) -> bool:
         """Whether the model's tokenizer calls a token special: then it is left out of a text without such."""
         asked = Writing(prompt="Say hello.", grammar=Grammar("lark", f"start: <[{token}]>\n"), max_tokens=1)
-        pieces = [piece async for piece in self.write(replace(asked, extra={"skip_special_tokens": True}))]
+        pieces = await self._written(replace(asked, extra={"skip_special_tokens": True}))
         return not any(piece.text for piece in pieces if isinstance(piece, Piece))
+
+    async def _written(self, writing: Writing) -> list[Piece | Ended]:
+        return [piece async for piece in self.write(writing)]
 
     async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         if not self._renders:
@@ -157,23 +151,13 @@ class VllmGenerator:
 
     async def spelled(self, tokens: tuple[int, ...]) -> str | None:
         # Some tokenizers leave the space out that a text begins with; what stands behind something keeps it.
-        try:
-            once, twice = await asyncio.gather(self._text([*tokens]), self._text([*tokens, *tokens]))
-        except EngineError as refusal:
-            if refusal.code != "engine_refused":
-                raise
-            return None
-        return twice[len(once) :]
+        both = await _unless_refused(asyncio.gather(self._text([*tokens]), self._text([*tokens, *tokens])))
+        return None if both is None else both[1][len(both[0]) :]
 
     async def _cut(self, prompt: str, **more: bool) -> Mapping[str, Any] | None:
         """A text in tokens; None where vLLM's API is served without its tokenizer (Ray Serve LLM)."""
         body = {"model": self._model, "prompt": prompt, "add_special_tokens": False, **more}
-        try:
-            return await self._http.post("/tokenize", body)
-        except EngineError as refusal:
-            if refusal.code != "engine_refused":
-                raise
-            return None
+        return await _unless_refused(self._http.post("/tokenize", body))
 
     async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
         async for piece in streamed(self._http, "/v1/completions", self._body(writing)):
@@ -214,3 +198,13 @@ def _as_taken(message: dict[str, Any]) -> dict[str, Any]:
 def _with_text(function: dict[str, Any]) -> dict[str, Any]:
     given = function["arguments"]
     return {**function, "arguments": given if isinstance(given, str) else dumps(given)}
+
+
+async def _unless_refused(asked: Awaitable[_Found]) -> _Found | None:
+    """What came of it; None where the server does not take such a request."""
+    try:
+        return await asked
+    except EngineError as refusal:
+        if refusal.code != "engine_refused":
+            raise
+        return None
