@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import subprocess
 import sys
@@ -100,9 +99,3 @@ async def answer(source: McpServers, name: str, **arguments: Any) -> Any:
     assert isinstance(outcome, Answered), outcome
     assert not outcome.is_error, outcome
     return outcome.content
-
-
-async def until(claim: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not claim():
-            await asyncio.sleep(0.02)

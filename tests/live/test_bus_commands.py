@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,15 +16,17 @@ import pytest
 
 from ferrule.bench.bus_server import NatsServer, nats_server
 from live.bus_parts import worker_process
+from waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "bus.md").read_text(encoding="utf-8")
 TOOLS, CALLER = re.findall(r"^```python live\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 SLOW = """
 import time
-from ferrule import tool
+from pathlib import Path
 
 def slow(seconds: float) -> str:
+    Path("begun").touch()
     time.sleep(seconds)
     return "finished"
 """
@@ -79,11 +80,11 @@ def test_a_function_that_is_bound_to_nothing_is_served_under_the_servers_name(tm
         command = [sys.executable, "caller.py"]
         environment = {**os.environ, "FERRULE_NATS": server.url}
         with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as caller:
-            time.sleep(1.2)
+            eventually((tmp_path / "begun").exists)
             running.send_signal(signal.SIGTERM)
             assert caller.stdout is not None
             assert "Answered(content='finished'" in caller.stdout.read()
-        assert running.wait(10) == 0
+        assert running.wait(PATIENCE) == 0
 
 
 def test_where_nobody_serves_and_where_no_server_is_that_is_said(tmp_path: Path) -> None:

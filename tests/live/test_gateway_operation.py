@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from http.client import HTTPResponse
 from typing import Any, cast
 
@@ -16,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ferrule.bench.gateway_process import GatewayProcess, gateway_process
+from waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -54,15 +53,6 @@ def lines(gateway: GatewayProcess, event: str) -> list[dict[str, Any]]:
     return [line for line in map(json.loads, read) if line["event"] == event]
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 90.0) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if holds():
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def test_an_answer_under_way_ends_when_the_gateway_is_told_to_stop_and_the_process_ends_in_order() -> None:
     with gateway_process() as gateway:
         assert got(gateway, "/healthz") == (200, {"status": "alive"})
@@ -70,7 +60,7 @@ def test_an_answer_under_way_ends_when_the_gateway_is_told_to_stop_and_the_proce
         with asked(gateway, "/v1/chat/completions", {**LONG, "max_tokens": 120}) as answer:
             first = answer.readline()
             gateway.process.send_signal(signal.SIGTERM)
-            assert eventually(lambda: bool(lines(gateway, "drain")))
+            eventually(lambda: bool(lines(gateway, "drain")))
             said = first + answer.read()
         assert gateway.process.wait(60) == 0
     assert said.endswith(b"data: [DONE]\n\n")
@@ -94,17 +84,17 @@ def test_an_answer_that_takes_too_long_to_end_is_cut_off_with_an_error_that_says
 
 def test_a_killed_worker_is_started_again_while_the_other_answers_and_no_count_goes_down() -> None:
     with gateway_process(["--workers", "2"]) as gateway:
-        assert eventually(lambda: len(lines(gateway, "start")) == 2)
+        eventually(lambda: len(lines(gateway, "start")) == 2)
         for _ in range(4):
             assert got(gateway, "/v1/chat/completions", SHORT)[0] == 200
-        assert eventually(lambda: metrics(gateway)["ferrule_tokens_total"] == _tokens(gateway))
+        eventually(lambda: metrics(gateway)["ferrule_tokens_total"] == _tokens(gateway))
         before = metrics(gateway)
         assert before["ferrule_workers"] == 2
         os.kill(lines(gateway, "worker_started")[-1]["pid"], signal.SIGKILL)
         for _ in range(4):
             assert got(gateway, "/v1/chat/completions", SHORT)[0] == 200
-        assert eventually(lambda: len(lines(gateway, "start")) == 3)
-        assert eventually(lambda: metrics(gateway)["ferrule_tokens_total"] == _tokens(gateway))
+        eventually(lambda: len(lines(gateway, "start")) == 3)
+        eventually(lambda: metrics(gateway)["ferrule_tokens_total"] == _tokens(gateway))
         after = metrics(gateway)
         gateway.process.send_signal(signal.SIGTERM)
         assert gateway.process.wait(60) == 0

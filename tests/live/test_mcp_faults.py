@@ -12,7 +12,8 @@ import pytest
 
 from ferrule.core.outcome import Answered, NotDelivered, Unknown
 from ferrule.sources.mcp.servers import McpServers
-from live.mcp_world import answer, called, free_port, opened, own, own_on_http, until, web
+from live.mcp_world import answer, called, free_port, opened, own, own_on_http, web
+from waiting import until
 
 pytestmark = pytest.mark.live
 MEGABYTE = 1024 * 1024

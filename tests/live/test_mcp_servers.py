@@ -24,9 +24,9 @@ from live.mcp_world import (
     opened,
     own,
     own_on_http,
-    until,
     web,
 )
+from waiting import until
 
 pytestmark = pytest.mark.live
 

@@ -20,6 +20,7 @@ import pytest
 from ferrule.errors import DefinitionError
 from ferrule.server.config import Listening
 from ferrule.server.serving.port import opened_port
+from waiting import eventually
 
 TESTS = Path(__file__).parents[1]
 
@@ -69,15 +70,6 @@ def ended(running: Running) -> tuple[int, list[dict[str, object]]]:
     return running.process.returncode, [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
 
 
-def eventually(holds: object, seconds: float = 30.0) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if callable(holds) and holds():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -91,7 +83,7 @@ def test_workers_share_a_port_and_one_that_is_killed_is_started_again(tmp_path: 
         before = workers.until_both()
         os.kill(before[1], signal.SIGKILL)
         # The port is never closed meanwhile: every one of these is answered.
-        assert eventually(lambda: workers.asked() not in ((0, before[0]), (1, before[1])))
+        eventually(lambda: workers.asked() not in ((0, before[0]), (1, before[1])))
         workers.process.send_signal(signal.SIGTERM)
         code, lines = ended(workers)
     assert code == 0
@@ -122,7 +114,7 @@ def test_what_cannot_start_is_not_tried_again_and_again(tmp_path: Path) -> None:
 
 def test_one_that_dies_again_and_again_is_started_more_and_more_seldom(tmp_path: Path) -> None:
     with running("dies_at_once", tmp_path, 1) as workers:
-        assert eventually(lambda: len(list(tmp_path.glob("*.began"))) >= 4, 60)
+        eventually(lambda: len(list(tmp_path.glob("*.began"))) >= 4)
         workers.process.send_signal(signal.SIGTERM)
         ended(workers)
     moments = sorted(int(mark.stem) for mark in tmp_path.glob("*.began"))
@@ -136,7 +128,7 @@ def test_workers_whose_watcher_is_killed_end_by_themselves(tmp_path: Path) -> No
         pids = list(workers.until_both().values())
         workers.process.kill()
         workers.process.wait()
-        assert eventually(lambda: not any(is_alive(pid) for pid in pids))
+        eventually(lambda: not any(is_alive(pid) for pid in pids))
     assert len(list(tmp_path.glob("*.ended"))) == 2
 
 

@@ -1,11 +1,9 @@
-"""Configurations of the plain server, and waiting for what a source becomes."""
+"""Configurations of the plain server, and calls of its tools."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +24,6 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
 def plain(name: str, *pages: list[Any], trusted: bool = False, timeouts: Timeouts | None = None) -> Server:
     reach = Process(sys.executable, (str(PLAIN), json.dumps(pages)))
     return Server(name, reach, trusted, timeouts or Timeouts())
-
-
-async def until(claim: Callable[[], bool]) -> None:
-    """Until it is so; a test that waits in vain fails and does not hang."""
-    async with asyncio.timeout(20):
-        while not claim():
-            await asyncio.sleep(0.01)
 
 
 async def called(source: McpServers, name: str, context: CallContext | None = None, **arguments: Any) -> Outcome:

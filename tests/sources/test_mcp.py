@@ -20,7 +20,8 @@ from ferrule.sources.mcp.names import prefixes
 from ferrule.sources.mcp.pins import Pins
 from ferrule.sources.mcp.servers import McpServers
 from ferrule.sources.standing import Trust
-from sources.mcp_servers import SWIFT, called, plain, tool, until
+from sources.mcp_servers import SWIFT, called, plain, tool
+from waiting import until
 
 Story = Callable[[McpServers], Coroutine[Any, Any, None]]
 
