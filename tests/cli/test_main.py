@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from cli.command_line import run
-from ferrule.cli.main import COMMANDS
+from ferrule.cli.main import COMMANDS, command
 from house.source_tree import SRC
 
 HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>'
@@ -46,27 +46,37 @@ def test_a_reader_that_goes_away_is_no_traceback(argv: tuple[str, ...]) -> None:
     assert (child.returncode, child.stderr) == (141, b"")
 
 
-def test_piped_commands_do_not_load_rich() -> None:
-    script = (
-        "import sys; from ferrule.cli.main import main; main(['formats', '--json']); sys.exit('rich' in sys.modules)"
-    )
+def loaded_by(*argv: str) -> set[str]:
+    script = f"import sys; from ferrule.cli.main import main; main({argv!r}); print(*sys.modules, file=sys.stderr)"
     child = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
-        check=False,
+        check=True,
         env={**os.environ, "PYTHONPATH": str(SRC)},
     )
-    assert child.returncode == 0
+    return set(child.stderr.decode().split())
+
+
+def test_piped_commands_do_not_load_rich() -> None:
+    assert "rich" not in loaded_by("formats", "--json")
+
+
+@pytest.mark.parametrize("argv", [("formats", "--json"), ("worker", "--help"), ("--version",)], ids=" ".join)
+def test_a_command_loads_what_it_needs_and_no_other_command(argv: tuple[str, ...]) -> None:
+    loaded = loaded_by(*argv)
+    others = {f"ferrule.cli.{name}" for name in COMMANDS if name != argv[0]}
+    assert not others & loaded
+    assert not {"jinja2", "llguidance", "aiohttp"} & loaded
 
 
 def test_the_help_lists_every_command_in_one_line_each() -> None:
     ran = run("--help")
     assert ran.code == 0
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
-    assert all(f"{command.name} {command.about}" in lines for command in COMMANDS)
+    assert all(f"{name} {command(name).about}" in lines for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_help_with_an_example(name: str) -> None:
     ran = run(name, "--help")
     assert (ran.code, ran.err) == (0, "")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from argparse import ArgumentParser
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
 from docs.pages import PAGES, ROOT, commands
-from ferrule.cli.main import COMMANDS, command_line
+from ferrule.cli.main import COMMANDS, command, command_line
 from ferrule.cli.pages.options import take_any_file
 
 _ENDS = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "<<<")
@@ -16,16 +18,16 @@ _ENDS = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "<<<")
 
 def typed() -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for command in commands(page):
-            yield str(page.relative_to(ROOT)), command
-    for one in COMMANDS:
+        for line in commands(page):
+            yield str(page.relative_to(ROOT)), line
+    for one in map(command, COMMANDS):
         for line in one.examples.replace("|\n", "| ").splitlines():
             yield f"ferrule {one.name} --help", line.strip()
 
 
-def calls(command: str) -> Iterator[list[str]]:
+def calls(line: str) -> Iterator[list[str]]:
     """The arguments of each `ferrule` in a line of shell."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;<>")
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     words: list[str] | None = None
     begins = True
@@ -45,11 +47,16 @@ def calls(command: str) -> Iterator[list[str]]:
         yield words
 
 
+@cache
+def parser() -> ArgumentParser:
+    every = command_line()
+    take_any_file(every)
+    return every
+
+
 def is_taken(call: list[str]) -> bool:
-    parser = command_line()
-    take_any_file(parser)
     try:
-        parser.parse_args(call)
+        parser().parse_args(call)
     except SystemExit as stop:
         return stop.code == 0
     return True

@@ -6,7 +6,7 @@ import pytest
 
 import ferrule
 from docs.made import DOCS, MADE
-from ferrule.cli.main import COMMANDS
+from ferrule.cli.main import COMMANDS, command
 from ferrule.cli.pages.api_page import about, api_page, integrations, listed_names
 from ferrule.cli.pages.commands_page import commands_page
 from ferrule.cli.pages.errors_page import errors_page
@@ -41,9 +41,9 @@ def test_every_adapter_is_on_the_page_of_the_api() -> None:
 
 def test_every_command_is_on_the_page_of_commands_with_its_examples() -> None:
     page = commands_page()
-    for command in COMMANDS:
-        assert f"\n## ferrule {command.name}\n" in page
-        assert command.examples.strip().splitlines()[0].strip() in page
+    for one in map(command, COMMANDS):
+        assert f"\n## ferrule {one.name}\n" in page
+        assert one.examples.strip().splitlines()[0].strip() in page
 
 
 def test_every_error_is_on_the_page_of_errors() -> None:

@@ -1,4 +1,3 @@
-import time
 from collections.abc import Iterator
 from itertools import permutations, product
 from typing import Any
@@ -16,6 +15,7 @@ from ferrule.rules.matcher import ByteMatcher, schema_error
 from ferrule.rules.rule import Rule, Value
 from ferrule.rules.widen import losses_of, widened
 from ferrule.schema.admit import admit
+from pace import within
 
 NAMES = ("a", "b", "xa")
 leaves: st.SearchStrategy[dict[str, Any]] = st.one_of(
@@ -195,10 +195,9 @@ def test_a_circular_reference_keeps_nothing_beside_it() -> None:
 
 
 def test_multiples_that_would_take_minutes_are_left_out_at_once() -> None:
-    started = time.perf_counter()
-    for multiple in (123456789, 9973, 1e300, 1e-12):
-        assert widened({"type": "integer", "multipleOf": multiple}).losses
-    assert time.perf_counter() - started < 1
+    with within(15):
+        for multiple in (123456789, 9973, 1e300, 1e-12):
+            assert widened({"type": "integer", "multipleOf": multiple}).losses
 
 
 def test_only_llguidance_has_a_compiler_to_widen_for() -> None:

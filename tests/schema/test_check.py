@@ -1,4 +1,3 @@
-import time
 from typing import Any
 
 import jsonschema
@@ -10,6 +9,7 @@ from ferrule.core.json_text import dumps
 from ferrule.errors import SchemaError
 from ferrule.schema.admit import admit
 from ferrule.schema.check import MAX_FAULTS, Checker, checker_for
+from pace import within
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from([0.5, 2.0]) | st.sampled_from(["", "a", "bb"]),
@@ -219,9 +219,8 @@ def wrapped(value: object, levels: int) -> object:
 )
 def test_deep_in_recursive_alternatives_the_fault_is_still_found_and_soon(inner: object, words: str) -> None:
     checker = expression("a", "b", "c")
-    started = time.perf_counter()
-    (fault,) = checker.faults(wrapped(inner, 60))
-    assert time.perf_counter() - started < 1
+    with within(15):
+        (fault,) = checker.faults(wrapped(inner, 60))
     assert words.format("/of" * 60) in str(fault)
 
 
@@ -243,9 +242,8 @@ def test_where_two_alternatives_are_meant_neither_is_blamed() -> None:
 def test_many_parts_and_many_properties_are_explained_in_linear_time() -> None:
     properties = {f"p{number}": {"type": "string"} for number in range(400)}
     checker = Checker(admit({"items": {"type": "object", "properties": properties}}))
-    started = time.perf_counter()
-    assert len(checker.faults([{"p1": 1}] * 10_000)) == MAX_FAULTS
-    assert time.perf_counter() - started < 3
+    with within(45):
+        assert len(checker.faults([{"p1": 1}] * 10_000)) == MAX_FAULTS
 
 
 def test_a_schema_that_does_not_compile_is_refused_by_name() -> None:

@@ -2,7 +2,6 @@
 
 import socket
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from ferrule.errors import SchemaError
 from ferrule.schema.admit import Limits, admit
 from ferrule.schema.check import Checker
+from pace import within
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -134,9 +134,8 @@ def refused_with(schema: object) -> str:
 @pytest.mark.parametrize("make, code", [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_a_hostile_schema_is_refused_within_bounds(make: Callable[[], object], code: str) -> None:
     schema = make()
-    started = time.perf_counter()
-    assert refused_with(schema) == code
-    assert time.perf_counter() - started < 1
+    with within(15):
+        assert refused_with(schema) == code
     assert calls_during(lambda: refused_with(schema)) < MOST_CALLS
 
 
@@ -160,24 +159,21 @@ def test_no_reference_opens_a_connection() -> None:
 
 def test_a_pattern_that_kills_backtracking_engines_is_harmless() -> None:
     checker = Checker(admit({"pattern": "^(a+)+$"}))
-    started = time.perf_counter()
-    assert checker.faults("a" * 50_000 + "!")
-    assert time.perf_counter() - started < 1
+    with within(15):
+        assert checker.faults("a" * 50_000 + "!")
 
 
 def test_unique_items_over_many_objects_is_harmless() -> None:
     checker = Checker(admit({"uniqueItems": True}))
-    started = time.perf_counter()
-    assert checker.faults([{"a": number} for number in range(3_000)]) == ()
-    assert time.perf_counter() - started < 1
+    with within(15):
+        assert checker.faults([{"a": number} for number in range(3_000)]) == ()
 
 
 def test_the_largest_patterns_that_are_admitted_compile_quickly() -> None:
     schemas = [{"pattern": "\\p{L}{99}"}, {"pattern": "[^a]{1000}"}, {"pattern": "(a{99}){99}"}]
     for schema in schemas:
-        started = time.perf_counter()
-        Checker(admit(schema))
-        assert time.perf_counter() - started < 1
+        with within(15):
+            Checker(admit(schema))
 
 
 def test_a_value_nested_beyond_reason_is_a_fault_and_not_a_crash() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ferrule.core.outcome import Answered
 from ferrule.core.reply import Reply
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.replied import Replied, Took
+from pace import within
 from server.keys import bearer
 from server.tool_world import World, living
 
@@ -99,12 +99,9 @@ def test_two_thousand_events_are_told_in_well_under_a_second() -> None:
             await ledger.finish("long", claim.call_id, 1, Answered("seen " * 20), now=round + 0.25)
         state = {"version": 1, "messages": messages_as_json(messages), "loop": None}
         await ledger.save("long", 1, state, now=ROUNDS + 1)
-        # Of this process's own work: what else the machine does is not counted.
-        began = time.process_time()
-        shown = await _shown(world, "long")
-        took = time.process_time() - began
+        with within(12):
+            shown = await _shown(world, "long")
         assert len(shown["audit"]["rows"]) >= 4 * ROUNDS
         assert [one["kind"] for one in shown["timeline"]] == ["user", *["model", "tool"] * ROUNDS]
-        assert took < 0.8
 
     living(story)

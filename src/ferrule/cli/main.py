@@ -8,56 +8,36 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-from ferrule.cli import (
-    accepts,
-    approvals,
-    audit,
-    bench,
-    capabilities,
-    chat,
-    config,
-    doctor,
-    explain,
-    formats,
-    inspect,
-    keys,
-    mcp,
-    parse,
-    render,
-    rule,
-    serve,
-    stats,
-    streams,
-    trace,
-    worker,
-)
+from ferrule.cli import streams
 from ferrule.cli.command import Command
 from ferrule.errors import FerruleError
 
-COMMANDS: tuple[Command, ...] = (
-    formats.COMMAND,
-    parse.COMMAND,
-    render.COMMAND,
-    explain.COMMAND,
-    rule.COMMAND,
-    accepts.COMMAND,
-    inspect.COMMAND,
-    doctor.COMMAND,
-    bench.COMMAND,
-    chat.COMMAND,
-    serve.COMMAND,
-    config.COMMAND,
-    keys.COMMAND,
-    mcp.COMMAND,
-    worker.COMMAND,
-    capabilities.COMMAND,
-    approvals.COMMAND,
-    audit.COMMAND,
-    trace.COMMAND,
-    stats.COMMAND,
+COMMANDS = (
+    "formats",
+    "parse",
+    "render",
+    "explain",
+    "rule",
+    "accepts",
+    "inspect",
+    "doctor",
+    "bench",
+    "chat",
+    "serve",
+    "config",
+    "keys",
+    "mcp",
+    "worker",
+    "capabilities",
+    "approvals",
+    "audit",
+    "trace",
+    "stats",
 )
+"""Each is a module of this room, read only where the line needs it: all of them together take seconds to import."""
 FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
 
 
@@ -78,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        arguments = command_line().parse_args(argv)
+        line = sys.argv[1:] if argv is None else argv
+        arguments = command_line(_needed(line)).parse_args(line)
         arguments.run(arguments)
     except SystemExit as stop:
         # argparse leaves in this way after --help, --version and wrong usage; it has said everything.
@@ -91,8 +72,22 @@ def _run(argv: Sequence[str] | None) -> int:
     return 0
 
 
-def command_line() -> ArgumentParser:
-    """Every command with its options."""
+def _needed(line: Sequence[str]) -> Sequence[str]:
+    """The commands whose options must be known to read a line: help and a misspelt command need them all."""
+    first = line[0] if line else ""
+    if first == "--version":
+        return ()
+    return (first,) if first in COMMANDS else COMMANDS
+
+
+def command(name: str) -> Command:
+    """What the module of that name hands over."""
+    found: Command = import_module(f"ferrule.cli.{name}").COMMAND
+    return found
+
+
+def command_line(names: Sequence[str] = COMMANDS) -> ArgumentParser:
+    """These commands with their options."""
     parser = ArgumentParser(
         prog="ferrule",
         description="Ferrule binds language models to tools.",
@@ -102,16 +97,16 @@ def command_line() -> ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ferrule {_version()}")
     listed = parser.add_subparsers(title="commands", metavar="COMMAND OPTIONS", required=True)
-    for command in COMMANDS:
+    for one in map(command, names):
         added = listed.add_parser(
-            command.name,
-            help=command.about,
-            description=f"{command.about}\n\n{command.more}",
-            epilog=f"examples:\n{command.examples}",
+            one.name,
+            help=one.about,
+            description=f"{one.about}\n\n{one.more}",
+            epilog=f"examples:\n{one.examples}",
             formatter_class=RawDescriptionHelpFormatter,
         )
-        command.add_options(added)
-        added.set_defaults(run=command.run)
+        one.add_options(added)
+        added.set_defaults(run=one.run)
     return parser
 
 

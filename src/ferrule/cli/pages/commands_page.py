@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 
 from ferrule.cli.command import Command
-from ferrule.cli.main import COMMANDS, command_line
+from ferrule.cli.main import COMMANDS, command, command_line
 from ferrule.cli.pages.markdown import code, table
 from ferrule.cli.pages.options import Option, commands_of, options_of
 
@@ -24,8 +24,8 @@ went away.
 
 def commands_page() -> str:
     parsers = {name: inner for name, (_, inner) in commands_of(command_line()).items()}
-    listed = table(("command", "what it does"), ((_link(one), one.about) for one in COMMANDS))
-    return _HEAD + listed + "".join(_section(one, parsers[one.name]) for one in COMMANDS)
+    listed = table(("command", "what it does"), ((_link(one), one.about) for one in map(command, COMMANDS)))
+    return _HEAD + listed + "".join(_section(command(name), parsers[name]) for name in COMMANDS)
 
 
 def _link(command: Command) -> str:
