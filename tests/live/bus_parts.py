@@ -19,6 +19,7 @@ from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Connection, Message
 from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Function, Functions
+from waiting import PATIENCE
 
 KEY = b"a key of at least sixteen bytes"
 Scenario = Callable[[NatsServer], Coroutine[Any, Any, None]]
@@ -92,6 +93,20 @@ async def sleep(seconds: float, context: CallContext) -> float:
     return seconds
 
 
+class Held:
+    """A tool that has begun when `begun` says so, and ends when the test lets it."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.let_go = asyncio.Event()
+        self.tool = tool(name="hold", bound_to=("echo.hold", "1.0"))(self._hold)
+
+    async def _hold(self) -> str:
+        self.begun += 1
+        await self.let_go.wait()
+        return "held"
+
+
 @contextmanager
 def worker_process(
     *options: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stderr: int | None = None
@@ -109,4 +124,4 @@ def worker_process(
         finally:
             process.send_signal(signal.SIGCONT)
             process.terminate()
-            process.wait(10)  # before its pipes are closed: what it says last is no fault of its own
+            process.wait(PATIENCE)  # before its pipes are closed: what it says last is no fault of its own

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 server = MCPServer("misbehaving")
 READS = ToolAnnotations(read_only_hint=True)
+begun: list[str] = []
 cancelled: list[str] = []
 
 
@@ -67,12 +68,19 @@ async def steps(ctx: Context) -> str:
 @server.tool()
 async def wait(mark: str, seconds: float) -> str:
     """Takes its time."""
+    begun.append(mark)
     try:
         await anyio.sleep(seconds)
     except anyio.get_cancelled_exc_class():
         cancelled.append(mark)
         raise
     return "waited"
+
+
+@server.tool()
+def beginnings() -> list[str]:
+    """The calls that began to wait."""
+    return begun
 
 
 @server.tool()

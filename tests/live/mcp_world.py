@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from ferrule.core.outcome import Answered, Outcome
 from ferrule.sources.mcp.config import Endpoint, Process, Server, Timeouts
 from ferrule.sources.mcp.elicit import Elicit, declined
 from ferrule.sources.mcp.servers import McpServers
+from waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ROOT / ".cache" / "mcp" / "node_modules" / "@modelcontextprotocol"
@@ -92,6 +94,15 @@ async def called(
     source: McpServers, name: str, tell: Callable[[Progress], None] = lambda heard: None, **arguments: Any
 ) -> Outcome:
     return await source.call(name, arguments, CallContext(call_id="call-1", tell=tell))
+
+
+async def held_up(source: McpServers, server: str, mark: str) -> asyncio.Task[Outcome]:
+    """A call of `wait`, from the moment that the server began with it."""
+    call = asyncio.create_task(called(source, f"{server}_wait", mark=mark, seconds=600))
+    async with asyncio.timeout(PATIENCE):
+        while mark not in (await answer(source, f"{server}_beginnings"))["result"]:
+            assert not call.done(), call.result()
+    return call
 
 
 async def answer(source: McpServers, name: str, **arguments: Any) -> Any:

@@ -12,7 +12,8 @@ import pytest
 
 from ferrule.core.outcome import Answered, NotDelivered, Unknown
 from ferrule.sources.mcp.servers import McpServers
-from live.mcp_world import answer, called, free_port, opened, own, own_on_http, web
+from live.mcp_world import answer, called, free_port, held_up, opened, own, own_on_http, web
+from pace import a_million_turns
 from waiting import until
 
 pytestmark = pytest.mark.live
@@ -45,11 +46,11 @@ def test_a_changed_definition_is_held_back_on_the_servers_own_notice(name: str) 
 @pytest.mark.parametrize("name", ["own", "web"])
 def test_fifty_megabytes_harm_nobody(name: str) -> None:
     async def worst(stop: asyncio.Event) -> tuple[float, int]:
-        """The longest that the loop stood still, and by how many bytes the process grew."""
-        longest, before, most, first = 0.0, time.monotonic(), 0, resident()
+        """The longest that the loop was kept busy (seconds of its CPU), and by how many bytes the process grew."""
+        longest, before, most, first = 0.0, time.thread_time(), 0, resident()
         while not stop.is_set():
             await asyncio.sleep(0.005)
-            now = time.monotonic()
+            now = time.thread_time()
             longest, before, most = max(longest, now - before), now, max(most, resident() - first)
         return longest, most
 
@@ -67,7 +68,7 @@ def test_fifty_megabytes_harm_nobody(name: str) -> None:
                 assert (flood.is_error, flood.code) == (True, "too_large")
                 assert beside == {"total": 2}
                 pause, grown = await watching
-                assert pause < 2
+                assert pause < 30 * a_million_turns()
                 assert grown < 40 * MEGABYTE
                 stream = await called(source, f"{name}_big_after_progress", megabytes=20)
                 assert isinstance(stream, Answered)
@@ -82,8 +83,7 @@ def test_a_process_that_dies_in_a_call_leaves_it_unknown_and_is_started_again() 
     async def story() -> None:
         async with opened(own()) as source:
             first = (await answer(source, "own_pid"))["result"]
-            work = asyncio.ensure_future(called(source, "own_wait", mark="m", seconds=60))
-            await asyncio.sleep(0.2)
+            work = await held_up(source, "own", "m")
             os.kill(first, signal.SIGKILL)
             lost = await work
             assert isinstance(lost, Unknown)
@@ -102,8 +102,7 @@ def test_a_web_server_that_is_killed_in_a_call_leaves_it_unknown_and_is_found_ag
         async with McpServers([web(port)], settle_seconds=0) as source:
             with own_on_http(port) as process:
                 await until(lambda: source.servers[0].state == "ready")
-                work = asyncio.ensure_future(called(source, "web_wait", mark="m", seconds=60))
-                await asyncio.sleep(0.3)
+                work = await held_up(source, "web", "m")
                 process.kill()
                 lost = await work
                 assert isinstance(lost, Unknown)

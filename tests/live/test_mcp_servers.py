@@ -21,6 +21,7 @@ from live.mcp_world import (
     filesystem,
     free_port,
     hanging,
+    held_up,
     opened,
     own,
     own_on_http,
@@ -97,8 +98,7 @@ def test_a_cancelled_call_is_cancelled_on_the_server_and_the_connection_stays() 
         with own_on_http(port):
             async with opened(own(), web(port)) as source:
                 for name in ("own", "web"):
-                    work = asyncio.ensure_future(called(source, f"{name}_wait", mark=name, seconds=60))
-                    await asyncio.sleep(0.3)
+                    work = await held_up(source, name, name)
                     work.cancel()
                     with pytest.raises(asyncio.CancelledError):
                         await work
