@@ -133,5 +133,6 @@ def picture(rows: Sequence[Asked]) -> str:
 
 
 def _bar(share: float, words: str) -> Bar:
-    drawn = min(share, 1.0)
+    # Slower than held whole is drawn as longer, as far as there is room beside the scale.
+    drawn = min(share, 1.1)
     return Bar(drawn, drawn, drawn, words)
