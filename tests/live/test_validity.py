@@ -1,4 +1,4 @@
-"""Two hundred questions of BFCL to a model that is weak at calling tools: whatever is handed on is valid."""
+"""Questions of BFCL to a model that is weak at calling tools: whatever is handed on is valid."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from live.model import smol
 
 pytestmark = pytest.mark.live
 
-REQUIRED = 200
-AUTO = 24
+# As many questions as CI has time for, and as many as the long run asks.
+REQUIRED = [48, pytest.param(200, marks=pytest.mark.long)]
+AUTO = [12, pytest.param(48, marks=pytest.mark.long)]
 # Little, so that the bounds are needed: a call must end inside of it.
 TOKENS = 256
 
@@ -32,14 +33,16 @@ async def tallies(asked: list[Question], choice: ToolChoice) -> dict[str, Tally]
     return found
 
 
-def test_with_required_every_reply_is_valid_calls_in_each_of_six_formats() -> None:
-    found = asyncio.run(tallies(questions(REQUIRED), ToolChoice.required()))
+@pytest.mark.parametrize("count", REQUIRED)
+def test_with_required_every_reply_is_valid_calls_in_each_of_six_formats(count: int) -> None:
+    found = asyncio.run(tallies(questions(count), ToolChoice.required()))
     problems = [f"{name}: {problem}" for name, tally in found.items() for problem in tally.problems]
     assert not problems
-    assert sum(tally.valid for tally in found.values()) == REQUIRED
+    assert sum(tally.valid for tally in found.values()) == count
 
 
-def test_with_auto_no_malformed_call_reaches_the_caller() -> None:
-    found = asyncio.run(tallies(questions(AUTO), ToolChoice.auto()))
-    assert sum(tally.replies for tally in found.values()) == AUTO
+@pytest.mark.parametrize("count", AUTO)
+def test_with_auto_no_malformed_call_reaches_the_caller(count: int) -> None:
+    found = asyncio.run(tallies(questions(count), ToolChoice.auto()))
+    assert sum(tally.replies for tally in found.values()) == count
     assert sum(tally.invalid_calls + tally.errors for tally in found.values()) == 0

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,9 @@ def points(where: str, folder: Path) -> list[str]:
 
 
 def main(where: str, folder: Path) -> None:
+    # What a ledger imports late, two hundred forks would each import for themselves.
+    for late in ("psycopg", "ferrule.run.ledger.postgres", "ferrule.run.ledger.sqlite"):
+        import_module(late)
     for number, point in enumerate(points(where, folder)):
         file, told, id = folder / f"effects-{number}", folder / f"told-{number}", f"c{number}"
         file.touch()
