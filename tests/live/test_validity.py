@@ -15,8 +15,8 @@ from live.model import smol
 pytestmark = pytest.mark.live
 
 # As many questions as CI has time for, and as many as the long run asks.
-REQUIRED = [48, pytest.param(200, marks=pytest.mark.long)]
-AUTO = [12, pytest.param(48, marks=pytest.mark.long)]
+REQUIRED = [24, pytest.param(200, marks=pytest.mark.long)]
+AUTO = [6, pytest.param(48, marks=pytest.mark.long)]
 # Little, so that the bounds are needed: a call must end inside of it.
 TOKENS = 256
 
