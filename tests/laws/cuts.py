@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ferrule.core.call import ToolCall
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply
@@ -34,6 +36,7 @@ def two_calls(form: Format) -> Reply:
     return arranged(form, Reply(tuple(part for group in parts for part in group)))
 
 
+@cache
 def two_call_text(form: Format) -> str:
     return render(form, two_calls(form), TOOLS)
 

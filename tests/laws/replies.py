@@ -111,7 +111,7 @@ def _nested(depth: int) -> Any:
 
 deep = st.integers(1, 60).map(_nested)
 
-_ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+_OPTIONAL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "get_weather": {"city": texts, "days": st.integers(), "unit": st.sampled_from(["celsius", "<b>", 'a"b'])},
     "search.files-2": {
         "query": texts,
@@ -125,12 +125,15 @@ _ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     },
     "ping": {},
 }
+# Made once: a strategy that is made for each draw takes longer than the draw.
+_NAMES = st.sampled_from(sorted(_OPTIONAL))
+_ARGUMENTS = {name: st.fixed_dictionaries({}, optional=optional) for name, optional in _OPTIONAL.items()}
 
 
 @st.composite
 def calls(draw: st.DrawFn, form: Format, index: int) -> ToolCall:
-    name = draw(st.sampled_from(list(_ARGUMENTS)))
-    arguments = draw(st.fixed_dictionaries({}, optional=_ARGUMENTS[name]))
+    name = draw(_NAMES)
+    arguments = draw(_ARGUMENTS[name])
     return ToolCall.of(name, arguments, id=form.ids.sample(name, index))
 
 
