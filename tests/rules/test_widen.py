@@ -195,7 +195,7 @@ def test_a_circular_reference_keeps_nothing_beside_it() -> None:
 
 
 def test_multiples_that_would_take_minutes_are_left_out_at_once() -> None:
-    with within(15):
+    with within(1):
         for multiple in (123456789, 9973, 1e300, 1e-12):
             assert widened({"type": "integer", "multipleOf": multiple}).losses
 

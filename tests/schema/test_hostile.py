@@ -134,7 +134,7 @@ def refused_with(schema: object) -> str:
 @pytest.mark.parametrize("make, code", [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_a_hostile_schema_is_refused_within_bounds(make: Callable[[], object], code: str) -> None:
     schema = make()
-    with within(15):
+    with within(1):
         assert refused_with(schema) == code
     assert calls_during(lambda: refused_with(schema)) < MOST_CALLS
 
@@ -159,20 +159,20 @@ def test_no_reference_opens_a_connection() -> None:
 
 def test_a_pattern_that_kills_backtracking_engines_is_harmless() -> None:
     checker = Checker(admit({"pattern": "^(a+)+$"}))
-    with within(15):
+    with within(1):
         assert checker.faults("a" * 50_000 + "!")
 
 
 def test_unique_items_over_many_objects_is_harmless() -> None:
     checker = Checker(admit({"uniqueItems": True}))
-    with within(15):
+    with within(1):
         assert checker.faults([{"a": number} for number in range(3_000)]) == ()
 
 
 def test_the_largest_patterns_that_are_admitted_compile_quickly() -> None:
     schemas = [{"pattern": "\\p{L}{99}"}, {"pattern": "[^a]{1000}"}, {"pattern": "(a{99}){99}"}]
     for schema in schemas:
-        with within(15):
+        with within(1):
             Checker(admit(schema))
 
 
