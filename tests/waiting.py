@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 PATIENCE = 90.0
 """Seconds. Never a measure of speed: only what holds a test that would wait for ever."""
+MOMENT = 10.0
+"""Seconds that what is done at once may take: far from any patience, and more than a busy machine needs."""
 
 
 async def until(claim: Callable[[], bool]) -> None:
