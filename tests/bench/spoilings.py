@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ferrule import Reply, ToolCall
-from ferrule.bench.gateway_recorder import Sent, events_of
 from ferrule.core.event import Usage
+from lab.gateway_recorder import Sent, events_of
 from server.client import gateway_of, speaking
 
 TOOL = {"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]}

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from cli.command_line import run
 from ferrule.cli.stats_tables import WIDTH, bar, use_rows, version_rows
 from ferrule.core.context import Principal
-from ferrule.core.selection import SHORT_HASH, Fate, Pick, Selection
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.address import ledger_at
 from ferrule.run.replied import Replied
 from ferrule.run.selection import SelectionLine, Tally
+from ferrule.run.tool_usage import SHORT_HASH, Fate, Pick, Selection
 
 LOOK = ToolDefinition("look", "Looks.")
 BETTER = replace(LOOK, description="Looks at a place by its name.")

@@ -11,7 +11,7 @@ import pytest
 
 from docs.pages import PAGES, ROOT, commands
 from ferrule.cli.main import COMMANDS, command, command_line
-from ferrule.cli.pages.options import take_any_file
+from lab.pages.options import take_any_file
 
 _ENDS = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "<<<")
 

@@ -7,16 +7,16 @@ import pytest
 import ferrule
 from docs.made import DOCS, MADE
 from ferrule.cli.main import COMMANDS, command
-from ferrule.cli.pages.api_page import about, api_page, integrations, listed_names
-from ferrule.cli.pages.commands_page import commands_page
-from ferrule.cli.pages.errors_page import errors_page
-from ferrule.cli.pages.house_picture import house_picture
-from ferrule.cli.pages.keywords_page import keywords_page
-from ferrule.cli.pages.machine_picture import machine_picture
-from ferrule.cli.pages.raised import kinds
 from ferrule.run.machine import TRANSITIONS, State
 from ferrule.schema.limits import CHECKED_FORMATS, TELLING_KEYWORDS
 from house.test_import_rules import MAY_IMPORT
+from lab.pages.api_page import about, api_page, integrations, listed_names
+from lab.pages.commands_page import commands_page
+from lab.pages.errors_page import errors_page
+from lab.pages.house_picture import house_picture
+from lab.pages.keywords_page import keywords_page
+from lab.pages.machine_picture import machine_picture
+from lab.pages.raised import kinds
 
 
 @pytest.mark.parametrize("name", MADE)

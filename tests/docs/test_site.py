@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from docs.pages import DOCS, PAGES, ROOT, fences
-from ferrule.cli.pages.svg import STYLE
+from lab.pages.svg import STYLE
 
 SITE: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 PICTURES = sorted((DOCS / "images").glob("*.svg"))

@@ -8,7 +8,7 @@ import pytest
 from house.source_tree import ROOT, modules
 
 LONGEST = 400
-FOLDERS = ("src", "tests", "scripts", "examples", "docs")
+FOLDERS = ("src", "lab", "tests", "scripts", "examples", "docs")
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ferrule.run": (
         *("ferrule.schema", "ferrule.engines.engine", "ferrule.engines.bridge"),
         *("ferrule.sources.source", "ferrule.sources.functions", "ferrule.sources.mcp.elicit"),
+        "ferrule.sources.tool_output",
     ),
     "ferrule.run.machine": ("ferrule.run.policy",),
     "ferrule.run.policy": (),
@@ -93,7 +94,7 @@ PEERS = (
     ),
     Peers(
         "ferrule.sources",
-        frozenset({"source", "standing", "wrapped", "joined", "raised"}),
+        frozenset({"source", "standing", "wrapped", "joined", "raised", "tool_output"}),
         frozenset({""}),
     ),
     # The caller's end of the bus and the worker's do not know each other.
@@ -182,6 +183,11 @@ def test_variants_do_not_import_each_other(peers: Peers) -> None:
     assert not broken, _told(
         broken, f"put what they share into one of {sorted(peers.shared)} (or name a new one in PEERS)"
     )
+
+
+def test_the_package_does_not_import_the_laboratory() -> None:
+    broken = [str(found) for found in all_imports() if found.package == "lab"]
+    assert not broken, _told(broken, "lab/ is not in the wheel: move what the package needs into the package")
 
 
 def test_a_format_builds_on_at_most_one_other_family() -> None:

@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ferrule.bench.bus_server import NatsServer, nats_server
 from ferrule.core.context import CallContext
 from ferrule.schema.define import tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Connection, Message
 from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Function, Functions
+from lab.bus_server import NatsServer, nats_server
 from waiting import PATIENCE
 
 KEY = b"a key of at least sixteen bytes"

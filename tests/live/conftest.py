@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ferrule.bench.gateway_clients import Scene, scene
+from lab.gateway_clients import Scene, scene
 from live.gateway_refusing import Refusing, refusing
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ferrule.bench.gateway_clients import Clients, clients
-from ferrule.bench.gateway_judging import Judged
-from ferrule.bench.gateway_process import gateway_process
-from ferrule.bench.gateway_recorder import Recorder, recorded
+from lab.gateway_clients import Clients, clients
+from lab.gateway_process import gateway_process
+from lab.gateway_recorder import Recorder, recorded
+from lab.gateway_verdicts import Judged
 from live.broken_upstream import broken_upstream
 
 KEY = "fk_right"

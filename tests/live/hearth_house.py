@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ferrule import ChatMessage, Reply, ToolCall, ToolCallRequest
-from ferrule.bench.bus_server import nats_server
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Outcome
 from ferrule.engines.fake import FakeEngine
@@ -22,6 +21,7 @@ from ferrule.run.executor import ToolExecutor
 from ferrule.run.journal import Decision
 from ferrule.run.loop import Loop
 from ferrule.sources.bus.bus import Bus
+from lab.bus_server import nats_server
 from live.bus_parts import worker_process
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ferrule.bench.servers import MODEL
 from ferrule.engines.llama import LlamaGenerator
 from ferrule.engines.text import TextEngine, TextOptions
+from lab.servers import MODEL
 
 
 @lru_cache(maxsize=2)

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from ferrule.bench.bus_server import NatsServer
 from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import ToolError
@@ -18,6 +17,7 @@ from ferrule.sources.bus.frame import written
 from ferrule.sources.bus.subject import Capability
 from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions
+from lab.bus_server import NatsServer
 from live.bus_parts import KEY, Held, connected, heard, noted, on_bus, run, say, sleep
 from waiting import MOMENT, PATIENCE, until
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.bench.bus_server import NatsServer, nats_server
+from lab.bus_server import NatsServer, nats_server
 from live.bus_parts import worker_process
 from waiting import PATIENCE, eventually
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.bench.bus_server import NatsServer
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.exchange import SILENCE
 from ferrule.sources.bus.subject import Capability
+from lab.bus_server import NatsServer
 from live import bus_victim
 from live.bus_parts import run, worker_process
 

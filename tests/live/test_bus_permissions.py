@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.bench.bus_server import NatsServer
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.errors import BusUnavailableError
@@ -19,6 +18,7 @@ from ferrule.sources.bus.connection import Connection, Message
 from ferrule.sources.bus.subject import Capability
 from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions
+from lab.bus_server import NatsServer
 from live.bus_parts import KEY, run
 from waiting import MOMENT
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from ferrule.bench.bus_server import NatsServer
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, NotDelivered, Unknown
 from ferrule.core.tool import ToolDefinition
@@ -25,6 +24,7 @@ from ferrule.sources.bus.worker import Worker
 from ferrule.sources.default_tools import DEFAULT_TOOLS
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.functions import Function, Functions
+from lab.bus_server import NatsServer
 from live.bus_parts import Held, connected, heard, run, say, sleep
 from waiting import MOMENT, PATIENCE, until
 

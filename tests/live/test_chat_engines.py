@@ -25,12 +25,12 @@ from ferrule import (
     ToolDefinition,
     fold,
 )
-from ferrule.bench.servers import llama_server
 from ferrule.core.receipt import How
 from ferrule.engines.anthropic import anthropic
 from ferrule.engines.chat import ChatEngine, ChatOptions
 from ferrule.engines.openai import openai
 from ferrule.schema.check import checker_for
+from lab.servers import llama_server
 
 pytestmark = pytest.mark.live
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ferrule.bench.choices import KINDS, held
+from lab.choices import KINDS, held
 from live.model import smol
 
 pytestmark = pytest.mark.live

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from ferrule.bench.doctor_engines import profile_of
-from ferrule.bench.servers import llama_server
 from ferrule.engines.doctor import PROBES
 from ferrule.engines.profile import Profile, Verdict, honoured_choices
+from lab.doctor_engines import profile_of
+from lab.servers import llama_server
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
 

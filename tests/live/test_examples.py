@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.bench.bus_server import nats_server
-from ferrule.bench.gateway_process import SMOL, gateway_url
-from ferrule.bench.servers import MODEL
 from ferrule.sources.mcp.config import Process
+from lab.bus_server import nats_server
+from lab.gateway_process import SMOL, gateway_url
+from lab.servers import MODEL
 from live.mcp_world import filesystem
 
 pytestmark = pytest.mark.live

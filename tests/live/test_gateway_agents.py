@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.bench.gateway_clients import Scene
-from ferrule.bench.gateway_ways import AGENTS, Way
+from lab.client_runs import AGENTS, Way
+from lab.gateway_clients import Scene
 from live.gateway_refusing import Refusing
 
 pytestmark = pytest.mark.live

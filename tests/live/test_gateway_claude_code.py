@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.bench.claude_code import judged
+from lab.claude_code import judged
 
 pytestmark = pytest.mark.live
 

@@ -13,12 +13,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from ferrule.bench.servers import free_port, kill_group, llama_server
 from ferrule.server.app import application
 from ferrule.server.config import Config, EngineConfig, Listening, ModelConfig
 from ferrule.server.gateway import Gateway
 from ferrule.server.opening import opened
 from ferrule.server.serving.serving import serve
+from lab.servers import free_port, kill_group, llama_server
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
 KILLS, AT_ONCE = int(os.environ.get("FERRULE_KILLS", "3")), 3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.bench.fuzzing import fuzz
+from lab.schemathesis_run import fuzz
 
 pytestmark = pytest.mark.live
 # `scripts/long schemathesis` goes on for longer.
@@ -16,7 +16,7 @@ SECONDS = 30
 
 BEGIN_ONE_IN_EACH_WAY = """
 import os, subprocess, sys
-from ferrule.bench.fuzzed_gateway import tell_of_processes
+from lab.fuzz_gateway import tell_of_processes
 tell_of_processes(sys.argv[1])
 open(os.devnull).close()
 subprocess.run(["true"])

@@ -10,9 +10,9 @@ from collections.abc import Generator
 
 import pytest
 
-from ferrule.bench.gateway_process import GatewayProcess
-from ferrule.bench.hostile import QUICK, besieged, besieged_gateway, port_of, warm
-from ferrule.bench.hostile_clients import ATTACKS, Target
+from lab.gateway_process import GatewayProcess
+from lab.hostile import QUICK, besieged, besieged_gateway, port_of, warm
+from lab.hostile_clients import ATTACKS, Target
 
 pytestmark = pytest.mark.live
 

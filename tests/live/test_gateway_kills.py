@@ -22,8 +22,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from ferrule.bench.gateway_process import SMOL
 from house.source_tree import SRC
+from lab.gateway_process import SMOL
 from live.kills_gateway import SCRIPT
 from run.ledger_databases import Home, postgres_cluster, postgres_home
 

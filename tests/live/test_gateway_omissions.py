@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from bench.spoilings import ASKED, CALLS, REPLY, SPOILINGS, Spoiling, raw, streamed
-from ferrule.bench.gateway_clients import Clients, clients
-from ferrule.bench.gateway_omissions import omissions
-from ferrule.bench.gateway_recorder import events_of
+from lab.gateway_clients import Clients, clients
+from lab.gateway_omissions import omissions
+from lab.gateway_recorder import events_of
 
 pytestmark = pytest.mark.live
 

@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ferrule.bench.clients.task import BOOK, SCHEMAS
-from ferrule.bench.gateway_clients import Scene
-from ferrule.bench.gateway_ways import CHAT, RESPONSES, Way
+from lab.client_runs import CHAT, RESPONSES, Way
+from lab.clients.task import BOOK, SCHEMAS
+from lab.gateway_clients import Scene
 from live.gateway_refusing import REMOTE, Refusing
 
 pytestmark = pytest.mark.live

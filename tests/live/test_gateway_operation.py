@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ferrule.bench.gateway_process import GatewayProcess, gateway_process
+from lab.gateway_process import GatewayProcess, gateway_process
 from waiting import eventually
 
 pytestmark = pytest.mark.live

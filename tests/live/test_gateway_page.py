@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.bench.gateway_process import gateway_process
-from ferrule.bench.servers import MODEL
+from lab.gateway_process import gateway_process
+from lab.servers import MODEL
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]

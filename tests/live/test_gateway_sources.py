@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ferrule.bench.bus_server import nats_server
-from ferrule.bench.gateway_process import gateway_process
 from ferrule.cli.keys import hash_of, new_key
+from lab.bus_server import nats_server
+from lab.gateway_process import gateway_process
 from live.bus_parts import worker_process
 from sources.mcp_servers import PLAIN, tool
 

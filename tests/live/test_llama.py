@@ -10,8 +10,8 @@ import urllib.request
 import pytest
 
 from ferrule import ChatMessage, ToolCallRequest
-from ferrule.bench.servers import MODEL
 from ferrule.engines.llama import LlamaGenerator, facts_of_file
+from lab.servers import MODEL
 from live.model import generator, smol
 
 pytestmark = pytest.mark.live

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from ferrule import Format, ToolChoice
-from ferrule.bench import servers
 from ferrule.bench.bfcl_requests import questions
 from ferrule.engines.engine import Engine
 from ferrule.engines.llama_server import llama_server
@@ -15,6 +14,7 @@ from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.wire.format import results
 from ferrule.wire.node import ARGS, BODY, NAME, calls, free, seq, turn
 from ferrule.wire.registry import register
+from lab import servers
 from live.model import generator
 
 pytestmark = pytest.mark.live

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.bench.five_minutes import walked
+from lab.five_minutes import walked
 
 pytestmark = pytest.mark.live
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from ferrule import ArgumentsDelta, CallEnd, ChatMessage, Event, ToolCallRequest, ToolChoice, ToolDefinition
-from ferrule.bench import servers
 from ferrule.bench.bfcl_requests import questions
-from ferrule.bench.skip_costs import words_of
 from ferrule.engines.generator import Ended, Piece, Writing
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text import TextEngine, TextOptions
 from ferrule.errors import EngineError
+from lab import servers
+from lab.skip_costs import words_of
 from live.model import generator, smol
 
 pytestmark = pytest.mark.live

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.bench.bus_server import nats_server
-from ferrule.bench.servers import MODEL
+from lab.bus_server import nats_server
+from lab.servers import MODEL
 from live.bus_parts import worker_process
 
 pytestmark = pytest.mark.live

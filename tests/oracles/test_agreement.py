@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.bench.agreement.everything import all_rows
-from ferrule.bench.agreement.rows import Row, Verdict
-from ferrule.bench.template_formats import TEMPLATES
+from lab.agreement.everything import all_rows
+from lab.agreement.rows import Row, Verdict
+from lab.template_formats import TEMPLATES
 
 pytestmark = pytest.mark.oracle
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from ferrule.bench.bfcl.agreement import SCORED, Agreement, compared, official
 from ferrule.bench.bfcl.categories import Category
-from ferrule.bench.bfcl.outputs import outputs_of
-from ferrule.bench.bfcl.spoilings import LISTS, VALUES
 from ferrule.bench.bfcl.tasks import of_category
 from ferrule.bench.bfcl_requests import data_folder
-from ferrule.bench.workers import Worker
+from lab.bfcl.agreement import SCORED, Agreement, compared, official
+from lab.bfcl.damage import LISTS, VALUES
+from lab.bfcl.outputs import outputs_of
+from lab.workers import Worker
 
 pytestmark = pytest.mark.oracle
 # Every question is asked by `scripts/long bfcl-scorer`.

@@ -23,7 +23,6 @@ from ferrule import (
     ToolChoice,
     fold,
 )
-from ferrule.bench.workers import Worker, clients
 from ferrule.core.json_text import loads
 from ferrule.dialects.anthropic import body as anthropic_body
 from ferrule.dialects.anthropic import events as anthropic_events
@@ -38,6 +37,7 @@ from ferrule.dialects.openai_responses import events as responses_events
 from ferrule.dialects.openai_responses import reading as responses_reading
 from ferrule.dialects.openai_responses import request as responses_request
 from ferrule.errors import EngineError
+from lab.workers import Worker, clients
 
 pytestmark = pytest.mark.oracle
 

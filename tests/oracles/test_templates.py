@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from ferrule import FormatError, UnknownFormatError, get_format
-from ferrule.bench.agreement.cases import CASES, openai_results, openai_tools, openai_turn
-from ferrule.bench.template_formats import TEMPLATES, Template
-from ferrule.bench.workers import CACHE, Worker, oracles
 from ferrule.core.ids import ANY_ID
 from ferrule.errors import TemplateError
 from ferrule.wire.detect import detect
 from ferrule.wire.probe import probe
 from ferrule.wire.template import ChatTemplate
 from ferrule.wire.template_budget import Budget
+from lab.agreement.cases import CASES, openai_results, openai_tools, openai_turn
+from lab.paths import CACHE
+from lab.template_formats import TEMPLATES, Template
+from lab.workers import Worker, oracles
 
 pytestmark = pytest.mark.oracle
 EVERY = [pytest.param(file, template, id=file) for file, template in TEMPLATES.items()]

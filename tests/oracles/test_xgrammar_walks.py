@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from ferrule import formats, parse
-from ferrule.bench.workers import CACHE, Worker
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.bind import bind
+from lab.paths import CACHE
+from lab.workers import Worker
 from laws.replies import TOOLS, own_markers
 from laws.test_rule_protects import CHOICES, violation
 from rules.test_structural_tag_oracle import WRONG_CALLS, WRONG_TOOLS, single_call
@@ -33,7 +34,7 @@ TOKENS = 250
 @pytest.fixture(scope="module")
 def xgrammar() -> Iterator[Worker]:
     interpreter = CACHE / "venvs" / "xgrammar" / "bin" / "python"
-    with Worker(interpreter, "ferrule.bench.others.xgrammar_walk_worker", hint="run scripts/setup-oracles") as worker:
+    with Worker(interpreter, "lab.peers.xgrammar_walk_worker", hint="run scripts/setup-oracles") as worker:
         yield worker
 
 

@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ferrule import parse
-from ferrule.bench.results_page import publish
 from ferrule.bench.tables import Table, markdown, show
-from ferrule.bench.versions import counted_with
+from lab.results_page import publish
+from lab.versions import counted_with
 from laws.replies import TOOLS
 from laws.test_rule_protects import CHOICES, FORMATS, matcher_of, violation
 from rules.walks import walk

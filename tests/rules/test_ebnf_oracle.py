@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.bench.workers import CACHE, Worker
 from ferrule.rules.ebnf import ebnf_of
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.rule import Prose, Rule, RuleNode, Str, Until
 from ferrule.schema.notation import JSON_QUOTE, PYTHON_SINGLE, Quote
+from lab.paths import CACHE
+from lab.workers import Worker
 from rules.gbnf_acceptor import Acceptor
 
 pytestmark = pytest.mark.oracle
@@ -27,7 +28,7 @@ written = st.lists(st.sampled_from(["a", "b", "<", '"', "'", "\\", "\\u00", "\\x
 @pytest.fixture(scope="module")
 def xgrammar() -> Iterator[Worker]:
     interpreter = CACHE / "venvs" / "xgrammar" / "bin" / "python"
-    with Worker(interpreter, "ferrule.bench.others.xgrammar_worker", hint="run scripts/setup-oracles") as worker:
+    with Worker(interpreter, "lab.peers.xgrammar_worker", hint="run scripts/setup-oracles") as worker:
         yield worker
 
 

@@ -7,7 +7,6 @@ import time
 import pytest
 
 from ferrule import ToolChoice, ToolDefinition
-from ferrule.bench.rule_tools import made_tools
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.rules import lark
@@ -18,6 +17,7 @@ from ferrule.rules.rule import Rule, expanded
 from ferrule.wire.bind import bind
 from ferrule.wire.registry import get_format
 from ferrule.wire.render import render
+from lab.rule_tools import made_tools
 
 NAMES = ("hermes", "qwen_xml", "mistral_v13", "pythonic", "llama3", "generic_xml")
 

@@ -23,12 +23,13 @@ from ferrule import (
     formats,
     render,
 )
-from ferrule.bench.workers import CACHE, Worker
 from ferrule.rules.rule import OneOf, Prose, Raw, Repeat, Rule, RuleNode, Seq, Shared
 from ferrule.rules.rule import Text as Exactly
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.bind import bind
 from ferrule.wire.format import Format
+from lab.paths import CACHE
+from lab.workers import Worker
 from laws.cuts import two_calls
 from laws.replies import TOOLS, all_strings, notations, replies
 from laws.test_rule_admits import allowed_reply, holds_a_marker
@@ -56,7 +57,7 @@ WRONG_CALLS = {
 @pytest.fixture(scope="module")
 def xgrammar() -> Iterator[Worker]:
     interpreter = CACHE / "venvs" / "xgrammar" / "bin" / "python"
-    with Worker(interpreter, "ferrule.bench.others.xgrammar_worker", hint="run scripts/setup-oracles") as worker:
+    with Worker(interpreter, "lab.peers.xgrammar_worker", hint="run scripts/setup-oracles") as worker:
         yield worker
 
 

@@ -18,7 +18,6 @@ from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
-from ferrule.core.selection import PICKED, WRONG, Fate, Pick, Selection
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import FencedError
@@ -29,6 +28,7 @@ from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.tables import VERSION
 from ferrule.run.replied import Replied
 from ferrule.run.selection import SelectionLine, SelectionSearch, Tally
+from ferrule.run.tool_usage import PICKED, WRONG, Fate, Pick, Selection
 from ferrule.sources.fake import FakeSource
 from run.ledger_databases import ANN, LEASE, Home, claim, fresh_name, sqlite_home
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from ferrule.bench.workers import CACHE, Worker
 from ferrule.rules.rule import Rule, Value
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.schema.admit import admit
 from ferrule.schema.limits import LIMITS, Limit
+from lab.paths import CACHE
+from lab.workers import Worker
 
 pytestmark = pytest.mark.oracle
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.oracle
 @pytest.fixture(scope="module")
 def xgrammar() -> Iterator[Worker]:
     interpreter = CACHE / "venvs" / "xgrammar" / "bin" / "python"
-    with Worker(interpreter, "ferrule.bench.others.xgrammar_worker", hint="run scripts/setup-oracles") as worker:
+    with Worker(interpreter, "lab.peers.xgrammar_worker", hint="run scripts/setup-oracles") as worker:
         yield worker
 
 

@@ -13,10 +13,10 @@ from ferrule.core.choice import ToolChoice
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
-from ferrule.core.selection import SHORT_HASH
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.fake import events_of
 from ferrule.errors import EngineUnavailableError
+from ferrule.run.tool_usage import SHORT_HASH
 from ferrule.server.watch.metrics import MOST_SERIES, Counts
 from ferrule.server.watch.selections import CHOOSING, Selections
 from server.client import speaking

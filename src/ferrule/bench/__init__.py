@@ -1,1 +1,1 @@
-"""Comparisons and measurements: what the numbers in the documentation come from. Nothing else imports this room."""
+"""What `ferrule bench` needs: BFCL's questions and scores, valid replies counted, the cost of the constraint."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from ferrule.bench.bfcl_tools import normalised
-from ferrule.bench.workers import CACHE
 from ferrule.core.choice import ToolChoice
 from ferrule.core.message import ChatMessage, Role, Text
 from ferrule.core.request import ToolCallRequest
@@ -19,7 +18,8 @@ from ferrule.errors import FerruleError
 
 RELEASE: Final = "bfcl-eval==2026.3.23"
 """The release of the official package that the questions are read from."""
-DATA: Final = CACHE / "wheels" / "bfcl_eval" / "bfcl_eval" / "data"
+DATA: Final = Path(".cache") / "wheels" / "bfcl_eval" / "bfcl_eval" / "data"
+"""Where scripts/setup-oracles unpacks the data, from the root of a checkout."""
 _WHEEL: Final = f"{RELEASE.replace('-', '_').replace('==', '-')}-py3-none-any.whl"
 _FETCH: Final = (
     f"`pip download --no-deps {RELEASE}`, then `python -m zipfile -e {_WHEEL} bfcl`, and give --data bfcl; "

@@ -1,38 +1,26 @@
-"""What the guarantee costs on a real engine, beside the same engine run bare: `scripts/bench-engine`.
-
-`ferrule bench overhead` does the same on any engine that generates under Ferrule's rule.
+"""What the guarantee costs on a real engine, beside the same engine run bare.
 
 Bare is the engine's own completion of the same prompt, without a grammar, read token by token with nothing done to it.
 Both ways take turns in one run, and what is told are ratios between neighbours, so that a machine which slows down
 slows both.
 """
 
-import argparse
-import asyncio
 import statistics
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rich.console import Console
-from rich.progress import Progress
-
-from ferrule.bench.circumstances import circumstances, told
-from ferrule.bench.real_engines import ENGINES
-from ferrule.bench.results_page import publish
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.tables import Table
 from ferrule.core.choice import ToolChoice
 from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.generator import Ended, Piece, TextGenerator, Writing
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text import TextEngine
 from ferrule.errors import FerruleError
 
-_SECTION: Final = "engine-costs"
-_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/bench-engine\n```"
 _AIM: Final = 0.95
 _FEWEST: Final = 10
 _NOTE: Final = (
@@ -153,31 +141,3 @@ def table_of(rows: list[tuple[str, ...]]) -> Table:
         ("engine", "bare", "under the rule", "ratio", "CPU", "CPU, bare", "to first", "rounds"),
         rows,
     )
-
-
-async def _rows(names: list[str], rounds: int, progress: Progress) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for name in names:
-        task = progress.add_task(name, total=rounds + 1)
-        async with ENGINES[name](TextOptions(format="hermes")) as opened:
-            assert isinstance(opened, TextEngine)
-            rows.append(row_of(name, await measured(opened, rounds, lambda t=task: progress.advance(t))))
-    return rows
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/bench-engine", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--engine", action="append", choices=tuple(ENGINES))
-    arguments = parser.parse_args()
-    console = Console()
-    with Progress(console=console) as progress:
-        table = table_of(asyncio.run(_rows(arguments.engine or list(ENGINES), arguments.rounds, progress)))
-    show(table, console)
-    if not arguments.engine:
-        parts = [_COMMAND, told(circumstances()), markdown(table)]
-        publish(_SECTION, "What the guarantee costs on a real engine", parts)
-
-
-if __name__ == "__main__":
-    main()

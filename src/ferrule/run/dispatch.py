@@ -15,13 +15,13 @@ from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.context import CallContext
 from ferrule.core.json_text import dumps
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.core.shape import Remainders, capped, shaped
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError, SchemaError
 from ferrule.run.policy import Policy
 from ferrule.schema.admit import admit
 from ferrule.schema.check import checker_for
 from ferrule.sources.source import Source, within
+from ferrule.sources.tool_output import Remainders, capped, shaped
 
 _DELIVERIES = 3
 _PAUSE = 0.05

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from ferrule.core.call import ToolCall
 from ferrule.core.outcome import Outcome
-from ferrule.core.selection import Selection
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.replied import Took
+from ferrule.run.tool_usage import Selection
 
 Effect = Callable[[], Awaitable[Outcome]]
 

@@ -16,12 +16,12 @@ from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Answered, Outcome, Unknown
-from ferrule.core.selection import Selection
 from ferrule.errors import ApprovalError
 from ferrule.run.journal import Decision, Effect, Entry, Leave
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, Ledger
 from ferrule.run.replied import Replied, Took
+from ferrule.run.tool_usage import Selection
 
 _DECIDED = frozenset({ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.REDEEMED})
 _UNSTARTED = frozenset({CallState.PROPOSED, CallState.AWAITING_APPROVAL, CallState.APPROVED})

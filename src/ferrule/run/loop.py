@@ -22,7 +22,6 @@ from ferrule.core.message_json import messages_as_json
 from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
-from ferrule.core.selection import selection_of
 from ferrule.engines.engine import Engine
 from ferrule.run.dispatch import Dispatcher
 from ferrule.run.happened import (
@@ -36,6 +35,7 @@ from ferrule.run.happened import (
 from ferrule.run.journal import Decision, Entry, Journal, NoJournal
 from ferrule.run.machine import Ask, End, Give, Machine, Run, Seek, Step, denial
 from ferrule.run.replied import Took
+from ferrule.run.tool_usage import selection_of
 
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ferrule.core.call import ToolCall
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.reply import Reply, ReplyPart
-from ferrule.core.selection import Selection
+from ferrule.run.tool_usage import Selection
 
 REPLIED = "replied"
 """The kind of its row in the audit."""

@@ -1,6 +1,6 @@
 """Which tools models pick, as figures: what is looked for in a ledger, and what is found. Values only.
 
-`core.selection` says what each word means. Two more come from what became of a call after it was picked: failed (it
+`run.tool_usage` says what each word means. Two more come from what became of a call after it was picked: failed (it
 was begun, and its result was an error or nobody can say what became of it) and denied (a person said no).
 """
 

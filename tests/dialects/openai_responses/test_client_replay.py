@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from dialects.openai_responses.hosted_rounds import GET, HEAD, HOSTED, PING, WEATHER, Script, encoder, scripts
 from dialects.replies import through_json
 from ferrule import ArgumentsDelta, CallEnd, CallStart, Finish, FinishReason, TextDelta, ToolCall, ToolResult, Usage
-from ferrule.bench.workers import Worker, clients
 from ferrule.core.event import ReasoningDelta
 from ferrule.dialects.openai_responses.body import head_of
 from ferrule.dialects.openai_responses.hosted_events import HostedEncoder
@@ -23,6 +22,7 @@ from ferrule.dialects.openai_responses.items_made import failure_of
 from ferrule.dialects.openai_responses.reading import read_ask
 from ferrule.dialects.openai_responses.stored import error_event, input_items, input_items_body, response_body
 from ferrule.errors import TooManyError
+from lab.workers import Worker, clients
 
 pytestmark = pytest.mark.oracle
 many = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

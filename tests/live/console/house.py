@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ferrule.bench.bus_server import nats_server
-from ferrule.bench.gateway_process import SMOL, gateway_process
 from ferrule.cli.keys import hash_of, new_key
 from ferrule.sources.mcp.config import Process
+from lab.bus_server import nats_server
+from lab.gateway_process import SMOL, gateway_process
 from live.bus_parts import worker_process
 from live.mcp_world import everything
 

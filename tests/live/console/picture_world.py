@@ -9,12 +9,12 @@ from pathlib import Path
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Answered, Unknown
-from ferrule.core.selection import Fate, Pick
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.profile import Finding, Profile, Verdict
 from ferrule.engines.profile_file import save_profile
 from ferrule.run.ledger.address import ledger_at
 from ferrule.run.ledger.ledger import Ledger
+from ferrule.run.tool_usage import Fate, Pick
 from live.console.talk import Talk
 
 FUNCTIONS = '''

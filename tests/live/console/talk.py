@@ -11,11 +11,11 @@ from ferrule.core.event import Usage
 from ferrule.core.message import ChatMessage
 from ferrule.core.message_json import messages_as_json
 from ferrule.core.outcome import Answered, Outcome
-from ferrule.core.selection import Fate, Pick, Selection
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.replied import Replied, Took
+from ferrule.run.tool_usage import Fate, Pick, Selection
 
 _DAY = 86_400.0
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import cast
 
 from ferrule.core.json_text import digest, loads
-from ferrule.core.selection import PICKED, Fate, Selection
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.claim import kept_json
 from ferrule.run.ledger.ledger import CallState, ConversationRecord
 from ferrule.run.ledger.work import Row, Work, say
 from ferrule.run.replied import Replied
 from ferrule.run.selection import Misnamed, SelectionFigures, SelectionLine, SelectionSearch, Tally
+from ferrule.run.tool_usage import PICKED, Fate, Selection
 
 MOST_MISNAMED = 100
 _FAILED = frozenset({CallState.FAILED.value, CallState.UNKNOWN.value})

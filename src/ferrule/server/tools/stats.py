@@ -1,4 +1,4 @@
-"""`/v1/stats`: which tools models pick, from the ledger. The words are those of `core.selection`.
+"""`/v1/stats`: which tools models pick, from the ledger. The words are those of `run.tool_usage`.
 
 A principal sees figures of his own conversations, an admin those of his tenant's: nobody learns of a tool that he was
 never offered. Without a moment to begin from, the last thirty days: all that there is may take a while to count.

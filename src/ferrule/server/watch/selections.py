@@ -1,4 +1,4 @@
-"""Which tools models pick, as counts for /metrics. The words are those of `core.selection`.
+"""Which tools models pick, as counts for /metrics. The words are those of `run.tool_usage`.
 
 Of the gateway's own tools each definition is counted; all that callers bring are one, since their names are their own
 and without end. What became of a call after it was picked is in the counts of tools.
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish
 from ferrule.core.reply import fold
 from ferrule.core.request import ToolCallRequest
-from ferrule.core.selection import PICKED, SHORT_HASH, WRONG, Fate, Pick, selection_of
 from ferrule.core.tool import ToolDefinition
+from ferrule.run.tool_usage import PICKED, SHORT_HASH, WRONG, Fate, Pick, selection_of
 from ferrule.server.watch.answer import CALLER
 from ferrule.server.watch.metrics import Counts
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.core.shape import shaped
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, FerruleError
 from ferrule.schema.admit import admit
@@ -49,6 +48,7 @@ from ferrule.sources.bus.subject import (
 )
 from ferrule.sources.bus.token import LOCAL, checked_key, verified
 from ferrule.sources.source import Source
+from ferrule.sources.tool_output import shaped
 
 CAP = 16
 _GRACE_SECONDS = 30.0

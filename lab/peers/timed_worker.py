@@ -1,0 +1,35 @@
+"""The process that times vLLM's and SGLang's parsers on one long reply; one JSON line asks, one answers.
+
+Asks: {"engine": "vllm" | "sglang", "parser", "text", "specials": [...], "characters", "tools", "repeat", "limit"}
+Answers as `worker` does; "seconds" is CPU time of `repeat` parses. The reply is cut as an engine would hand it over,
+one token at a time: special tokens whole, other text in tokens of `characters` characters. Cutting and numbering the
+tokens is the engine's work and not timed. An answer that takes more than `limit` seconds has "error" TooSlow.
+"""
+
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lab.line_server import serve
+from lab.peers import sglang, tokens, vllm
+
+_ENGINES: Final = {"vllm": vllm, "sglang": sglang}
+
+
+def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+    tokens.PIECE = request["characters"]
+    chunks = tokens.chunks(request["text"], request["specials"], 1)
+    run = _ENGINES[request["engine"]].prepared_stream(request["parser"], chunks, request["tools"])
+
+    def repeated() -> Mapping[str, Any]:
+        # Anew, for the parse alone: what came before was our preparation.
+        signal.alarm(request["limit"])
+        for _ in range(request["repeat"] - 1):
+            run()
+        return run()
+
+    return repeated
+
+
+if __name__ == "__main__":
+    serve(prepare, blank={"content": "", "calls": []})

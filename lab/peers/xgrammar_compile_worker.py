@@ -1,0 +1,48 @@
+"""The process that times xgrammar's reading and compiling of a structural tag; one JSON line asks, one answers.
+
+Asks: {"tag": {...}, "compiles": bool, "vocabulary": path, "tokens": how many of its first tokens are used}
+Answers: {"read", "compile", "error", "seconds"}; "read" is CPU seconds from the tag to xgrammar's grammar, "compile"
+from there to the grammar with its masks for the vocabulary, on one thread and with no cache of its own; null if the
+request says that it is not to be compiled.
+"""
+
+import base64
+import importlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from lab.line_server import serve
+
+
+@lru_cache(maxsize=1)
+def _compiler(vocabulary: str, tokens: int) -> Any:
+    xgrammar: Any = importlib.import_module("xgrammar")
+    lines = Path(vocabulary).read_bytes().splitlines()[:tokens]
+    read = [base64.b64decode(line.split()[0]) for line in lines]
+    known = xgrammar.TokenizerInfo([*read, b"<|end|>"], stop_token_ids=[len(read)])
+    return xgrammar.GrammarCompiler(known, max_threads=1, cache_enabled=False)
+
+
+def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+    grammars: Any = importlib.import_module("xgrammar").Grammar
+    compiler = _compiler(request["vocabulary"], request["tokens"])
+    tag = json.dumps(request["tag"])
+
+    def compiled() -> Mapping[str, Any]:
+        started = time.process_time()
+        grammar = grammars.from_structural_tag(tag)
+        read = time.process_time()
+        if request["compiles"]:
+            compiler.compile_grammar(grammar)
+        spent = time.process_time() - read
+        return {"read": read - started, "compile": spent if request["compiles"] else None, "error": None}
+
+    return compiled
+
+
+if __name__ == "__main__":
+    serve(prepare, blank={"read": None, "compile": None})

@@ -1,0 +1,147 @@
+"""What a rule costs: to make from tools, to find again, and per token. `scripts/bench-rules [--model FILE]`.
+
+The raw figures go to .cache/results/, the tables to the terminal and to docs/reference/results.md.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+
+from ferrule.bench.tables import Table, markdown, show
+from lab import rule_compiles, rule_masks
+from lab.environment import circumstances
+from lab.paths import CACHE
+from lab.results_page import section, write_section
+from lab.rule_aims import aims_table
+
+_SECTION: Final = "rule-costs"
+_HEADING: Final = "What a rule costs"
+_WIDTH_OF_A_LOG: Final = 170
+_COMMAND: Final = "```sh\nscripts/setup-oracles\nscripts/bench-rules\n```"
+_ABOUT: Final = (
+    "One run on one machine, which may have been doing other things at the time; the load average says how many. "
+    "Compiling is therefore told in CPU time, the best of three rounds. Masks take microseconds and are told in wall "
+    "time, so that what other processes took is in their p99 and their longest."
+)
+_COMPILE_ABOUT: Final = (
+    "CPU milliseconds for tools of 3 to 8 parameters with nested objects, enums and arrays, no two the same. *bind*, "
+    "*Lark* and *compile* are the parts of *cold*: the rule, its grammar for llguidance, and llguidance's own work on "
+    f"that grammar, for the first {rule_compiles.VOCABULARY:,} tokens of the Llama 3 vocabulary. Caches hold nothing "
+    "that was made from tools. *warm* is a hit in the rule cache with a key in hand, in microseconds; *key* is the "
+    "making of that key. *GBNF* and *tag* are the other two targets, from a rule in hand and with cold caches. "
+    "*xgrammar reads* and *xgrammar compiles* are that library's own work on our structural tag, one thread, no cache, "
+    "the same tokens; it makes masks ahead of time there, which llguidance makes while decoding."
+)
+_COMPILE_COLUMNS: Final = (
+    *("format", "choice", "tools", "bind", "Lark", "compile", "cold", "key", "warm (µs)", "GBNF", "tag"),
+    *("xgrammar reads", "xgrammar compiles"),
+)
+_DASH: Final = "A dash: xgrammar is asked about auto alone, and only to read if the last size took it over 5 s."
+_MASK_ABOUT: Final = (
+    f"Microseconds for one mask over the whole Llama 3 vocabulary, {rule_masks.TOOLS} tools, a call required. A walk "
+    "chooses among the allowed tokens by dice. *again*: the same walks a second time. *free*: masks that allow more "
+    "than nine tenths of the vocabulary, as reasoning, raw values and strings do, and *p50 free* the middle of those "
+    "alone: a model's reply may hold a larger part of them than these walks, and then this figure says more than p50. "
+    "*slow*: masks over 600 µs; *slow free*: those of them that are free; *slow again*: those of them that were slow "
+    "the second time too."
+)
+_MASK_COLUMNS: Final = (
+    *("format", "walks", "masks", "p50", "p99", "longest", "p50 again", "p99 again", "longest again"),
+    *("free", "p50 free", "slow", "slow free", "slow again"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    reader = argparse.ArgumentParser(prog="scripts/bench-rules", description=(__doc__ or "").partition("\n")[0])
+    reader.add_argument("--model", type=Path, help="a vocabulary, a base64 token a line (default: Llama 3's)")
+    model: Path = reader.parse_args(arguments).model or rule_masks.llama3_model()
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH_OF_A_LOG)
+
+    def advance(step: str) -> None:
+        console.print(f"rules: {step}", markup=False, highlight=False)
+
+    before = os.getloadavg()[0]
+    masks = rule_masks.measure(model, advance)
+    with rule_compiles.xgrammar_compiles() as xgrammar:
+        compiles = rule_compiles.measure(xgrammar, model, advance)
+    answer = {
+        "circumstances": {**circumstances(), "llguidance": version("llguidance"), "xgrammar": _xgrammar_version()},
+        "load": [before, os.getloadavg()[0]],
+        "compiles": compiles,
+        "masks": masks,
+        "free_text": rule_masks.free_text_seconds(model),
+        "shares": {name: rule_compiles.shares(name, 100) for name in rule_compiles.FORMATS},
+    }
+    results = CACHE / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "rules.json").write_text(json.dumps(answer, indent=1), encoding="utf-8")
+    for table in tables(answer):
+        show(table, console)
+    write_section(_SECTION, page_section(answer))
+
+
+def page_section(answer: Mapping[str, Any]) -> str:
+    found, (before, after) = answer["circumstances"], answer["load"]
+    measured = (
+        f"Measured {found['date']}; {found['machine']}; load average {before:.1f} at the start and {after:.1f} at the "
+        f"end; Python {found['Python']}; Ferrule {found['Ferrule']}; llguidance {found['llguidance']}; xgrammar "
+        f"{found['xgrammar']}."
+    )
+    return section(_SECTION, _HEADING, [_COMMAND, _ABOUT, measured, *map(markdown, tables(answer))])
+
+
+def tables(answer: Mapping[str, Any]) -> list[Table]:
+    compiled = [_compile_row(row) for row in answer["compiles"]]
+    walked = [_mask_row(row) for row in answer["masks"]]
+    return [
+        aims_table(answer),
+        Table("Making a rule", _COMPILE_ABOUT, _COMPILE_COLUMNS, compiled, _unasked(answer["compiles"]), words=2),
+        Table("A mask per token", _MASK_ABOUT, _MASK_COLUMNS, walked),
+    ]
+
+
+def _compile_row(row: Mapping[str, Any]) -> list[str]:
+    parts = [_milliseconds(row[part]) for part in ("bind", "emit", "compile", "cold", "key")]
+    theirs: Mapping[str, Any] = row.get("xgrammar") or {}
+    others = [_milliseconds(theirs.get(part)) for part in ("read", "compile")]
+    named = [row["format"], row["choice"], str(row["tools"])]
+    return [*named, *parts, f"{row['hit'] * 1e6:.2f}", *(_milliseconds(row[part]) for part in ("gbnf", "tag")), *others]
+
+
+def _unasked(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    asked = [row for row in rows if "xgrammar" in row]
+    notes = [_DASH]
+    for row in asked:
+        if row["xgrammar"]["problem"]:
+            notes.append(f"xgrammar, {row['format']}, {row['tools']} tools: {row['xgrammar']['problem']:.120}")
+    return notes
+
+
+def _mask_row(row: Mapping[str, Any]) -> list[str]:
+    times = [f"{row[when][figure] * 1e6:.0f}" for when in ("first", "again") for figure in ("p50", "p99", "max")]
+    middle = "-" if row["free_p50"] is None else f"{row['free_p50'] * 1e6:.0f}"
+    counts = [str(row[part]) for part in ("slow", "slow_free", "slow_again")]
+    return [row["format"], str(row["walks"]), str(row["masks"]), *times, str(row["free"]), middle, *counts]
+
+
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1e3:.2f}" if seconds < 0.01 else f"{seconds * 1e3:,.0f}"
+
+
+def _xgrammar_version() -> str:
+    (found,) = (CACHE / "venvs" / "xgrammar" / "lib").glob("*/site-packages/xgrammar-*.dist-info")
+    return found.name.removeprefix("xgrammar-").removesuffix(".dist-info")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""What a mask costs per token, over walks that choose among the allowed tokens by dice. Wall time of the mask alone.
+
+Every walk is then taken again, token by token: what is fast only the second time was spent on states of the automaton
+that no walk had reached before. A mask that a request has just made for the same state is not made again.
+"""
+
+import base64
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import llguidance
+import numpy
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+from numpy.typing import NDArray
+
+from ferrule.core.choice import ToolChoice
+from ferrule.errors import FerruleError, FormatError
+from ferrule.rules.lark import emit_lark
+from ferrule.rules.rule import Prose, Rule
+from ferrule.rules.vocabulary import Vocabulary
+from ferrule.wire.bind import bind
+from ferrule.wire.registry import formats, get_format
+from lab.paths import CACHE
+from lab.rule_tools import made_tools
+
+Advance = Callable[[str], None]
+
+FORMATS: Final = ("hermes", "qwen_xml", "llama3", "mistral_v13", "pythonic", "gemma4")
+STEPS: Final = len(FORMATS)
+TOOLS: Final = 10
+MASKS: Final = 2_500
+_LONGEST_WALK: Final = 100
+_ENDS: Final = 0.4
+# What ends strings and values; without a pull towards them a walk stays in its first string for ever.
+_CLOSERS: Final = frozenset(b"\"}])>\n<|',")
+_PULL: Final = 0.4
+_FEW: Final = 40
+# Seconds above which a mask is slow: the aim for 99 of 100.
+SLOW: Final = 600e-6
+# A state that allows more than this part of the vocabulary is free text.
+_FREE: Final = 0.9
+
+
+class VocabularyMissing(FerruleError):
+    """There is no vocabulary to walk with."""
+
+    code = "bench_vocabulary_missing"
+
+
+def llama3_model() -> Path:
+    """Where the vocabulary of Llama 3 is, if the oracles were set up."""
+    found = (CACHE / "venvs" / "oracles" / "lib").glob("*/site-packages/llama_models/llama3/tokenizer.model")
+    for path in found:
+        return path
+    raise VocabularyMissing("the vocabulary of Llama 3 is not there", hint="run scripts/setup-oracles, or give --model")
+
+
+def read_vocabulary(model: Path, most: int | None = None) -> Vocabulary:
+    """A vocabulary with a line per token, in base64, behind which every format's own tokens are added as special."""
+    plain = [base64.b64decode(line.split()[0]) for line in model.read_bytes().splitlines()[:most]]
+    specials = sorted({token for format in formats().values() for token in format.tokens})
+    numbered = {text: len(plain) + number for number, text in enumerate(specials)}
+    return Vocabulary([*plain, *(text.encode() for text in specials), b"<|end|>"], numbered, len(plain) + len(specials))
+
+
+def measure(model: Path, advance: Advance) -> list[dict[str, Any]]:
+    vocabulary = read_vocabulary(model)
+    tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Wrapped(vocabulary)))
+    rows: list[dict[str, Any]] = []
+    for name in FORMATS:
+        advance(name)
+        rows.append({"format": name, **_walks(name, vocabulary, tokenizer)})
+    return rows
+
+
+def free_text_seconds(model: Path) -> dict[str, float]:
+    """The best of a few first masks of a request in free text: where anything may stand, and where a marker may not."""
+    vocabulary = read_vocabulary(model)
+    tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Wrapped(vocabulary)))
+    mask = allocate_token_bitmask(1, len(vocabulary))
+    found: dict[str, float] = {}
+    for name, excludes in (("plain", ()), ("excluding", ("<tool_call>",))):
+        lark = emit_lark(Rule(Prose(excludes)))
+        matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0)
+        matcher.try_consume_tokens(vocabulary.greedy(b"hello"))
+        found[name] = min(_mask_seconds(matcher.deep_copy(), mask) for _ in range(20))
+    return found
+
+
+def _walks(name: str, vocabulary: Vocabulary, tokenizer: llguidance.LLTokenizer) -> dict[str, Any]:
+    lark = emit_lark(bind(get_format(name), made_tools(TOOLS), ToolChoice.required()), vocabulary.specials)
+    start = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0)
+    if start.is_error():
+        raise FormatError(f"the grammar of {name} does not compile: {start.get_error():.300}", code="bad_grammar")
+    luck = random.Random(name)
+    closers = numpy.array([n for n, token in enumerate(vocabulary.tokens) if len(token) == 1 and token[0] in _CLOSERS])
+    mask = allocate_token_bitmask(1, len(vocabulary))
+    taken: list[Step] = []
+    walks = 0
+    while len(taken) < MASKS:
+        ids, steps = _walk(start.deep_copy(), vocabulary, mask, closers, luck)
+        again = _same_walk(start.deep_copy(), ids, len(steps), mask)
+        taken += [replace(step, again=seconds) for step, seconds in zip(steps, again, strict=True)]
+        walks += 1
+    slow = [step for step in taken if step.seconds > SLOW]
+    free = [step.seconds for step in taken if step.is_free]
+    return {
+        **{"walks": walks, "masks": len(taken), "first": figures([step.seconds for step in taken])},
+        **{"again": figures([step.again for step in taken]), "slow": len(slow)},
+        **{"free": len(free), "free_p50": figures(free)["p50"] if free else None},
+        **{"slow_free": sum(step.is_free for step in slow), "slow_again": sum(step.again > SLOW for step in slow)},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One mask: its seconds, whether nearly everything was allowed, and its seconds when the walk was taken again."""
+
+    seconds: float
+    is_free: bool
+    again: float = 0.0
+
+
+def _walk(
+    matcher: llguidance.LLMatcher,
+    vocabulary: Vocabulary,
+    mask: NDArray[numpy.int32],
+    closers: NDArray[Any],
+    luck: random.Random,
+) -> tuple[list[int], list[Step]]:
+    ids: list[int] = []
+    steps: list[Step] = []
+    while len(ids) < _LONGEST_WALK and not matcher.is_stopped():
+        seconds = _mask_seconds(matcher, mask)
+        bits = numpy.unpackbits(mask[0].view(numpy.uint8), bitorder="little")[: len(vocabulary)]
+        bits[vocabulary.end] = 0
+        allowed = numpy.flatnonzero(bits)
+        steps.append(Step(seconds, len(allowed) > _FREE * len(vocabulary)))
+        if not len(allowed) or (matcher.is_accepting() and luck.random() < _ENDS):
+            break
+        pulled = closers[bits[closers] == 1] if len(allowed) > _FEW and luck.random() < _PULL else closers[:0]
+        chosen = int(luck.choice(pulled if len(pulled) else allowed))
+        if not matcher.consume_token(chosen):
+            raise FormatError(f"an allowed token was not taken: {matcher.get_error():.300}", code="bad_grammar")
+        ids.append(chosen)
+    return ids, steps
+
+
+def _same_walk(
+    matcher: llguidance.LLMatcher, ids: Sequence[int], masks: int, mask: NDArray[numpy.int32]
+) -> list[float]:
+    spent: list[float] = []
+    for number in range(masks):
+        spent.append(_mask_seconds(matcher, mask))
+        if number < len(ids):
+            matcher.consume_token(ids[number])
+    return spent
+
+
+def _mask_seconds(matcher: llguidance.LLMatcher, mask: NDArray[numpy.int32]) -> float:
+    started = time.perf_counter()
+    fill_next_token_bitmask(matcher, mask)
+    return time.perf_counter() - started
+
+
+def figures(seconds: Sequence[float]) -> dict[str, float]:
+    """The middle, the 99th of a hundred, and the worst."""
+    ordered = sorted(seconds)
+    at = {"p50": (len(ordered) - 1) // 2, "p99": -(-99 * len(ordered) // 100) - 1, "max": len(ordered) - 1}
+    return {name: ordered[place] for name, place in at.items()}
+
+
+class Wrapped:
+    """A vocabulary in the shape that llguidance asks for; special tokens are marked by a byte that no text has."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.special_token_ids = [*vocabulary.specials.values(), vocabulary.end]
+        special = set(self.special_token_ids)
+        self.tokens = [b"\xff" + token if n in special else token for n, token in enumerate(vocabulary.tokens)]
+        self.eos_token_id = vocabulary.end
+        self.bos_token_id = None
+        self._greedy = vocabulary.greedy
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        return self._greedy(text.encode() if isinstance(text, str) else text)

@@ -1,0 +1,95 @@
+"""The turn that a chat template writes for an assistant's calls, without what stands around it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ferrule.core.ids import ANY_ID, IdPolicy
+from ferrule.errors import FerruleError
+from ferrule.wire.registry import get_format
+from lab.reply_variants import Calls
+from lab.template_formats import Template
+from lab.workers import Worker
+
+_USER: Final = {"role": "user", "content": "hi"}
+_VARIABLES: Final = {"bos_token": "", "eos_token": "</s>", "add_generation_prompt": False}
+
+
+class NoTurn(FerruleError):
+    """The template does not write these calls; the message says what it does instead."""
+
+    code = "bench_no_turn"
+
+
+def turn_of(
+    oracles: Worker,
+    file: str,
+    template: Template,
+    calls: Calls,
+    tools: Sequence[Mapping[str, Any]],
+    text: str = "",
+    ids: Sequence[str] | None = None,
+) -> str:
+    """What `file` writes for a turn of `text` and `calls`, from the first of it to the last.
+
+    `ids` are made in the form of the template's format where none are given.
+    """
+    if template.format is None and template.reason and not template.opens and not template.ends:
+        raise NoTurn(template.reason)
+    if template.most_calls is not None and len(calls) > template.most_calls:
+        raise NoTurn(f"writes no more than {template.most_calls} in a turn")
+    turn = {
+        "role": "assistant",
+        "content": None if template.content_is_null and not text else text,
+        "tool_calls": _tool_calls(template, calls, ids),
+    }
+    before = _rendered(oracles, file, template, [_USER], tools)
+    added = inserted(before, _rendered(oracles, file, template, [_USER, turn], tools))
+    opens = template.opens_text if text and template.opens_text is not None else template.opens
+    if not added.startswith(opens):
+        raise NoTurn(f"the turn begins with {added[:40]!r}")
+    return added.removeprefix(opens).removesuffix(template.ends)
+
+
+def inserted(before: str, after: str) -> str:
+    """What stands in `after` and not in `before`: a turn at its end, or ahead of what a template writes last."""
+    if after.startswith(before):
+        return after[len(before) :]
+    kept = 0
+    while kept < len(before) and before[-1 - kept] == after[-1 - kept]:
+        kept += 1
+    return after[len(before) - kept : len(after) - kept]
+
+
+def _rendered(
+    oracles: Worker,
+    file: str,
+    template: Template,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]],
+) -> str:
+    answer = oracles.ask(
+        {
+            **{"oracle": "templates", "op": "render", "template": file, "messages": messages, "tools": list(tools)},
+            "options": {**_VARIABLES, **template.variables},
+        }
+    )
+    if answer["error"]:
+        raise NoTurn(f"raises {answer['error']}")
+    return answer["text"]
+
+
+def _tool_calls(template: Template, calls: Calls, ids: Sequence[str] | None) -> list[dict[str, Any]]:
+    policy = get_format(template.format).ids if template.format else ANY_ID
+    written: list[dict[str, Any]] = []
+    for number, (name, arguments) in enumerate(calls):
+        given: Any = json.dumps(arguments, ensure_ascii=False) if template.arguments_as_text else dict(arguments)
+        made = ids[number] if ids is not None else example_id(policy, name, number)
+        written.append({"id": made, "type": "function", "function": {"name": name, "arguments": given}})
+    return written
+
+
+def example_id(policy: IdPolicy, name: str, number: int) -> str:
+    """An id that the policy takes, the same in every run."""
+    forms = (f"abcdefg{number:02}", f"abcdefgh{number:02}", str(number), f"functions.{name}:{number}")
+    return next(form for form in forms if policy.fits(form, name))

@@ -1,5 +1,0 @@
-"""Vendors' own renderers and parsers behind one interface: what our formats are checked against.
-
-These modules run inside the interpreter that `scripts/setup-oracles` makes, where Ferrule is not installed: they import
-nothing of Ferrule outside `ferrule.bench.oracles` and `ferrule.bench.lines`.
-"""
