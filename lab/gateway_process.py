@@ -42,13 +42,15 @@ def gateway_process(
     engine: str | None = SMOL,
     environment: Mapping[str, str] = MappingProxyType({}),
     prefix: Sequence[str] = (),
+    python: str | Path = sys.executable,
     patience: float = 120.0,
 ) -> Generator[GatewayProcess]:
     """A gateway in a session of its own, on a free port unless the arguments name one, from when it is up.
 
-    `engine` None leaves it to the arguments. `prefix` is a command that the gateway is started by, such as `unshare`.
+    `engine` None leaves it to the arguments. `prefix` is a command that the gateway is started by, such as `unshare`;
+    `python` the interpreter that has Ferrule.
     """
-    command = [*prefix, sys.executable, "-m", "ferrule", "serve"]
+    command = [*prefix, str(python), "-m", "ferrule", "serve"]
     command += ["--engine", engine] if engine is not None else []
     command += [] if "--port" in arguments else ["--port", "0"]
     _LOGS.mkdir(parents=True, exist_ok=True)

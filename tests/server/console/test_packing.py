@@ -1,4 +1,4 @@
-"""The built page is in no repository and in every wheel."""
+"""How the built page gets into a distribution; tests/live/test_wheel.py builds one and looks."""
 
 from __future__ import annotations
 
