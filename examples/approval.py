@@ -24,7 +24,7 @@ from ferrule import (
     ToolExecutor,
     tool,
 )
-from ferrule.run.happened import ConfirmationRequired, ToolFinished, ToolStarted
+from ferrule.run.events import ConfirmationRequired, ToolFinished, ToolStarted
 from ferrule.sources.functions import Functions
 
 

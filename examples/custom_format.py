@@ -30,9 +30,9 @@ from ferrule import (
 )
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.wire.bind import bind
 from ferrule.wire.format import PARIS, ROME, Example, results
 from ferrule.wire.node import ARGS, BODY, NAME, calls, closer, free, seq, space, turn
+from ferrule.wire.rule_builder import bind
 
 # The one definition. What is written, what is read and what may be generated all follow from it.
 FORMAT = Format(

@@ -19,7 +19,7 @@ from ferrule import (
     ToolResult,
     tool,
 )
-from ferrule.run.happened import ToolFinished, ToolStarted
+from ferrule.run.events import ToolFinished, ToolStarted
 from ferrule.sources.functions import Functions
 
 SECONDS = 0.5

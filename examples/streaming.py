@@ -25,7 +25,7 @@ from ferrule import (
     ToolExecutor,
     tool,
 )
-from ferrule.run.happened import LoopEvent, ToolFinished
+from ferrule.run.events import LoopEvent, ToolFinished
 from ferrule.sources.functions import Functions
 
 

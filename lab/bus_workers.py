@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source

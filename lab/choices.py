@@ -19,7 +19,7 @@ from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
-from ferrule.engines.text import TextOptions
+from ferrule.engines.text.engine import TextOptions
 from lab.environment import circumstances, told
 from lab.real_engines import ENGINES
 from lab.results_page import publish

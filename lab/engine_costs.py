@@ -9,7 +9,7 @@ from rich.progress import Progress
 
 from ferrule.bench.engine_costs import measured, row_of, table_of
 from ferrule.bench.tables import markdown, show
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from lab.environment import circumstances, told
 from lab.real_engines import ENGINES
 from lab.results_page import publish

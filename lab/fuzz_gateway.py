@@ -20,9 +20,9 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.server.app import application
-from ferrule.server.config import Config, EngineConfig, KeyConfig, Limits, Listening
-from ferrule.server.opening import opened
-from ferrule.server.serving.serving import serve
+from ferrule.server.config.config import Config, EngineConfig, KeyConfig, Limits, Listening
+from ferrule.server.process.server import serve
+from ferrule.server.startup import opened
 from ferrule.sources.functions import Functions
 
 KEY: Final = "fk_fuzz"

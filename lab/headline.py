@@ -22,7 +22,7 @@ from ferrule.bench.validity_count import Tally, tally_engine
 from ferrule.core.choice import ToolChoice
 from ferrule.engines.http import Http
 from ferrule.engines.llama_server import llama_server
-from ferrule.engines.text import TextEngine
+from ferrule.engines.text.engine import TextEngine
 from ferrule.engines.vllm import vllm
 from lab import servers
 from lab.environment import circumstances, told

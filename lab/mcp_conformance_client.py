@@ -13,7 +13,7 @@ from typing import Any, cast
 from ferrule.core.context import CallContext
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.mcp.config import Endpoint, Server
-from ferrule.sources.mcp.elicit import ElicitAnswer, Elicitation
+from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
 from ferrule.sources.mcp.servers import McpServers
 
 _NAME = "suite"

@@ -6,7 +6,7 @@ from typing import Any
 from ferrule.core.reply import Reply, fold
 from ferrule.core.tool import ToolDefinition
 from ferrule.wire.format import Format
-from ferrule.wire.parse import Parser
+from ferrule.wire.parser import Parser
 from lab.peers.outcome import Outcome
 
 

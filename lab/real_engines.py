@@ -7,7 +7,7 @@ from typing import Final
 from ferrule.engines.engine import Engine
 from ferrule.engines.llama import LlamaGenerator
 from ferrule.engines.llama_server import llama_server
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.engines.vllm import vllm
 from lab import servers
 

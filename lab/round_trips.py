@@ -14,7 +14,7 @@ from ferrule.core.reply import Reply
 from ferrule.errors import UnrenderableError
 from ferrule.wire.format import Format
 from ferrule.wire.registry import formats
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
 from lab import own_parser
 from lab.reply_variants import Calls
 from lab.template_formats import TEMPLATES, Template

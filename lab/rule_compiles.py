@@ -20,8 +20,8 @@ from ferrule.rules.cache import RuleCache, rule_key
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.structural_tag import emit_structural_tag
-from ferrule.wire.bind import bind
 from ferrule.wire.registry import get_format
+from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
 from lab.rule_aims import SUSPECTS
 from lab.rule_masks import Wrapped, read_vocabulary

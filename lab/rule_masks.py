@@ -22,8 +22,8 @@ from ferrule.errors import FerruleError, FormatError
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Prose, Rule
 from ferrule.rules.vocabulary import Vocabulary
-from ferrule.wire.bind import bind
 from ferrule.wire.registry import formats, get_format
+from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
 from lab.rule_tools import made_tools
 

@@ -24,7 +24,7 @@ from ferrule.bench.tables import Table, markdown, show
 from ferrule.core.choice import ToolChoice
 from ferrule.core.event import WireText
 from ferrule.core.reply import Reply
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from lab.environment import circumstances, told
 from lab.real_engines import BY_MATCHER
 from lab.results_page import PAGE, publish

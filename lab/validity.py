@@ -19,7 +19,7 @@ from ferrule.bench.tables import markdown, show
 from ferrule.bench.validity import FORMATS, Row, both_ways, dealt, repeated, summed, table_of, tallied
 from ferrule.bench.validity_count import Tally
 from ferrule.engines.llama import LlamaGenerator
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from lab.environment import circumstances, told
 from lab.results_page import publish
 from lab.saved_parts import Sittings

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from ferrule import ChatMessage, ToolCall, ToolCallRequest
 from ferrule.core.context import CallContext
 from ferrule.engines.engine import Engine
-from ferrule.engines.pick import pick
+from ferrule.engines.registry import pick
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.loop import Decision, Loop
 from ferrule.sources.bus.bus import Bus

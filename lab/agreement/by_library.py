@@ -9,7 +9,7 @@ from ferrule.core.call import ToolResult
 from ferrule.core.json_text import canonical, loads
 from ferrule.core.reply import Reply
 from ferrule.wire.registry import get_format
-from ferrule.wire.render import render, render_results
+from ferrule.wire.renderer import render, render_results
 from lab.agreement.cases import CASES, TOOLS, openai_results, openai_tools, openai_turn
 from lab.agreement.rows import Row, judged
 from lab.workers import Worker

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ferrule.core.call import ToolResult
-from ferrule.wire.arrange import arranged
 from ferrule.wire.format import Format
+from ferrule.wire.part_order import arranged
 from ferrule.wire.registry import get_format
-from ferrule.wire.render import render, render_results
+from ferrule.wire.renderer import render, render_results
 from lab.agreement.cases import CASES, TOOLS, Case, openai_results, openai_tools, openai_turn
 from lab.agreement.rows import Row, Verdict, judged
 from lab.template_formats import TEMPLATES, Template

@@ -9,9 +9,9 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 
-from ferrule.bench.bfcl.asking import Manner
 from ferrule.bench.bfcl.categories import chosen
-from ferrule.bench.bfcl.naming import described
+from ferrule.bench.bfcl.client import Manner
+from ferrule.bench.bfcl.engine_label import described
 from ferrule.bench.bfcl.report import miss_table, result_table, sections
 from ferrule.bench.bfcl.run import CHART, Asked, chart, run, write
 from ferrule.bench.bfcl.summary import Scored
@@ -19,7 +19,7 @@ from ferrule.bench.bfcl.tasks import Task, tasks
 from ferrule.bench.bfcl_requests import data_folder
 from ferrule.bench.tables import show
 from ferrule.engines.llama import LlamaGenerator
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from lab.environment import circumstances, told
 from lab.paths import CACHE
 from lab.results_page import PAGE, publish

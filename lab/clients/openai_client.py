@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lab.clients.typed import check
+from lab.clients.type_check import check
 from lab.clients.wire import ADDRESS, Wire
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ferrule.errors import FerruleError
 from lab.pages.markdown import code, lines, table
-from lab.pages.raised import Raised, all_raised, kinds
+from lab.pages.raise_sites import Raised, all_raised, kinds
 
 _HEAD = """---
 hide:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 
 from ferrule.errors import SchemaError
-from ferrule.schema.admit import DEFAULT_LIMITS
-from ferrule.schema.limits import CHECKED_FORMATS, HINTS, LIMITS, Limit, Say
+from ferrule.schema.admission import DEFAULT_LIMITS
+from ferrule.schema.target_limits import CHECKED_FORMATS, HINTS, LIMITS, Limit, Say
 from lab.pages.markdown import code, lines, table
-from lab.pages.raised import all_raised
+from lab.pages.raise_sites import all_raised
 
 _HEAD = """# Schema keywords
 
-Made from `src/ferrule/schema/limits.py` and what it gathers by `scripts/docs --pages`; a test keeps it true, and other
-tests prove each row with texts that the real matcher must take or refuse.
+Made from `src/ferrule/schema/target_limits.py` and what it gathers by `scripts/docs --pages`; a test keeps it true, and
+other tests prove each row with texts that the real matcher must take or refuse.
 
 Of every keyword in a tool's schema one of these is true, and [the receipt](../explanation/engines.md#the-receipt) of
 a call says which:
@@ -54,7 +54,7 @@ is refused with a code and a JSON pointer to the place, before anything is gener
 
 """
 _LIMITS = """
-These are the limits, each a field of `ferrule.schema.admit.Limits`:
+These are the limits, each a field of `ferrule.schema.admission.Limits`:
 
 """
 _WORDS = {Say.ENFORCED: "enforced", Say.APPROXIMATED: "nearly", Say.NOT_SAYABLE: "checked after"}

@@ -7,9 +7,9 @@ from itertools import groupby
 
 from ferrule.core.choice import ToolChoice
 from ferrule.core.tool import ToolDefinition
-from ferrule.rules.skip.plan import Plan
-from ferrule.wire.bind import bind
+from ferrule.rules.skip.steps import Plan
 from ferrule.wire.registry import get_format
+from ferrule.wire.rule_builder import bind
 from lab.pages.svg import Box, picture, rectangle, words
 
 _TOOLS = (

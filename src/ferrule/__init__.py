@@ -42,17 +42,17 @@ from ferrule.errors import (
     UnrenderableError,
     UnsupportedError,
 )
-from ferrule.schema.define import FunctionTool, tool
+from ferrule.schema.tool_decorator import FunctionTool, tool
 from ferrule.wire.format import Format
-from ferrule.wire.parse import Parser, parse
+from ferrule.wire.parser import Parser, parse
 from ferrule.wire.prompt import format_with_tools, has_native_support, parse_tool_calls
 from ferrule.wire.registry import formats, get_format, preset, register
-from ferrule.wire.render import render, render_results
+from ferrule.wire.renderer import render, render_results
 
 if TYPE_CHECKING:
     from ferrule.engines.engine import Engine
-    from ferrule.engines.pick import pick
-    from ferrule.engines.text import TextOptions
+    from ferrule.engines.registry import pick
+    from ferrule.engines.text.engine import TextOptions
     from ferrule.run.conversation import ConversationTurn, ToolConversation
     from ferrule.run.executor import ToolExecutor
     from ferrule.run.journal import Decision
@@ -62,10 +62,10 @@ _LATE = {
     "ConversationTurn": "run.conversation",
     "Decision": "run.loop",
     "Engine": "engines.engine",
-    "TextOptions": "engines.text",
+    "TextOptions": "engines.text.engine",
     "ToolConversation": "run.conversation",
     "ToolExecutor": "run.executor",
-    "pick": "engines.pick",
+    "pick": "engines.registry",
 }
 
 __all__ = [

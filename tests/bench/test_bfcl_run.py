@@ -10,10 +10,10 @@ import pytest
 
 from bench.bfcl_data import CITIES, right_reply, written
 from ferrule import Event, ToolCallRequest
-from ferrule.bench.bfcl.asking import Manner
 from ferrule.bench.bfcl.categories import chosen
+from ferrule.bench.bfcl.client import Manner
+from ferrule.bench.bfcl.engine_label import named
 from ferrule.bench.bfcl.miss import Reason
-from ferrule.bench.bfcl.naming import named
 from ferrule.bench.bfcl.run import Asked, Unfinished, kept, run, write
 from ferrule.bench.bfcl.summary import Scored, Tally
 from ferrule.bench.bfcl.tasks import tasks

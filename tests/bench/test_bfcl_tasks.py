@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from architecture.source_tree import ROOT
 from bench.bfcl_data import CITIES, written
 from ferrule import ChoiceMode
 from ferrule.bench.bfcl.categories import CATEGORIES, chosen
 from ferrule.bench.bfcl.tasks import tasks
 from ferrule.bench.bfcl_requests import RELEASE, QuestionsMissing, data_folder
-from house.source_tree import ROOT
 
 NAMES = ("simple_python", "parallel", "irrelevance", "live_relevance")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cli.command_line import run
 from ferrule.core.context import Principal
-from ferrule.core.exact import exactly, shortly
+from ferrule.core.visible_text import exactly, shortly
 from ferrule.run.ledger.address import ledger_at
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval

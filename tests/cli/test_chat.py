@@ -10,7 +10,7 @@ import pytest
 from cli.command_line import run
 from ferrule import Reply, ToolCall
 from ferrule.cli import chat
-from ferrule.cli.functions import read_functions
+from ferrule.cli.function_option import read_functions
 from ferrule.engines.fake import FakeEngine
 
 MODULE = '''

@@ -10,7 +10,7 @@ import pytest
 
 from cli.command_line import run
 from ferrule.cli.settings_page import abouts, settings_page
-from ferrule.server.settings.tables import TABLES
+from ferrule.server.config.tables import TABLES
 from sources.mcp_servers import PLAIN, tool
 
 CANARY = "s3cret-canary"

@@ -2,7 +2,7 @@ import pytest
 
 from cli.command_line import run
 from ferrule.cli.format_facts import facts_of
-from ferrule.wire.parse import parse
+from ferrule.wire.parser import parse
 from ferrule.wire.registry import formats, get_format
 
 ENCODINGS = {

@@ -10,9 +10,9 @@ import pytest
 from cli.command_line import run
 from ferrule import parse
 from ferrule.rules.matcher import grammar_error
-from ferrule.wire.probe import FaultKind
 from ferrule.wire.registry import get_format
-from wire.test_probe import DAMAGED, HERMES
+from ferrule.wire.template.probe import FaultKind
+from wire.test_template_probe import DAMAGED, HERMES
 
 
 @pytest.fixture

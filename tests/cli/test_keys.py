@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cli.command_line import run
 from ferrule.cli.keys import hash_of, lines_of, new_key
-from ferrule.server.config import KeyConfig
-from ferrule.server.settings.reading import read
+from ferrule.server.config.config import KeyConfig
+from ferrule.server.config.loader import read
 
 NAMES = st.text(min_size=1, max_size=12).filter(str.isprintable) | st.text("${}:-aB\"\\'", min_size=1, max_size=12)
 

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
+from architecture.source_tree import SRC
 from cli.command_line import run
 from ferrule.cli.main import COMMANDS, command
-from house.source_tree import SRC
 
 HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>'
 

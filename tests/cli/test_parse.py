@@ -9,7 +9,7 @@ from ferrule.core.message import Reasoning
 from ferrule.core.reply import Reply
 from ferrule.wire.format import PARIS, ROME
 from ferrule.wire.registry import get_format
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
 
 HERMES = get_format("hermes")
 TEXT = render(HERMES, Reply.of(Reasoning("where?"), "Let me look.", PARIS, ROME))

@@ -4,7 +4,7 @@ import pytest
 
 from cli.command_line import run
 from ferrule.wire.format import Example
-from ferrule.wire.parse import parse
+from ferrule.wire.parser import parse
 from ferrule.wire.registry import examples, get_format
 
 CALL = {"name": "get_weather", "arguments": {"city": "Rome"}}

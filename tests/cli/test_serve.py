@@ -12,10 +12,10 @@ import pytest
 from cli.command_line import run
 from engines.endpoints import Endpoint, serving
 from ferrule.cli.serve import config_of
+from ferrule.cli.serve_banner import curl, greeting
 from ferrule.cli.serve_flags import add_flags, layer_of, name_of, told_model
-from ferrule.cli.serve_greeting import curl, greeting
 from ferrule.core.tool import ToolDefinition
-from ferrule.server.config import Config, EngineConfig, KeyConfig, Listening, ModelConfig
+from ferrule.server.config.config import Config, EngineConfig, KeyConfig, Listening, ModelConfig
 
 FAKE = Config(engines=(EngineConfig(name="it's", use="fake:hi"),))
 

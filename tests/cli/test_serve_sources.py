@@ -12,7 +12,7 @@ import pytest
 from ferrule.cli.serve_pins import Pinned, PinsFile
 from ferrule.cli.serve_sources import functions_of, mcp_of, sources_of
 from ferrule.errors import DefinitionError
-from ferrule.server.config import Config, EngineConfig, SourcesConfig
+from ferrule.server.config.config import Config, EngineConfig, SourcesConfig
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.functions import Functions
 from ferrule.sources.mcp.config import Process, Server

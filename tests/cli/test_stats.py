@@ -15,9 +15,9 @@ from ferrule.cli.stats_tables import WIDTH, bar, use_rows, version_rows
 from ferrule.core.context import Principal
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.address import ledger_at
-from ferrule.run.replied import Replied
-from ferrule.run.selection import SelectionLine, Tally
+from ferrule.run.reply_record import Replied
 from ferrule.run.tool_usage import SHORT_HASH, Fate, Pick, Selection
+from ferrule.run.usage_figures import SelectionLine, Tally
 
 LOOK = ToolDefinition("look", "Looks.")
 BETTER = replace(LOOK, description="Looks at a place by its name.")

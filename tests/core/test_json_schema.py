@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ferrule import JsonSchema
-from ferrule.schema.admit import DEFAULT_LIMITS, admit
-from ferrule.schema.check import checker_for
+from ferrule.schema.admission import DEFAULT_LIMITS, admit
+from ferrule.schema.checker import checker_for
 
 Sample: TypeAlias = tuple[dict[str, Any], Any]
 """A schema and a value that fits it."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dialects.replies import receipts, through_json, values
 from ferrule.core.event import Usage
+from ferrule.dialects.frames.client_frames import INCOMING, Ask, Confirm, Incoming
 from ferrule.dialects.frames.codec import (
     Numbered,
     decode,
@@ -23,8 +24,7 @@ from ferrule.dialects.frames.codec import (
     encode_text,
     ref_of,
 )
-from ferrule.dialects.frames.incoming import INCOMING, Ask, Confirm, Incoming
-from ferrule.dialects.frames.outgoing import OUTGOING, Call, Outgoing, Token, ToolFacts
+from ferrule.dialects.frames.server_frames import OUTGOING, Call, Outgoing, Token, ToolFacts
 from ferrule.errors import DefinitionError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "frames.md").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from dialects.replies import streams
 from ferrule.core.event import Event, RuleShown, WireText
 from ferrule.core.reply import fold
-from ferrule.dialects.anthropic.events import EventEncoder as AnthropicEncoder
-from ferrule.dialects.openai_chat.chunks import ChunkEncoder
-from ferrule.dialects.openai_responses.events import EventEncoder as ResponsesEncoder
+from ferrule.dialects.anthropic.event_encoder import EventEncoder as AnthropicEncoder
+from ferrule.dialects.openai_chat.chunk_encoder import ChunkEncoder
+from ferrule.dialects.openai_responses.event_encoder import EventEncoder as ResponsesEncoder
 
 
 class Encoder(Protocol):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from architecture.test_import_rules import MAY_IMPORT
 from ferrule.cli.formats_markdown import formats_page
 from ferrule.cli.settings_page import settings_page
-from house.test_import_rules import MAY_IMPORT
 from lab.pages.api_page import api_page
 from lab.pages.commands_page import commands_page
 from lab.pages.errors_page import errors_page
-from lab.pages.house_picture import house_picture
 from lab.pages.keywords_page import keywords_page
+from lab.pages.layout_picture import house_picture
 from lab.pages.machine_picture import machine_picture
 from lab.pages.skip_picture import skip_picture
 

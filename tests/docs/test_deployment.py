@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ferrule.server.config import Config
-from ferrule.server.settings.reading import read
-from ferrule.server.watch.metrics import FAMILIES
+from ferrule.server.config.config import Config
+from ferrule.server.config.loader import read
+from ferrule.server.observability.metrics import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"
@@ -20,7 +20,7 @@ DEPLOY = HOW_TO / "deploy"
 PROBES = ("/healthz", "/readyz")
 ROUTES = {
     path
-    for file in ("watch/health", "watch/metrics_api")
+    for file in ("observability/health", "observability/metrics_api")
     for path in re.findall(
         r'Route\("GET", "([^"]+)"', (ROOT / "src/ferrule/server" / f"{file}.py").read_text(encoding="utf-8")
     )

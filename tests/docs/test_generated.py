@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 import ferrule
+from architecture.test_import_rules import MAY_IMPORT
 from docs.made import DOCS, MADE
 from ferrule.cli.main import COMMANDS, command
 from ferrule.run.machine import TRANSITIONS, State
-from ferrule.schema.limits import CHECKED_FORMATS, TELLING_KEYWORDS
-from house.test_import_rules import MAY_IMPORT
+from ferrule.schema.target_limits import CHECKED_FORMATS, TELLING_KEYWORDS
 from lab.pages.api_page import about, api_page, integrations, listed_names
 from lab.pages.commands_page import commands_page
 from lab.pages.errors_page import errors_page
-from lab.pages.house_picture import house_picture
 from lab.pages.keywords_page import keywords_page
+from lab.pages.layout_picture import house_picture
 from lab.pages.machine_picture import machine_picture
-from lab.pages.raised import kinds
+from lab.pages.raise_sites import kinds
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -13,7 +13,7 @@ from engines.tools import TAGS, WEATHER, asked
 from ferrule import DefinitionError, FinishReason, ReasoningDelta, TextDelta, ToolChoice, Usage
 from ferrule.core.receipt import How
 from ferrule.engines.anthropic import anthropic
-from ferrule.engines.chat import ChatEngine
+from ferrule.engines.chat.engine import ChatEngine
 from ferrule.errors import EngineError, UnsupportedError
 
 GOOD = '{"city": "Paris"}'

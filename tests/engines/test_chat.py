@@ -27,11 +27,11 @@ from ferrule import (
     Usage,
 )
 from ferrule.core.receipt import How
-from ferrule.engines.chat import ChatEngine, ChatOptions
+from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.http import Deadlines
 from ferrule.engines.openai import openai
 from ferrule.errors import EngineError, EngineTimeoutError, UnsupportedError
-from ferrule.schema.check import checker_for
+from ferrule.schema.checker import checker_for
 
 GOOD = '{"city": "Paris", "days": 2}'
 BAD = '{"city": "Paris", "days": 9}'

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engines.tools import PING, TAGS, WEATHER, asked
 from ferrule import ChoiceMode, DefinitionError, ToolChoice
-from ferrule.engines.chat_api import ALL_CHOICES, ChatApi
-from ferrule.engines.chat_choice import demanding, said, word_of
+from ferrule.engines.chat.api import ALL_CHOICES, ChatApi
+from ferrule.engines.chat.choice import demanding, said, word_of
 from ferrule.engines.ollama import ollama
 from ferrule.engines.openai import openai
 from ferrule.errors import UnsupportedError

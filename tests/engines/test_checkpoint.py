@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engines.test_gguf import head, strings, text
 from ferrule import FormatError
-from ferrule.engines.checkpoint import Checkpoint, read_checkpoint
+from ferrule.engines.checkpoint.checkpoint import Checkpoint, read_checkpoint
 
 TEMPLATES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60).filter(lambda t: t.strip())
 

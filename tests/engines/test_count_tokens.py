@@ -14,7 +14,7 @@ from ferrule import ChatMessage, ToolCallRequest
 from ferrule.engines.fake import FakeEngine, FakeGenerator
 from ferrule.engines.generator import ModelFacts, Writing
 from ferrule.engines.llama_server import llama_server
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.engines.vllm import vllm
 from ferrule.errors import DefinitionError, UnsupportedError
 

@@ -7,9 +7,9 @@ import pytest
 from engines.endpoints import Endpoint, repeating, serving
 from engines.providers import QUICK
 from ferrule.engines.doctor import PROBES, TOTAL, examine
+from ferrule.engines.doctor.elicitation import SPELLINGS
 from ferrule.engines.doctor.keywords import KEYWORDS
-from ferrule.engines.doctor.lever import SPELLINGS
-from ferrule.engines.doctor.offer import MAX_TOKENS
+from ferrule.engines.doctor.sample_tools import MAX_TOKENS
 from ferrule.engines.http import Http
 from ferrule.engines.profile import Finding, Profile, Verdict, honoured_choices
 from ferrule.errors import EngineError, EngineUnavailableError

@@ -13,7 +13,7 @@ from ferrule.core.reply import Reply
 from ferrule.engines.engine import unheld
 from ferrule.engines.fake import FakeEngine, FakeGenerator
 from ferrule.engines.generator import ModelFacts
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 
 PARIS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>'
 LABELS = '<tool_call>\n{"name": "set_tags", "arguments": {"tags": ["a"]}}\n</tool_call>'

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import FormatError
-from ferrule.engines.gguf import read_metadata, vocabulary_of
+from ferrule.engines.checkpoint.gguf import read_metadata, vocabulary_of
 
 
 def text(value: str) -> bytes:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from engines.providers import IMPATIENT, QUICK, Answer, Asked, Provider, provider, whole
-from ferrule.engines.bridge import run
 from ferrule.engines.http import Deadlines, Http
+from ferrule.engines.sync import run
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError
 
 BUSY = (429, 503, 529)

@@ -13,7 +13,7 @@ from engines.providers import QUICK, Answer, generated, ndjson
 from engines.tools import TAGS, WEATHER, asked
 from ferrule import FinishReason, ToolChoice, Usage
 from ferrule.core.receipt import How
-from ferrule.engines.chat import ChatEngine, ChatOptions
+from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.ollama import ollama
 
 DONE = {"done": True, "done_reason": "stop", "prompt_eval_count": 20, "eval_count": 7}

@@ -13,7 +13,7 @@ from engines.providers import QUICK, call, chunk, generated, sse, whole
 from engines.tools import TAGS, WEATHER, asked
 from ferrule import DefinitionError, FinishReason, ToolChoice, Usage
 from ferrule.core.receipt import How
-from ferrule.engines.chat import ChatEngine
+from ferrule.engines.chat.engine import ChatEngine
 from ferrule.engines.openai import openai
 from ferrule.engines.profile import Finding, Profile, Verdict
 from ferrule.engines.profile_file import save_profile

@@ -14,7 +14,7 @@ from engines.tools import PLAIN_TEMPLATE, asked
 from ferrule import FinishReason, Reply, ToolCallRequest, ToolChoice, Usage
 from ferrule.core.receipt import How
 from ferrule.engines.sglang import sglang
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError
 
 PARIS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>'

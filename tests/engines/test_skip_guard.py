@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.engines.skip_guard import AnswerTime, HoleTime, SkipGuard
+from ferrule.engines.text.skip_guard import AnswerTime, HoleTime, SkipGuard
 
 TOKEN = 0.02
 

@@ -26,7 +26,7 @@ from ferrule import (
 from ferrule.core.receipt import How
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import ModelFacts
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import UnsupportedError
 from ferrule.rules.matcher import ByteMatcher
 

@@ -11,7 +11,7 @@ from engines.providers import Answer, generated, sse, whole
 from engines.tools import asked
 from ferrule import ToolChoice
 from ferrule.core.receipt import How
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.engines.vllm import vllm
 
 MODELS = whole({"data": [{"id": "smol"}]})

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.test_skipping import MindedGenerator
+from engines.test_text_skip import MindedGenerator
 from engines.tools import PING, PLAIN_TEMPLATE, WEATHER, asked
 from ferrule import CallStart, ChatMessage, Event, RuleShown, TextDelta, ToolCallRequest, ToolChoice, WireText, fold
 from ferrule.core.event import SHOWN
 from ferrule.engines.engine import Engine
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import ModelFacts
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 
 PARIS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>'
 FACTS = ModelFacts(template=PLAIN_TEMPLATE)

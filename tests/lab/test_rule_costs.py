@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.rules.widen import widened
-from ferrule.schema.admit import admit
+from ferrule.rules.relaxation import widened
+from ferrule.schema.admission import admit
 from lab import rule_compiles, rule_masks
 from lab.rule_aims import SUSPECTS, aims_table
 from lab.rule_costs import page_section, tables

@@ -7,10 +7,10 @@ from functools import cache
 from ferrule.core.call import ToolCall
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply
-from ferrule.wire.arrange import arranged
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
-from ferrule.wire.render import render
+from ferrule.wire.part_order import arranged
+from ferrule.wire.renderer import render
 from laws.replies import TOOLS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from ferrule.engines.generator import Ended, Piece, Writing
-from ferrule.engines.spelling import Tokenizer
+from ferrule.engines.text.token_text import Tokenizer
 from ferrule.rules.matcher import ByteMatcher
 
 PROMPT = "prompt: "

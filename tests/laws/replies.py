@@ -14,9 +14,9 @@ from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
 from ferrule.core.tool import ToolDefinition
 from ferrule.schema.notation import Notation
-from ferrule.wire.arrange import arranged
 from ferrule.wire.format import Format
 from ferrule.wire.node import Args, Calls, Fields, Free, Lit, Node, Seq, Think
+from ferrule.wire.part_order import arranged
 from ferrule.wire.registry import formats
 
 TOOLS = (

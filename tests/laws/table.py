@@ -10,7 +10,7 @@ from rich.progress import track
 from rich.table import Table
 
 from ferrule.core.reply import fold
-from ferrule.wire.parse import Parser
+from ferrule.wire.parser import Parser
 from ferrule.wire.registry import families_of_formats
 from laws.cuts import essence, two_call_text
 from laws.replies import TOOLS

@@ -12,9 +12,9 @@ from ferrule.core.event import ArgumentsDelta, Event
 from ferrule.core.reply import Reply, fold
 from ferrule.errors import UnrenderableError
 from ferrule.wire.format import Format
-from ferrule.wire.parse import Parser
+from ferrule.wire.parser import Parser
 from ferrule.wire.registry import formats
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
 from laws.cuts import essence, two_call_text
 from laws.replies import ALL_MARKERS, TOOLS, replies
 

@@ -11,10 +11,10 @@ import pytest
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.wire.format import Format
-from ferrule.wire.parse import Parser
-from ferrule.wire.plan import opening
+from ferrule.wire.parse_plan import opening
+from ferrule.wire.parser import Parser
 from ferrule.wire.registry import formats
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
 from laws.cuts import two_call_text
 from laws.replies import TOOLS
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from ferrule.core.reply import Reply
 from ferrule.errors import UnrenderableError
 from ferrule.wire.format import Format
-from ferrule.wire.parse import parse
-from ferrule.wire.plan import plan_of
-from ferrule.wire.read_back import says_the_same
+from ferrule.wire.parse_plan import plan_of
+from ferrule.wire.parser import parse
 from ferrule.wire.registry import formats
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
+from ferrule.wire.round_trip_check import says_the_same
 from laws.replies import TOOLS, all_strings, easy_text, notations, own_markers, replies
 
 FORMATS = formats()

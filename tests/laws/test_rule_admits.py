@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ferrule import Reasoning, Reply, Text, ToolCall, ToolChoice, UnrenderableError, formats, render
 from ferrule.core.json_text import dumps
 from ferrule.rules.lark import emit_lark
-from ferrule.wire.arrange import arranged
-from ferrule.wire.bind import bind
 from ferrule.wire.format import Format
+from ferrule.wire.part_order import arranged
+from ferrule.wire.rule_builder import bind
 from laws.replies import TOOLS, own_markers, replies
 from laws.test_rule_protects import CHOICES
 

@@ -12,8 +12,8 @@ import pytest
 
 from ferrule import Reply, ToolChoice, formats, parse
 from ferrule.rules.lark import emit_lark
-from ferrule.wire.bind import bind
 from ferrule.wire.format import Format
+from ferrule.wire.rule_builder import bind
 from laws.replies import TOOLS
 from rules.vocabularies import Vocabulary, tokenizer
 from rules.walks import walk

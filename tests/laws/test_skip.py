@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from ferrule import formats
 from ferrule.engines.generator import Grammar, Piece, Writing
-from ferrule.engines.skip_guard import SkipGuard
-from ferrule.engines.skipping import Held, Skipper
+from ferrule.engines.text.skip import Held, Skipper
+from ferrule.engines.text.skip_guard import SkipGuard
 from ferrule.rules.cache import ByteCache
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Rule
-from ferrule.rules.skip.plan import Plan
-from ferrule.wire.bind import bind
+from ferrule.rules.skip.steps import Plan
+from ferrule.wire.rule_builder import bind
 from laws.minded import NO_TOKENIZER, PROMPT, Minded, Vocabulary
 from laws.replies import TOOLS, replies
 from laws.test_rule_admits import CHOICES, written_text

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.core.context import CallContext
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Connection, Message
 from ferrule.sources.bus.worker import Worker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 
 PLACE, SECONDS = "VICTIM_PLACE", "VICTIM_SECONDS"
 

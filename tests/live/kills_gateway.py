@@ -20,13 +20,13 @@ from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
-from ferrule.engines.pick import pick
-from ferrule.run.settings import ToolSettings
-from ferrule.schema.define import FunctionTool, tool
+from ferrule.engines.registry import pick
+from ferrule.run.tool_settings import ToolSettings
+from ferrule.schema.tool_decorator import FunctionTool, tool
 from ferrule.server.app import application
-from ferrule.server.config import Config, EngineConfig, Listening
-from ferrule.server.opening import opened
-from ferrule.server.serving.serving import serve
+from ferrule.server.config.config import Config, EngineConfig, Listening
+from ferrule.server.process.server import serve
+from ferrule.server.startup import opened
 from ferrule.sources.functions import Functions
 
 SCRIPT = "script"

@@ -15,7 +15,7 @@ from typing import Any
 from ferrule.core.context import CallContext, Progress
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.sources.mcp.config import Endpoint, Process, Server, Timeouts
-from ferrule.sources.mcp.elicit import Elicit, declined
+from ferrule.sources.mcp.elicitation import Elicit, declined
 from ferrule.sources.mcp.servers import McpServers
 from waiting import PATIENCE
 

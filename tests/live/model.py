@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ferrule.engines.llama import LlamaGenerator
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from lab.servers import MODEL
 
 

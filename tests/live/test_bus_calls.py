@@ -10,7 +10,7 @@ import pytest
 from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import ToolError
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Message
 from ferrule.sources.bus.frame import written

@@ -17,7 +17,7 @@ import pytest
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.sources.bus.bus import Bus
-from ferrule.sources.bus.exchange import SILENCE
+from ferrule.sources.bus.request_reply import SILENCE
 from ferrule.sources.bus.subject import Capability
 from lab.bus_server import NatsServer
 from live import bus_victim

@@ -12,7 +12,7 @@ import pytest
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.errors import BusUnavailableError
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Connection, Message
 from ferrule.sources.bus.subject import Capability

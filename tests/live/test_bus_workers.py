@@ -14,7 +14,7 @@ from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, NotDelivered, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import BusUnavailableError
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Message
 from ferrule.sources.bus.frame import TOKEN, request_body

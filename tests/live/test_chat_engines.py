@@ -27,9 +27,9 @@ from ferrule import (
 )
 from ferrule.core.receipt import How
 from ferrule.engines.anthropic import anthropic
-from ferrule.engines.chat import ChatEngine, ChatOptions
+from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.openai import openai
-from ferrule.schema.check import checker_for
+from ferrule.schema.checker import checker_for
 from lab.servers import llama_server
 
 pytestmark = pytest.mark.live

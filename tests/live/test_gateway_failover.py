@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 
 from ferrule.server.app import application
-from ferrule.server.config import Config, EngineConfig, Listening, ModelConfig
+from ferrule.server.config.config import Config, EngineConfig, Listening, ModelConfig
 from ferrule.server.gateway import Gateway
-from ferrule.server.opening import opened
-from ferrule.server.serving.serving import serve
+from ferrule.server.process.server import serve
+from ferrule.server.startup import opened
 from lab.servers import free_port, kill_group, llama_server
 
 pytestmark = [pytest.mark.live, pytest.mark.long]

@@ -22,7 +22,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from house.source_tree import SRC
+from architecture.source_tree import SRC
 from lab.gateway_process import SMOL
 from live.kills_gateway import SCRIPT
 from run.ledger_databases import Home, postgres_cluster, postgres_home

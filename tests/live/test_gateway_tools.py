@@ -13,9 +13,9 @@ from mcp import Client as McpClient
 from mcp import MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 
-from ferrule.run.settings import ToolSettings
-from ferrule.server.config import Listening
-from ferrule.server.serving.serving import serve
+from ferrule.run.tool_settings import ToolSettings
+from ferrule.server.config.config import Listening
+from ferrule.server.process.server import serve
 from ferrule.sources.mcp.config import Endpoint, Server
 from ferrule.sources.mcp.servers import McpServers
 from server.client import gateway_of, speaking

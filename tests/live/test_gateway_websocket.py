@@ -16,15 +16,15 @@ from ferrule import get_format, parse, tool
 from ferrule.core.event import Event
 from ferrule.core.receipt import How
 from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.frames import outgoing as out
+from ferrule.dialects.frames import server_frames as out
+from ferrule.dialects.frames.client_frames import Ask, Cancel, Confirm, Incoming, Resume, ToolAnswer
 from ferrule.dialects.frames.codec import Numbered, decode, encode_incoming
-from ferrule.dialects.frames.incoming import Ask, Cancel, Confirm, Incoming, Resume, ToolAnswer
 from ferrule.engines.engine import Engine
-from ferrule.schema.check import checker_for
+from ferrule.schema.checker import checker_for
 from ferrule.server.app import application
-from ferrule.server.config import Config, EngineConfig, Limits, Listening
-from ferrule.server.opening import opened
-from ferrule.server.serving.serving import serve
+from ferrule.server.config.config import Config, EngineConfig, Limits, Listening
+from ferrule.server.process.server import serve
+from ferrule.server.startup import opened
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
 from live.model import smol

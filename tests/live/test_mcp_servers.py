@@ -10,8 +10,8 @@ import pytest
 
 from ferrule.core.context import Progress
 from ferrule.core.outcome import Answered
-from ferrule.run.dispatch import Dispatcher
-from ferrule.sources.mcp.elicit import ElicitAnswer, Elicitation
+from ferrule.run.dispatcher import Dispatcher
+from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
 from ferrule.sources.mcp.servers import McpServers
 from live.mcp_world import (
     answer,

@@ -13,7 +13,7 @@ from ferrule import ArgumentsDelta, CallEnd, ChatMessage, Event, ToolCallRequest
 from ferrule.bench.bfcl_requests import questions
 from ferrule.engines.generator import Ended, Piece, Writing
 from ferrule.engines.llama_server import llama_server
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
 from lab import servers
 from lab.skip_costs import words_of

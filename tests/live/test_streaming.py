@@ -21,7 +21,7 @@ from ferrule import (
     fold,
 )
 from ferrule.engines.generator import Ended, Piece, Writing
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from live.model import generator, smol
 
 pytestmark = pytest.mark.live

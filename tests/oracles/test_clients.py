@@ -24,18 +24,18 @@ from ferrule import (
     fold,
 )
 from ferrule.core.json_text import loads
-from ferrule.dialects.anthropic import body as anthropic_body
-from ferrule.dialects.anthropic import events as anthropic_events
-from ferrule.dialects.anthropic import reading as anthropic_reading
-from ferrule.dialects.anthropic import request as anthropic_request
-from ferrule.dialects.openai_chat import body as chat_body
-from ferrule.dialects.openai_chat import chunks as chat_chunks
-from ferrule.dialects.openai_chat import reading as chat_reading
-from ferrule.dialects.openai_chat import request as chat_request
-from ferrule.dialects.openai_responses import body as responses_body
-from ferrule.dialects.openai_responses import events as responses_events
-from ferrule.dialects.openai_responses import reading as responses_reading
-from ferrule.dialects.openai_responses import request as responses_request
+from ferrule.dialects.anthropic import event_encoder as anthropic_events
+from ferrule.dialects.anthropic import request_decoder as anthropic_reading
+from ferrule.dialects.anthropic import request_encoder as anthropic_request
+from ferrule.dialects.anthropic import response_body as anthropic_body
+from ferrule.dialects.openai_chat import chunk_encoder as chat_chunks
+from ferrule.dialects.openai_chat import request_decoder as chat_reading
+from ferrule.dialects.openai_chat import request_encoder as chat_request
+from ferrule.dialects.openai_chat import response_body as chat_body
+from ferrule.dialects.openai_responses import event_encoder as responses_events
+from ferrule.dialects.openai_responses import request_decoder as responses_reading
+from ferrule.dialects.openai_responses import request_encoder as responses_request
+from ferrule.dialects.openai_responses import response_body as responses_body
 from ferrule.errors import EngineError
 from lab.workers import Worker, clients
 

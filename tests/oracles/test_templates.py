@@ -11,10 +11,10 @@ import pytest
 from ferrule import FormatError, UnknownFormatError, get_format
 from ferrule.core.ids import ANY_ID
 from ferrule.errors import TemplateError
-from ferrule.wire.detect import detect
-from ferrule.wire.probe import probe
-from ferrule.wire.template import ChatTemplate
-from ferrule.wire.template_budget import Budget
+from ferrule.wire.detection import detect
+from ferrule.wire.template.budget import Budget
+from ferrule.wire.template.chat_template import ChatTemplate
+from ferrule.wire.template.probe import probe
 from lab.agreement.cases import CASES, openai_results, openai_tools, openai_turn
 from lab.paths import CACHE
 from lab.template_formats import TEMPLATES, Template

@@ -14,7 +14,7 @@ import pytest
 
 from ferrule import formats, parse
 from ferrule.rules.structural_tag import emit_structural_tag
-from ferrule.wire.bind import bind
+from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
 from lab.workers import Worker
 from laws.replies import TOOLS, own_markers

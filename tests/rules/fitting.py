@@ -13,9 +13,9 @@ from ferrule.core.json_text import dumps
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
-from ferrule.wire.arrange import arranged
 from ferrule.wire.format import Format
-from ferrule.wire.plan import opening
+from ferrule.wire.parse_plan import opening
+from ferrule.wire.part_order import arranged
 from laws.replies import TOOLS, notations, own_markers
 
 CHOICES = {

@@ -13,9 +13,9 @@ from ferrule.core.json_text import dumps
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.wire.bind import bind
 from ferrule.wire.encoding import encoding_of
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
+from ferrule.wire.rule_builder import bind
 
 TOOL = ToolDefinition(
     "book",

@@ -8,8 +8,8 @@ from ferrule import FunctionCall, Reply, ToolCall, ToolChoice, ToolDefinition, f
 from ferrule.core.json_text import dumps
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.wire.bind import bind
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
+from ferrule.wire.rule_builder import bind
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])

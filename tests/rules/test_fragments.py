@@ -14,9 +14,9 @@ from ferrule.rules.cache import RuleCache, rule_key
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
 from ferrule.rules.rule import Rule, expanded
-from ferrule.wire.bind import bind
 from ferrule.wire.registry import get_format
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
+from ferrule.wire.rule_builder import bind
 from lab.rule_tools import made_tools
 
 NAMES = ("hermes", "qwen_xml", "mistral_v13", "pythonic", "llama3", "generic_xml")

@@ -10,7 +10,7 @@ from ferrule import ToolCall, ToolChoice, ToolDefinition, UnrenderableError, for
 from ferrule.core.json_schema import JsonSchema
 from ferrule.core.reply import Reply
 from ferrule.rules.gbnf import Gbnf, emit_gbnf
-from ferrule.wire.bind import bind
+from ferrule.wire.rule_builder import bind
 from laws.cuts import two_calls
 from laws.replies import TOOLS, easy_text, own_markers, replies, texts
 from rules.fitting import CHOICES, fitted, is_sayable

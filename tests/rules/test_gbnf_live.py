@@ -14,7 +14,7 @@ import pytest
 from ferrule import ToolCall, ToolChoice, ToolDefinition, formats, get_format, parse
 from ferrule.core.json_schema import JsonSchema
 from ferrule.rules.gbnf import emit_gbnf
-from ferrule.wire.bind import ReasoningMode, bind
+from ferrule.wire.rule_builder import ReasoningMode, bind
 from laws.replies import TOOLS as ALL_KINDS
 from rules.gbnf_acceptor import Acceptor, GbnfError
 from rules.test_gbnf_acceptor import REFUSED

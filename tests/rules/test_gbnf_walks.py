@@ -10,7 +10,7 @@ import pytest
 from ferrule import ToolCall, ToolChoice, ToolDefinition, formats, parse
 from ferrule.core.json_schema import JsonSchema
 from ferrule.rules.gbnf import emit_gbnf
-from ferrule.wire.bind import ReasoningMode, bind
+from ferrule.wire.rule_builder import ReasoningMode, bind
 from laws.replies import own_markers
 from rules.gbnf_acceptor import Acceptor, Class
 

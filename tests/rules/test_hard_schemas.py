@@ -12,12 +12,12 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import SchemaError
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.rules.widen import losses_of, widened
-from ferrule.schema.admit import admit
-from ferrule.schema.check import Checker
-from ferrule.wire.bind import bind
+from ferrule.rules.relaxation import losses_of, widened
+from ferrule.schema.admission import admit
+from ferrule.schema.checker import Checker
 from ferrule.wire.registry import get_format
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
+from ferrule.wire.rule_builder import bind
 from schema.test_hostile import REFUSED
 
 FORMATS = ("hermes", "qwen_xml", "pythonic", "gemma4")

@@ -9,8 +9,8 @@ from ferrule.core.json_text import dumps
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import compile_matcher
 from ferrule.rules.vocabulary import Vocabulary
-from ferrule.wire.bind import bind
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
+from ferrule.wire.rule_builder import bind
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 460}}, "required": ["text"]}
 TOOL = ToolDefinition("write", "", TEXT)

@@ -9,9 +9,9 @@ import pytest
 from ferrule import ToolChoice, ToolDefinition
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.schema.bound import bounded, bounds_for
-from ferrule.wire.bind import bind
+from ferrule.schema.bounds import bounded, bounds_for
 from ferrule.wire.registry import get_format
+from ferrule.wire.rule_builder import bind
 
 
 @pytest.mark.parametrize(

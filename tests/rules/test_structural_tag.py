@@ -9,7 +9,7 @@ import pytest
 from ferrule import JsonSchema, ToolChoice, ToolDefinition, formats, get_format
 from ferrule.rules.rule import OneOf, Prose, Repeat, Rule, Seq, Text
 from ferrule.rules.structural_tag import emit_structural_tag
-from ferrule.wire.bind import bind
+from ferrule.wire.rule_builder import bind
 from laws.replies import TOOLS
 
 CHOICES = {"auto": ToolChoice.auto(), "required": ToolChoice.required(), "one": ToolChoice.one("get_weather")}

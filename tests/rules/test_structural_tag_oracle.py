@@ -26,8 +26,8 @@ from ferrule import (
 from ferrule.rules.rule import OneOf, Prose, Raw, Repeat, Rule, RuleNode, Seq, Shared
 from ferrule.rules.rule import Text as Exactly
 from ferrule.rules.structural_tag import emit_structural_tag
-from ferrule.wire.bind import bind
 from ferrule.wire.format import Format
+from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
 from lab.workers import Worker
 from laws.cuts import two_calls

@@ -11,7 +11,7 @@ from pathlib import Path
 import llguidance
 
 from ferrule import formats
-from ferrule.engines.gguf import read_metadata, vocabulary_of
+from ferrule.engines.checkpoint.gguf import read_metadata, vocabulary_of
 
 CACHE = Path(__file__).parents[2] / ".cache"
 SITE = CACHE / "venvs" / "oracles" / "lib"

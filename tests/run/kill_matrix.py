@@ -28,11 +28,11 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.run.conversation import ToolConversation
-from ferrule.run.dispatch import UNKNOWN_WORDS
+from ferrule.run.dispatcher import UNKNOWN_WORDS
 from ferrule.run.journal import Decision
 from ferrule.run.ledger.address import ledger_at
 from ferrule.run.ledger.sql import SqlLedger
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 
 STEPS = ("look", "pay", "post")
 ANN = CallContext(principal=Principal("ann", "acme"))

@@ -12,7 +12,7 @@ from ferrule.core.json_text import loads
 from ferrule.run.elicitation import ThroughApprovals
 from ferrule.run.ledger.claim import canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
-from ferrule.sources.mcp.elicit import ElicitAnswer, Elicitation
+from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
 from run.ledger_databases import Home
 
 FORM = {"type": "object", "properties": {"size": {"enum": ["s", "l"]}}, "required": ["size"]}

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from house.source_tree import SRC
+from architecture.source_tree import SRC
 from run.ledger_databases import Home
 
 STEPS = ("look", "pay", "post")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.outcome import Answered
-from ferrule.run.ledger.chain import GENESIS, first_breach, hash_of
+from ferrule.run.ledger.audit_chain import GENESIS, first_breach, hash_of
 from ferrule.run.ledger.ledger import AuditRecord, Breach
 from ferrule.run.ledger.sql import SqlLedger
 from run.ledger_databases import ANN, LEASE, Home, claim

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from architecture.source_tree import SRC
 from ferrule.errors import ApprovalError, FencedError
 from ferrule.run.ledger.ledger import CallState
 from ferrule.run.ledger.sql import SqlLedger
-from house.source_tree import SRC
 from run.ledger_databases import ANN, LEASE, Home, claim
 
 # Where it is killed, in which state the next owner finds the call, and what the effect has left by then.

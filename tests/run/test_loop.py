@@ -13,8 +13,8 @@ from ferrule.core.choice import ChoiceMode
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.engines.fake import FakeEngine
+from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolProgressed, ToolStarted
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.happened import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolProgressed, ToolStarted
 from ferrule.run.journal import Decision
 from ferrule.run.loop import Decide, Loop, nobody
 from ferrule.run.machine import State

@@ -19,9 +19,9 @@ from ferrule.run.executor import ToolExecutor
 from ferrule.run.journal import Decision
 from ferrule.run.ledger.address import ledger_at
 from ferrule.run.ledger.ledger import AuditRecord, Ledger
-from ferrule.run.replied import Replied, Took
+from ferrule.run.reply_record import Replied, Took
 from ferrule.run.timeline import timeline_of
-from ferrule.run.timeline_moment import Moment, title_of
+from ferrule.run.timeline_entry import Moment, title_of
 from ferrule.sources.functions import Functions
 from run.ledger_databases import ANN, LEASE, claim
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from ferrule.run.dispatch import UNKNOWN_WORDS
+from ferrule.run.dispatcher import UNKNOWN_WORDS
 from run.virtual_time import in_virtual_time
 from run.virtual_world import STEPS, MemoryLedger, World
 

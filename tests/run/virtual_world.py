@@ -25,9 +25,9 @@ from ferrule.run.executor import ToolExecutor
 from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.run.ledger.sql import SqlLedger, admitted
 from ferrule.run.ledger.sqlite import DIALECT, in_transaction
-from ferrule.run.ledger.work import Work
+from ferrule.run.ledger.transaction import Work
 from ferrule.run.machine import State
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import SchemaError
-from ferrule.schema.admit import admit
-from ferrule.schema.check import Checker
+from ferrule.schema.admission import admit
+from ferrule.schema.checker import Checker
 
 DRAFT_4, DRAFT_7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"
 

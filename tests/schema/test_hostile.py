@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ferrule.errors import SchemaError
-from ferrule.schema.admit import Limits, admit
-from ferrule.schema.check import Checker
+from ferrule.schema.admission import Limits, admit
+from ferrule.schema.checker import Checker
 from pace import within
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import SchemaError
-from ferrule.schema.check import Checker
+from ferrule.schema.checker import Checker
 from ferrule.schema.patterns import pattern_size
 
 PIECES = st.sampled_from(

@@ -13,9 +13,9 @@ from ferrule.core.reply import Reply
 from ferrule.engines.engine import Engine
 from ferrule.engines.fake import FakeEngine
 from ferrule.server.app import application
-from ferrule.server.config import Config, EngineConfig
+from ferrule.server.config.config import Config, EngineConfig
 from ferrule.server.gateway import Gateway
-from ferrule.server.opening import opened
+from ferrule.server.startup import opened
 from ferrule.sources.source import Source
 
 

@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from ferrule.server.config import Config, EngineConfig, KeyConfig, Limits
+from ferrule.server.config.config import Config, EngineConfig, KeyConfig, Limits
 
 
 def key(name: str, text: str = "", **more: Any) -> KeyConfig:

@@ -15,9 +15,9 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.errors import EngineError, FerruleError
-from ferrule.run.settings import ToolSettings
-from ferrule.schema.define import tool
-from ferrule.server.config import Config, EngineConfig
+from ferrule.run.tool_settings import ToolSettings
+from ferrule.schema.tool_decorator import tool
+from ferrule.server.config.config import Config, EngineConfig
 from ferrule.sources.functions import Functions
 from server.client import Answered, Client
 

@@ -12,7 +12,7 @@ import pytest
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.json_text import loads
 from ferrule.run.elicitation import ThroughApprovals
-from ferrule.sources.mcp.elicit import ElicitAnswer, Elicitation
+from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
 from server.keys import bearer
 from server.tool_world import World, living
 

@@ -14,7 +14,7 @@ from ferrule.core.event import Event, TextDelta
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import EngineError, EngineUnavailableError
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.functions import Functions
 from server.client import Answered, gateway_of, speaking
 from server.test_router import Failing

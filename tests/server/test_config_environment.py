@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.server.settings.environment import given_in_environment, in_variable
-from ferrule.server.settings.given import Place
+from ferrule.server.config.environment import given_in_environment, in_variable
+from ferrule.server.config.layers import Place
 
 NAMES = st.text("abz09-._", min_size=1, max_size=8)
 

@@ -14,7 +14,7 @@ from ferrule.core.message_json import messages_as_json
 from ferrule.core.outcome import Answered
 from ferrule.core.reply import Reply
 from ferrule.run.ledger.claim import Claim, canonical_bytes
-from ferrule.run.replied import Replied, Took
+from ferrule.run.reply_record import Replied, Took
 from pace import within
 from server.keys import bearer
 from server.tool_world import World, living

@@ -17,11 +17,11 @@ from ferrule.engines.engine import Enforcement, Engine, Traits, unheld
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.profile import Finding, Profile, Verdict
 from ferrule.engines.profile_file import save_profile
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineUnavailableError
 from ferrule.server.app import application
-from ferrule.server.config import Config, EngineConfig, ModelConfig
-from ferrule.server.opening import opened
+from ferrule.server.config.config import Config, EngineConfig, ModelConfig
+from ferrule.server.startup import opened
 from ferrule.server.tools import enforcement
 from ferrule.sources.fake import FakeSource
 from server.client import Client, speaking

@@ -12,9 +12,9 @@ import pytest
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import EngineUnavailableError, LedgerUnavailableError
 from ferrule.server.app import application
-from ferrule.server.config import Config, EngineConfig, KeyConfig, ModelConfig
-from ferrule.server.opening import opened
-from ferrule.server.watch.health import Readiness
+from ferrule.server.config.config import Config, EngineConfig, KeyConfig, ModelConfig
+from ferrule.server.observability.health import Readiness
+from ferrule.server.startup import opened
 from server.client import Client, gateway_of, speaking
 
 KEYED = KeyConfig(name="ann", sha256="0" * 64)
@@ -102,7 +102,7 @@ def test_a_ledger_that_fails_or_is_silent_is_told(monkeypatch: pytest.MonkeyPatc
         async def is_silent(*_: object) -> None:
             await asyncio.sleep(60)
 
-        monkeypatch.setattr("ferrule.server.watch.health._PATIENCE", 0.01)
+        monkeypatch.setattr("ferrule.server.observability.health._PATIENCE", 0.01)
         async with gateway_of(speaking()) as client:
             for way, told in ((fails, "fails"), (is_silent, "is silent")):
                 with monkeypatch.context() as patch:

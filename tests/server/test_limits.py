@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import TooManyError
-from ferrule.server.config import Limits
-from ferrule.server.door.limits import Bucket, Limiter
+from ferrule.server.auth.rate_limits import Bucket, Limiter
+from ferrule.server.config.config import Limits
 from server.keys import key
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ferrule.server.config import Limits, Listening
-from ferrule.server.serving.serving import serve
+from ferrule.server.config.config import Limits, Listening
+from ferrule.server.process.server import serve
 
 SHORT = Limits(header_seconds=0.3, header_bytes=4_000, send_seconds=0.3)
 PATIENT = replace(SHORT, header_seconds=30.0)
@@ -158,7 +158,7 @@ def test_the_rest_of_a_body_that_was_answered_is_taken_so_that_the_client_reads_
 
 
 def test_a_body_that_drips_after_its_answer_ends_with_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ferrule.server.door import connection as limits_connection
+    from ferrule.server.auth import connection_limits as limits_connection
 
     monkeypatch.setattr(limits_connection, "_AFTERTHOUGHT_SECONDS", 0.3)
     head = b"POST /early HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n"

@@ -8,8 +8,8 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, FerruleError, SchemaError, TooLargeError
-from ferrule.server.config import Limits
-from ferrule.server.door.request import Admission
+from ferrule.server.auth.request_limits import Admission
+from ferrule.server.config.config import Limits
 from server.client import gateway_of, speaking
 from server.keys import keyed
 
@@ -131,7 +131,7 @@ def test_a_hostile_schema_does_not_hold_up_others(monkeypatch: pytest.MonkeyPatc
     """Admission waits for the probe and the probe for admission: on one thread neither would end."""
     import threading
 
-    from ferrule.server.door import request as limits_request
+    from ferrule.server.auth import request_limits as limits_request
 
     began, may_end = threading.Event(), threading.Event()
 

@@ -16,11 +16,11 @@ from ferrule.core.call import ToolCall
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.reply import Reply
 from ferrule.errors import EngineUnavailableError
-from ferrule.schema.define import tool
-from ferrule.server.config import Config, EngineConfig, ModelConfig
-from ferrule.server.watch.logs import LONGEST, MOST, Log
-from ferrule.server.watch.logs_library import take_over
-from ferrule.server.watch.logs_stack import kinds, places
+from ferrule.schema.tool_decorator import tool
+from ferrule.server.config.config import Config, EngineConfig, ModelConfig
+from ferrule.server.observability.library_logs import take_over
+from ferrule.server.observability.logs import LONGEST, MOST, Log
+from ferrule.server.observability.stack_trace import kinds, places
 from ferrule.sources.functions import Functions
 from server.client import speaking
 from server.keys import bearer, key, keyed

@@ -12,7 +12,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.engines.engine import Engine
 from ferrule.errors import EngineError, EngineUnavailableError, ToolError
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.functions import Functions
 from server.client import Answered, Client, speaking
 from server.keys import key, keyed
@@ -146,7 +146,7 @@ def test_an_error_of_a_route_that_nobody_foresaw_has_its_clients_shape_too(monke
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError(CANARY)
 
-    monkeypatch.setattr("ferrule.server.asking.turn_of", broken)
+    monkeypatch.setattr("ferrule.server.answer.plan.turn_of", broken)
     lines, answer = logged(speaking(), asked=("POST", MESSAGES, BODIES[MESSAGES]))
     assert (answer.status, answer.json()["type"]) == (500, "error")
     assert lines.named("unexpected")[0]["kinds"] == ["builtins.ZeroDivisionError"]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.dialects.mcp_server import HANDSHAKE, METHOD_NOT_FOUND, MODERN
-from ferrule.run.settings import ToolSettings
-from ferrule.server.tools.mcp_again import first_not
-from ferrule.server.tools.mcp_tools import without_header_marks
+from ferrule.run.tool_settings import ToolSettings
+from ferrule.server.apis.mcp_bodies import without_header_marks
+from ferrule.server.apis.mcp_call_identity import first_not
 from server.keys import bearer
 from server.tool_world import World, living
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.server.config import Config
+from ferrule.server.config.config import Config
 from server.client import Answered, gateway_of, speaking
 from server.keys import bearer, key, keyed
 

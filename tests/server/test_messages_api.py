@@ -10,7 +10,7 @@ import pytest
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.errors import EngineError, EngineUnavailableError
-from ferrule.schema.define import tool
+from ferrule.schema.tool_decorator import tool
 from ferrule.sources.functions import Functions
 from server.client import Answered, gateway_of, speaking
 from server.test_router import Failing

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from ferrule.server.watch.metrics import FAMILIES, MOST_SERIES, OTHER, Counts
-from ferrule.server.watch.metrics_page import page
-from ferrule.server.watch.metrics_shared import Shared
+from ferrule.server.observability.metrics import FAMILIES, MOST_SERIES, OTHER, Counts
+from ferrule.server.observability.metrics_page import page
+from ferrule.server.observability.metrics_shared import Shared
 
 SUMS = [name for name, family in FAMILIES.items() if not family.bounds]
 SPREADS = [name for name, family in FAMILIES.items() if family.bounds]

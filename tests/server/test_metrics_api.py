@@ -16,11 +16,11 @@ from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 from ferrule.engines.engine import Engine
 from ferrule.errors import EngineUnavailableError
-from ferrule.schema.define import tool
-from ferrule.server.config import Config, EngineConfig, ModelConfig
-from ferrule.server.watch.metrics import Counts
-from ferrule.server.watch.metrics_api import counts_shared
-from ferrule.server.watch.metrics_shared import Shared
+from ferrule.schema.tool_decorator import tool
+from ferrule.server.config.config import Config, EngineConfig, ModelConfig
+from ferrule.server.observability.metrics import Counts
+from ferrule.server.observability.metrics_api import counts_shared
+from ferrule.server.observability.metrics_shared import Shared
 from ferrule.sources.functions import Functions
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer, key, keyed

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ferrule.schema.admit import admit
-from ferrule.schema.check import checker_for
+from ferrule.schema.admission import admit
+from ferrule.schema.checker import checker_for
+from ferrule.server.apis.openapi.operations import OPERATIONS
+from ferrule.server.apis.openapi.schemas import SCHEMAS
 from ferrule.server.app import routes_of
-from ferrule.server.exchange import OPEN
-from ferrule.server.openapi.operations import OPERATIONS
-from ferrule.server.openapi.schemas import SCHEMAS
+from ferrule.server.http import OPEN
 from server.keys import bearer
 from server.tool_world import World, living, world_of
 

@@ -11,7 +11,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.message import ChatMessage, Text
 from ferrule.core.reply import Reply
 from ferrule.errors import EngineUnavailableError
-from ferrule.server.config import Limits
+from ferrule.server.config.config import Limits
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer, key, keyed
 from server.responses_world import (

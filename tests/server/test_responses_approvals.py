@@ -9,7 +9,7 @@ import pytest
 
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
-from ferrule.server.config import KeyConfig
+from ferrule.server.config.config import KeyConfig
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer, key, keyed
 from server.responses_world import PATH, Stepping, World, check_stream, items, text_of

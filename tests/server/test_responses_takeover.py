@@ -19,7 +19,7 @@ from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import LedgerUnavailableError
 from ferrule.run.ledger.ledger import ResponseStatus
-from ferrule.server.responses.store import Responses
+from ferrule.server.apis.responses.store import Responses
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer, key, keyed
 from server.responses_world import (

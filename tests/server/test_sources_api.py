@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from ferrule import ToolDefinition
-from ferrule.run.settings import ToolSettings
+from ferrule.run.tool_settings import ToolSettings
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.source import Source
-from ferrule.sources.standing import Described, Quarantined, Standing, State, Trust
+from ferrule.sources.status import Described, Quarantined, Standing, State, Trust
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer
 from server.test_openapi import fits

@@ -19,8 +19,8 @@ from ferrule.core.event import FinishReason, Usage
 from ferrule.core.reply import Reply
 from ferrule.engines.engine import Engine
 from ferrule.errors import EngineUnavailableError
-from ferrule.schema.define import tool
-from ferrule.server.watch.spans import Spans
+from ferrule.schema.tool_decorator import tool
+from ferrule.server.observability.spans import Spans
 from ferrule.sources.functions import Functions
 from server.client import gateway_of, speaking
 from server.test_router import Failing
@@ -151,7 +151,7 @@ def test_an_sdk_that_the_process_has_configured_is_found() -> None:
     """In a process of its own: a provider can be set once."""
     code = (
         "from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider;"
-        "from ferrule.server.watch.spans import Spans;"
+        "from ferrule.server.observability.spans import Spans;"
         "trace.set_tracer_provider(TracerProvider()); print(Spans.found().is_on)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

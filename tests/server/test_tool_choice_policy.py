@@ -9,7 +9,7 @@ import pytest
 
 from ferrule import Reply, ToolCall
 from ferrule.core.choice import ChoiceMode, ChoicePolicy
-from ferrule.server.config import Config, EngineConfig
+from ferrule.server.config.config import Config, EngineConfig
 from server.client import gateway_of, speaking
 
 TOOL = {"name": "get", "input_schema": {"type": "object"}}

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.run.settings import ToolSettings
-from ferrule.server.tools.api import HOPS, wire_code
+from ferrule.run.tool_settings import ToolSettings
+from ferrule.server.apis.tools import HOPS, wire_code
 from server.keys import bearer
 from server.tool_world import World, living, world_of
 

@@ -12,7 +12,7 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.server.turn import Turn, Whose, turn_of
+from ferrule.server.answer.turn import Turn, Whose, turn_of
 
 TOOL = ToolDefinition("weather", "", {"type": "object"})
 

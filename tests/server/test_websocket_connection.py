@@ -12,14 +12,14 @@ import pytest
 from ferrule.core.context import Principal
 from ferrule.core.event import Event
 from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.frames import outgoing as out
-from ferrule.dialects.frames.incoming import Ask, Resume
+from ferrule.dialects.frames import server_frames as out
+from ferrule.dialects.frames.client_frames import Ask, Resume
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import NotFoundError
 from ferrule.server.app import sockets_of
-from ferrule.server.config import Config, EngineConfig, Limits
-from ferrule.server.door.limits import Limiter
-from ferrule.server.watch.logs import Log
+from ferrule.server.auth.rate_limits import Limiter
+from ferrule.server.config.config import Config, EngineConfig, Limits
+from ferrule.server.observability.logs import Log
 from ferrule.server.websocket.turns import Turns
 from server.client import gateway_of, speaking
 from server.keys import bearer, key, keyed
@@ -318,7 +318,7 @@ def test_a_fault_outside_the_answer_ends_the_turn_as_well_and_is_written_down(mo
         raise ZeroDivisionError("a secret")
 
     async def run() -> None:
-        monkeypatch.setattr("ferrule.server.websocket.telling.Telling.feed", breaks)
+        monkeypatch.setattr("ferrule.server.websocket.encoder.Telling.feed", breaks)
         lines: list[str] = []
         async with gateway_of(speaking("well")) as client, connected(client) as socket:
             client.gateway.watch.log = Log(lines.append)

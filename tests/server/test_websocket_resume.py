@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
-from ferrule.dialects.frames import outgoing as out
-from ferrule.dialects.frames.incoming import Ask, Resume, ToolAnswer
-from ferrule.server.config import Config, EngineConfig, Limits
+from ferrule.dialects.frames import server_frames as out
+from ferrule.dialects.frames.client_frames import Ask, Resume, ToolAnswer
+from ferrule.server.config.config import Config, EngineConfig, Limits
 from server.client import gateway_of, speaking
 from server.keys import bearer, key, keyed
 from server.paced import Paced

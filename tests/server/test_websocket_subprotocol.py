@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ferrule.dialects.frames.incoming import Ask
-from ferrule.dialects.frames.outgoing import Done
-from ferrule.server.config import Config, Listening
-from ferrule.server.serving.serving import serve
+from ferrule.dialects.frames.client_frames import Ask
+from ferrule.dialects.frames.server_frames import Done
+from ferrule.server.config.config import Config, Listening
+from ferrule.server.process.server import serve
 from server.client import gateway_of, speaking
 from server.keys import bearer, key, key_protocol, keyed
 from server.watched import Lines, watched_gateway

@@ -12,10 +12,10 @@ from ferrule.core.call import ToolCall
 from ferrule.core.choice import ChoiceMode
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.reply import Reply
-from ferrule.dialects.frames import outgoing as out
-from ferrule.dialects.frames.incoming import Ask, Cancel, ToolAnswer
+from ferrule.dialects.frames import server_frames as out
+from ferrule.dialects.frames.client_frames import Ask, Cancel, ToolAnswer
 from ferrule.engines.fake import FakeEngine
-from ferrule.server.config import Config, EngineConfig, Limits
+from ferrule.server.config.config import Config, EngineConfig, Limits
 from server.client import gateway_of, speaking
 from server.paced import Paced
 from server.websocket_client import Socket, connected

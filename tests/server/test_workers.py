@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from ferrule.errors import DefinitionError
-from ferrule.server.config import Listening
-from ferrule.server.serving.port import opened_port
+from ferrule.server.config.config import Listening
+from ferrule.server.process.port import opened_port
 from waiting import eventually
 
 TESTS = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ from ferrule import tool
 from ferrule.core.context import CallContext
 from ferrule.core.reply import Reply
 from ferrule.errors import ToolError
-from ferrule.server.config import Config
+from ferrule.server.config.config import Config
 from ferrule.sources.functions import Functions
 from server.client import Client, gateway_of, speaking
 from server.keys import bearer, key, keyed

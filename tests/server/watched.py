@@ -12,8 +12,8 @@ from typing import Any
 from ferrule.core.event import Event, Finish, FinishReason, TextDelta, Usage
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
-from ferrule.server.config import Config
-from ferrule.server.watch.logs import Log
+from ferrule.server.config.config import Config
+from ferrule.server.observability.logs import Log
 from ferrule.sources.source import Source
 from server.client import Client, gateway_of
 

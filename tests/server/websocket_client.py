@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ferrule.dialects.frames.client_frames import Incoming
 from ferrule.dialects.frames.codec import Numbered, decode, encode_incoming
-from ferrule.dialects.frames.incoming import Incoming
-from ferrule.dialects.frames.outgoing import Done, Failed, KeepAlive
+from ferrule.dialects.frames.server_frames import Done, Failed, KeepAlive
 from server.client import Client
 
 PATIENCE = 30.0

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from ferrule.server.config import Listening
-from ferrule.server.serving.workers import Place, supervised
-from ferrule.server.watch.logs import Log
+from ferrule.server.config.config import Listening
+from ferrule.server.observability.logs import Log
+from ferrule.server.process.workers import Place, supervised
 
 
 def answers(place: Place, ready: Callable[[], None], marks: str) -> None:

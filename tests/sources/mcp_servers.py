@@ -10,7 +10,7 @@ from typing import Any
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Outcome
 from ferrule.sources.mcp.config import Process, Server, Timeouts
-from ferrule.sources.mcp.link import Habits
+from ferrule.sources.mcp.server_connection import Habits
 from ferrule.sources.mcp.servers import McpServers
 
 PLAIN = Path(__file__).parent / "mcp_plain_server.py"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ferrule.schema.admit import admit
+from ferrule.schema.admission import admit
 from ferrule.sources.bus.subject import Capability
 from ferrule.sources.default_tools import DEFAULT_TOOLS
 

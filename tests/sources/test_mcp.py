@@ -15,11 +15,11 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.mcp.config import Endpoint, McpConfig, Process, Server, Timeouts
-from ferrule.sources.mcp.link import State
 from ferrule.sources.mcp.names import prefixes
 from ferrule.sources.mcp.pins import Pins
+from ferrule.sources.mcp.server_connection import State
 from ferrule.sources.mcp.servers import McpServers
-from ferrule.sources.standing import Trust
+from ferrule.sources.status import Trust
 from sources.mcp_servers import SWIFT, called, plain, tool
 from waiting import until
 

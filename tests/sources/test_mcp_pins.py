@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp.listing import Listed, described
 from ferrule.sources.mcp.pins import Pins
-from ferrule.sources.standing import Described
+from ferrule.sources.mcp.tool_list import Listed, described
+from ferrule.sources.status import Described
 
 texts = st.text(max_size=10)
 

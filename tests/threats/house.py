@@ -17,7 +17,7 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.fake import FakeEngine
 from ferrule.server.app import routes_of
-from ferrule.server.exchange import OPEN, Route
+from ferrule.server.http import OPEN, Route
 from ferrule.sources.fake import FakeSource
 from server.client import Answered, Client, gateway_of, speaking
 from server.keys import bearer, key, keyed

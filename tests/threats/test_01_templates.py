@@ -7,7 +7,7 @@ import pytest
 
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import ModelFacts
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from server.client import speaking
 from server.keys import bearer
 from threats.audit import OPENS, SPAWNS, audited

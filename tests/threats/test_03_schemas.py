@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ferrule.schema.admit import Limits
-from ferrule.schema.admitted import admitted_text
-from ferrule.server.door.request import Admission
+from ferrule.schema.admission import Limits
+from ferrule.schema.admission_cache import admitted_text
+from ferrule.server.auth.request_limits import Admission
 from schema.test_hostile import MOST_CALLS, REFUSED, calls_during
 from server.client import speaking
 from threats.house import ANN, chat, house
@@ -65,7 +65,7 @@ def test_what_is_remembered_of_schemas_is_bounded() -> None:
     async def scenario() -> int:
         from ferrule.core.message import ChatMessage
         from ferrule.core.request import ToolCallRequest
-        from ferrule.server.config import Limits as Settings
+        from ferrule.server.config.config import Limits as Settings
 
         admission = Admission(Settings())
         for at in range(5_000):

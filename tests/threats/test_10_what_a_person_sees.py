@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.exact import exactly
+from ferrule.core.visible_text import exactly
 from server.keys import bearer
 from threats.house import ANN, call, chat, house
 

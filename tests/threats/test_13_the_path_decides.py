@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule.server.app import routes_of
-from ferrule.server.exchange import OPEN
+from ferrule.server.http import OPEN
 from server.keys import bearer
 from threats.house import ANN, bodies, closed_routes, filled, house, knock, socket_paths
 

@@ -17,10 +17,10 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.errors import EngineUnavailableError
 from ferrule.server.app import application, routes_of
-from ferrule.server.config import EngineConfig
-from ferrule.server.opening import opened
-from ferrule.server.watch.logs import Log
-from ferrule.server.watch.watch import Watch
+from ferrule.server.config.config import EngineConfig
+from ferrule.server.observability.logs import Log
+from ferrule.server.observability.telemetry import Watch
+from ferrule.server.startup import opened
 from ferrule.sources.fake import FakeSource
 from server.client import Client, speaking
 from server.keys import bearer, key, keyed

@@ -63,7 +63,7 @@ def test_no_file_is_served(path: str) -> None:
 
 
 def test_a_model_named_like_a_path_is_one_that_is_not_there() -> None:
-    from ferrule.server.config import Config, EngineConfig
+    from ferrule.server.config.config import Config, EngineConfig
     from server.client import gateway_of, speaking
 
     async def scenario() -> int:

@@ -15,7 +15,7 @@ import pytest
 from ferrule.core.event import Event, TextDelta
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
-from ferrule.server.config import Limits
+from ferrule.server.config.config import Limits
 from server.client import Client, gateway_of
 from server.keys import bearer, key, keyed
 from threats.house import ANN, CHAT, EVERYTHING, USER

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.dialects.openai_chat.request import request_body
+from ferrule.dialects.openai_chat.request_encoder import request_body
 from ferrule.engines.fake import FakeGenerator
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from server.client import speaking
 from server.keys import bearer
 from threats.house import ANN, CHAT, USER, house

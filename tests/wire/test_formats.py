@@ -12,10 +12,10 @@ import pytest
 from ferrule import Reply, ToolCall, fold, formats, get_format, parse, render
 from ferrule.wire import formats as families
 from ferrule.wire.format import PARIS, Example
-from ferrule.wire.parse import Parser
-from ferrule.wire.plan import plan_of
-from ferrule.wire.read_back import says_the_same
+from ferrule.wire.parse_plan import plan_of
+from ferrule.wire.parser import Parser
 from ferrule.wire.registry import examples, families_of_formats
+from ferrule.wire.round_trip_check import says_the_same
 from wire.weather import TOOLS
 
 FORMATS = formats()

@@ -13,8 +13,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ferrule.core.json_text import dumps
 from ferrule.errors import TemplateError
-from ferrule.wire.template import ChatTemplate, words_of
-from ferrule.wire.template_budget import Budget, Limits
+from ferrule.wire.template.budget import Budget, Limits
+from ferrule.wire.template.chat_template import ChatTemplate, words_of
 
 VALUES = st.recursive(
     st.none()

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import TemplateError
-from ferrule.wire.template import ChatTemplate
-from ferrule.wire.template_budget import Budget, Limits
+from ferrule.wire.template.budget import Budget, Limits
+from ferrule.wire.template.chat_template import ChatTemplate
 
 SMALL = Limits(steps=5_000, characters=2_000_000, output=50_000, value=50_000, range=1_000)
 MOST_BYTES = 40_000_000

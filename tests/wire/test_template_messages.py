@@ -19,9 +19,9 @@ from ferrule import (
     parse,
     render,
 )
-from ferrule.wire.neutral import neutral
+from ferrule.wire.neutral_text import neutral
 from ferrule.wire.node import Calls
-from ferrule.wire.template import ChatTemplate, messages_of
+from ferrule.wire.template.chat_template import ChatTemplate, messages_of
 from wire.weather import TOOLS
 
 FORMATS = formats()

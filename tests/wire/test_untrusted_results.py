@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import ToolResult, formats, get_format, parse, render_results
-from ferrule.wire.neutral import BREAK, neutral
+from ferrule.wire.neutral_text import BREAK, neutral
 from laws.cuts import two_call_text
 from laws.replies import TOOLS
 

@@ -18,7 +18,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.generator import Ended, Piece, TextGenerator, Writing
-from ferrule.engines.text import TextEngine
+from ferrule.engines.text.engine import TextEngine
 from ferrule.errors import FerruleError
 
 _AIM: Final = 0.95

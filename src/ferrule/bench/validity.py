@@ -13,7 +13,7 @@ from ferrule.bench.tables import Table
 from ferrule.bench.validity_count import Tally, tally_engine
 from ferrule.core.choice import ToolChoice
 from ferrule.engines.engine import Engine
-from ferrule.engines.text import TextEngine
+from ferrule.engines.text.engine import TextEngine
 
 FORMATS: Final = ("hermes", "qwen_xml", "llama3", "mistral_v13", "pythonic", "generic_xml")
 

@@ -7,12 +7,12 @@ import time
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
-from ferrule.cli import json_page, streams
+from ferrule.cli import json_view, streams
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.cli.terminal import seen
-from ferrule.core.exact import exactly, shortly
 from ferrule.core.json_text import loads
+from ferrule.core.visible_text import exactly, shortly
 from ferrule.errors import DefinitionError, LedgerError
 from ferrule.run.ledger.claim import canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
@@ -53,7 +53,7 @@ def _list(arguments: Namespace) -> None:
     found = on_ledger(arguments.ledger, lambda ledger: ledger.approvals(state))
     shown = [one for one in found if arguments.all or one.expires_at > now]
     if arguments.json:
-        streams.write(json_page.page([_as_dict(one) for one in shown]) + "\n")
+        streams.write(json_view.page([_as_dict(one) for one in shown]) + "\n")
     else:
         streams.write("".join(_line(one, now) for one in shown) or "nothing waits\n")
 
@@ -68,7 +68,7 @@ def _show(arguments: Namespace) -> None:
         return one
 
     one = on_ledger(arguments.ledger, found)
-    streams.write(json_page.page(_as_dict(one)) + "\n" if arguments.json else _page(one, time.time()))
+    streams.write(json_view.page(_as_dict(one)) + "\n" if arguments.json else _page(one, time.time()))
 
 
 def _approve(arguments: Namespace) -> None:

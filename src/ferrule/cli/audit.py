@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
-from ferrule.cli import json_page, streams
+from ferrule.cli import json_view, streams
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.cli.terminal import seen
-from ferrule.core.exact import exactly
+from ferrule.core.visible_text import exactly
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import AuditRecord, Breach, Ledger
 
@@ -30,7 +30,7 @@ def _run(arguments: Namespace) -> None:
         raise LedgerError(f"there is no conversation {seen(arguments.conversation)!r}", code="unknown_conversation")
     if arguments.json:
         told = {"rows": [asdict(row) for row in rows], "breach": asdict(breach) if breach else None}
-        streams.write(json_page.page(told) + "\n")
+        streams.write(json_view.page(told) + "\n")
     else:
         streams.write("".join(map(_line, rows)))
     if breach is not None:

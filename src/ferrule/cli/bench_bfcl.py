@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.bench.bfcl.asking import Manner
 from ferrule.bench.bfcl.categories import CATEGORIES, chosen
-from ferrule.bench.bfcl.naming import described, named
+from ferrule.bench.bfcl.client import Manner
+from ferrule.bench.bfcl.engine_label import described, named
 from ferrule.bench.bfcl.tasks import Task, tasks
 from ferrule.bench.bfcl_requests import data_folder
 from ferrule.cli import terminal
 from ferrule.cli.bench_options import add_data, add_engine, at_least_one, show
 from ferrule.engines.engine import Engine
-from ferrule.engines.pick import ENGINES, parts_of, pick
+from ferrule.engines.registry import ENGINES, parts_of, pick
 from ferrule.errors import DefinitionError
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from ferrule.bench.bfcl.naming import named
+from ferrule.bench.bfcl.engine_label import named
 from ferrule.cli import terminal
 from ferrule.cli.bench_options import add_engine, at_least_one, show
-from ferrule.engines.pick import pick
-from ferrule.engines.text import TextEngine
+from ferrule.engines.registry import pick
+from ferrule.engines.text.engine import TextEngine
 from ferrule.errors import UnsupportedError
 
 

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ferrule.bench.bfcl.naming import named
+from ferrule.bench.bfcl.engine_label import named
 from ferrule.bench.bfcl_requests import Question, data_folder, questions
 from ferrule.cli import terminal
 from ferrule.cli.bench_options import add_data, add_engine, at_least_one, show
 from ferrule.engines.engine import Engine
-from ferrule.engines.pick import pick
-from ferrule.engines.text import TextEngine
+from ferrule.engines.registry import pick
+from ferrule.engines.text.engine import TextEngine
 from ferrule.errors import UnsupportedError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import Any
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.bus_option import add_bus_options, bus_of
 from ferrule.cli.command import Command
 from ferrule.core.tool import ToolDefinition
@@ -24,7 +24,7 @@ def _add_options(parser: ArgumentParser) -> None:
 def _run(arguments: Namespace) -> None:
     rows = asyncio.run(_looked(arguments))
     if arguments.json:
-        streams.write(json_page.page(rows) + "\n")
+        streams.write(json_view.page(rows) + "\n")
     elif rows:
         terminal.show_table(_HEADINGS, [_cells(row) for row in rows])
     else:

@@ -12,14 +12,14 @@ from contextlib import aclosing
 
 from ferrule.cli import terminal
 from ferrule.cli.command import Command
-from ferrule.cli.functions import AnyTool, read_functions
+from ferrule.cli.function_option import AnyTool, read_functions
 from ferrule.cli.grammars import chosen
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ChoicePolicy, ToolChoice
 from ferrule.core.request import ToolCallRequest
-from ferrule.engines.pick import pick
+from ferrule.engines.registry import pick
 from ferrule.run.conversation import ToolConversation
-from ferrule.run.happened import ConfirmationRequired, LoopEnded, ToolFinished, ToolProgressed, ToolStarted
+from ferrule.run.events import ConfirmationRequired, LoopEnded, ToolFinished, ToolProgressed, ToolStarted
 from ferrule.run.journal import Decision
 
 

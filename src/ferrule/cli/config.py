@@ -11,16 +11,16 @@ from pathlib import Path
 
 from ferrule.cli import streams, terminal
 from ferrule.cli.command import Command
-from ferrule.cli.config_online import looked_at
-from ferrule.cli.config_page import HEADINGS, effects_of, rows_of
+from ferrule.cli.config_probe import looked_at
+from ferrule.cli.config_view import HEADINGS, effects_of, rows_of
 from ferrule.cli.serve_sources import mcp_of, sources_of
 from ferrule.cli.settings_page import settings_page
-from ferrule.engines.pick import ENGINES, parts_of
+from ferrule.engines.registry import ENGINES, parts_of
 from ferrule.errors import DefinitionError
 from ferrule.server.addresses import host_of, is_loopback
-from ferrule.server.config import Config
-from ferrule.server.settings.reading import load
-from ferrule.server.settings.sense import unwise
+from ferrule.server.config.config import Config
+from ferrule.server.config.loader import load
+from ferrule.server.config.validation import unwise
 from ferrule.sources.mcp.config import Endpoint
 
 _DATABASES = ("postgresql://", "postgres://")

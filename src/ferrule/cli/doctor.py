@@ -8,10 +8,10 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command
 from ferrule.cli.doctor_advice import advice_on
-from ferrule.dialects.loose import entries, mapping, text
+from ferrule.dialects.lenient_json import entries, mapping, text
 from ferrule.engines.doctor import TOTAL, examine
 from ferrule.engines.http import Deadlines, Http
 from ferrule.engines.profile import Finding, Profile
@@ -45,7 +45,7 @@ def _run(arguments: Namespace) -> None:
         profile = asyncio.run(_examined(arguments.url, arguments.model, headers, arguments.runs, advance))
     saved = None if arguments.no_save else save_profile(profile)
     if arguments.json:
-        streams.write(json_page.page(profile.as_dict()) + "\n")
+        streams.write(json_view.page(profile.as_dict()) + "\n")
         return
     rows = [(finding.name, finding.verdict.value, finding.evidence) for finding in profile.findings]
     closing = [*advice_on(profile), *([f"Kept in {saved}"] if saved else [])]

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command, chosen_format
 from ferrule.cli.explanation import Explanation, explanation_of, explanation_of_passing_on
 from ferrule.cli.format_facts import facts_of
@@ -35,7 +35,7 @@ def _add_options(parser: ArgumentParser) -> None:
 def _run(arguments: Namespace) -> None:
     explained = [_EXPLAINED_FOR[arguments.target](tool, arguments.format) for tool in arguments.tools]
     if arguments.json:
-        streams.write(json_page.page([one.as_dict() for one in explained]) + "\n")
+        streams.write(json_view.page([one.as_dict() for one in explained]) + "\n")
         return
     rows = [row for one in explained for row in _rows(one)]
     if sys.stdout.isatty():

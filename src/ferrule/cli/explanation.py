@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ferrule.core.tool import ToolDefinition
-from ferrule.rules.widen import Loss, losses_of
+from ferrule.rules.relaxation import Loss, losses_of
 from ferrule.schema.keywords import PLACES, children
-from ferrule.schema.limits import TELLING_KEYWORDS, hint_for
 from ferrule.schema.pointer import escape, pointer_to
+from ferrule.schema.target_limits import TELLING_KEYWORDS, hint_for
 
 
 @dataclass(frozen=True, slots=True)

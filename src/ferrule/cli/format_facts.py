@@ -8,7 +8,7 @@ from ferrule.core.json_text import dumps
 from ferrule.wire.encoding import encoding_of
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
-from ferrule.wire.plan import plan_of
+from ferrule.wire.parse_plan import plan_of
 from ferrule.wire.registry import families_of_formats, formats
 
 

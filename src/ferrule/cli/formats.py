@@ -7,10 +7,10 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import cast
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command, chosen_format
 from ferrule.cli.format_facts import FormatFacts, all_facts, legible
-from ferrule.cli.format_page import FormatPage, page_of
+from ferrule.cli.format_view import FormatPage, page_of
 from ferrule.cli.formats_markdown import formats_page
 
 _HEADINGS = ("NAME", "FAMILY", "ARGUMENTS", "REASONING", "IDS", "FOR", "MARKS")
@@ -34,7 +34,7 @@ def _run(arguments: Namespace) -> None:
 
 def _show_all(facts: list[FormatFacts], *, as_json: bool) -> None:
     if as_json:
-        streams.write(json_page.page([_listed(asdict(fact)) for fact in facts]) + "\n")
+        streams.write(json_view.page([_listed(asdict(fact)) for fact in facts]) + "\n")
     elif sys.stdout.isatty():
         terminal.show_formats(facts)
     else:
@@ -43,7 +43,7 @@ def _show_all(facts: list[FormatFacts], *, as_json: bool) -> None:
 
 def _show_one(page: FormatPage, *, as_json: bool) -> None:
     if as_json:
-        streams.write(json_page.page(_listed(page.as_dict())) + "\n")
+        streams.write(json_view.page(_listed(page.as_dict())) + "\n")
     elif sys.stdout.isatty():
         terminal.show_sections(page.facts.name, _sections(page))
     else:

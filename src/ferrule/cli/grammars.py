@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from ferrule.cli import json_page
+from ferrule.cli import json_view
 from ferrule.cli.command import add_format_option
 from ferrule.cli.tools_file import read_tools
 from ferrule.core.choice import ChoiceMode, ToolChoice
 from ferrule.core.json_text import loads
 from ferrule.errors import DefinitionError
 from ferrule.rules.rule import Rule
-from ferrule.schema.admit import admit
-from ferrule.wire.bind import ReasoningMode, bind
+from ferrule.schema.admission import admit
+from ferrule.wire.rule_builder import ReasoningMode, bind
 
 Printer = Callable[[Namespace], str]
 
@@ -93,13 +93,13 @@ def _gbnf(arguments: Namespace) -> str:
 def _structural_tag(arguments: Namespace) -> str:
     from ferrule.rules.structural_tag import emit_structural_tag
 
-    return json_page.page(emit_structural_tag(bound_rule(arguments)))
+    return json_view.page(emit_structural_tag(bound_rule(arguments)))
 
 
 def _json_schema(arguments: Namespace) -> str:
-    from ferrule.rules.json_target import emit_json_schema
+    from ferrule.rules.json_schema import emit_json_schema
 
-    return json_page.page(cast("object", emit_json_schema(arguments.tools, arguments.choice, arguments.parallel)))
+    return json_view.page(cast("object", emit_json_schema(arguments.tools, arguments.choice, arguments.parallel)))
 
 
 TARGETS: Mapping[str, Printer] = {

@@ -7,12 +7,12 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from textwrap import indent
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command, chosen_format
 from ferrule.cli.grammars import TARGETS
 from ferrule.cli.inspection import Inspection, inspection_of
-from ferrule.engines.checkpoint import read_checkpoint
-from ferrule.wire.detect import How
+from ferrule.engines.checkpoint.checkpoint import read_checkpoint
+from ferrule.wire.detection import How
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def _run(arguments: Namespace) -> None:
     inspected = inspection_of(read_checkpoint(arguments.model), arguments.format, target)
     title = terminal.seen(inspected.name)
     if arguments.json:
-        streams.write(json_page.page(inspected.as_dict()) + "\n")
+        streams.write(json_view.page(inspected.as_dict()) + "\n")
     elif sys.stdout.isatty():
         terminal.show_sections(title, _sections(inspected))
     else:

@@ -12,14 +12,14 @@ from ferrule.core.choice import ToolChoice
 from ferrule.core.json_schema import JsonSchema
 from ferrule.core.message import ChatMessage
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.checkpoint import Checkpoint
+from ferrule.engines.checkpoint.checkpoint import Checkpoint
 from ferrule.errors import FerruleError
-from ferrule.wire.bind import ReasoningMode
-from ferrule.wire.detect import How, detect
+from ferrule.wire.detection import How, detect
 from ferrule.wire.format import Format
-from ferrule.wire.probe import SAMPLE_DAY, TemplateFault, probe
 from ferrule.wire.prompt import format_with_tools
-from ferrule.wire.template import ChatTemplate, messages_of
+from ferrule.wire.rule_builder import ReasoningMode
+from ferrule.wire.template.chat_template import ChatTemplate, messages_of
+from ferrule.wire.template.probe import SAMPLE_DAY, TemplateFault, probe
 
 TOOLS = (
     ToolDefinition.build("get_weather")

@@ -12,7 +12,7 @@ from dataclasses import fields
 from ferrule.cli import streams
 from ferrule.cli.command import Command
 from ferrule.errors import DefinitionError
-from ferrule.server.config import KeyConfig
+from ferrule.server.config.config import KeyConfig
 
 PREFIX = "fk_"
 _BYTES = 32

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command
 from ferrule.errors import DefinitionError
 from ferrule.sources.mcp.config import McpConfig, read_config
@@ -37,7 +37,7 @@ def _list(arguments: Namespace) -> None:
     found = asyncio.run(_looked_at(config, _pins(arguments.pins), arguments.wait))
     if arguments.json:
         page = {"servers": [asdict(one) for one in found], "faults": list(config.faults)}
-        streams.write(json_page.page(page) + "\n")
+        streams.write(json_view.page(page) + "\n")
         return
     rows = [_row(one) for one in found]
     if sys.stdout.isatty():

@@ -6,12 +6,12 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command, add_format_option, add_tools_option
 from ferrule.cli.reply_json import event_as_dict, reply_as_dict
 from ferrule.core.event import Event
 from ferrule.core.reply import fold
-from ferrule.wire.parse import Parser
+from ferrule.wire.parser import Parser
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -33,13 +33,13 @@ def _run(arguments: Namespace) -> None:
     events = _events(parser, arguments.chunk)
     if arguments.events:
         for event in events:
-            streams.write(json_page.line(event_as_dict(event)) + "\n")
+            streams.write(json_view.line(event_as_dict(event)) + "\n")
         return
     reply = fold(events)
     if sys.stdout.isatty():
         terminal.show_reply(reply)
     else:
-        streams.write(json_page.page(reply_as_dict(reply)) + "\n")
+        streams.write(json_view.page(reply_as_dict(reply)) + "\n")
 
 
 def _events(parser: Parser, size: int | None) -> Iterator[Event]:

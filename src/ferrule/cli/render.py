@@ -11,9 +11,9 @@ from ferrule.cli.command import Command, add_format_option, add_tools_option
 from ferrule.cli.reply_json import GivenReply, reply_from_json
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
-from ferrule.wire.arrange import arranged
 from ferrule.wire.format import Format
-from ferrule.wire.render import render
+from ferrule.wire.part_order import arranged
+from ferrule.wire.renderer import render
 
 
 def _add_options(parser: ArgumentParser) -> None:

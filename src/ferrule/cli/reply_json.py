@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import cast
 
-from ferrule.cli.json_page import Verbatim
+from ferrule.cli.json_view import Verbatim
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.event import (
     ArgumentsDelta,
@@ -23,7 +23,7 @@ from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
 from ferrule.errors import DefinitionError
 from ferrule.schema.notation import JSON
-from ferrule.schema.spell import loads_verbatim, spell_value
+from ferrule.schema.value_text import loads_verbatim, spell_value
 
 _SHAPES = (
     'Write {"parts": [{"kind": "text" or "reasoning", "text"}, {"kind": "call", "name", "arguments"}]} '

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from ferrule.cli import serve_process, streams
 from ferrule.cli.command import Command
+from ferrule.cli.serve_banner import greeting
 from ferrule.cli.serve_flags import add_flags, layer_of, name_of, told_model
-from ferrule.cli.serve_greeting import greeting
 from ferrule.cli.terminal import seen
 from ferrule.server.addresses import without_secrets
-from ferrule.server.config import Config
-from ferrule.server.settings.reading import load
-from ferrule.server.settings.sense import unwise
+from ferrule.server.config.config import Config
+from ferrule.server.config.loader import load
+from ferrule.server.config.validation import unwise
 
 if TYPE_CHECKING:
     from ferrule.server.gateway import Gateway

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.cli.bus_option import URL_VARIABLE
-from ferrule.dialects.loose import entries, mapping, text
+from ferrule.dialects.lenient_json import entries, mapping, text
 from ferrule.engines.http import Deadlines, Http
-from ferrule.engines.pick import ENGINES, parts_of
+from ferrule.engines.registry import ENGINES, parts_of
 from ferrule.errors import DefinitionError, EngineError, UnsupportedError
-from ferrule.server.settings.given import Given, Place
-from ferrule.server.settings.tables import TABLES
+from ferrule.server.config.layers import Given, Place
+from ferrule.server.config.tables import TABLES
 from ferrule.sources.bus.connection import DEFAULT_URL
 
 Places = Mapping[str, Place]

@@ -7,13 +7,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ferrule.cli import json_page
+from ferrule.cli import json_view
 from ferrule.core.json_text import loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
+from ferrule.sources.adapters import Wrapped
 from ferrule.sources.mcp.pins import Pins
 from ferrule.sources.mcp.servers import McpServers
-from ferrule.sources.wrapped import Wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PinsFile:
 
     def write(self, pins: Pins) -> None:
         """All at once: whoever reads meanwhile sees the old file or the new one. A person can read it too."""
-        text = json_page.page(loads(pins.to_json())) + "\n"
+        text = json_view.page(loads(pins.to_json())) + "\n"
         try:
             with tempfile.NamedTemporaryFile(
                 "w", encoding="utf-8", dir=self.path.parent, prefix=f".{self.path.name}-", delete=False

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ferrule.cli.serve_sources import sources_of
 from ferrule.errors import FerruleError
-from ferrule.server.config import Config
+from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
-from ferrule.server.serving import event_loop
-from ferrule.server.serving.workers import FAILED, Place, supervised
-from ferrule.server.watch.logs import Log
-from ferrule.server.watch.metrics_shared import Shared
+from ferrule.server.observability.logs import Log
+from ferrule.server.observability.metrics_shared import Shared
+from ferrule.server.process import event_loop
+from ferrule.server.process.workers import FAILED, Place, supervised
 
 Greet = Callable[[Gateway, int], None]
 """Is told the gateway and its port, once. Importable: a worker is another interpreter."""
@@ -45,11 +45,11 @@ async def served(
 ) -> None:
     """One gateway, until it is told to stop."""
     from ferrule.server.app import application
-    from ferrule.server.opening import opened
-    from ferrule.server.serving.serving import serve
-    from ferrule.server.watch.logs_library import take_over
-    from ferrule.server.watch.metrics_api import counts_shared
-    from ferrule.server.watch.watch import Watch
+    from ferrule.server.observability.library_logs import take_over
+    from ferrule.server.observability.metrics_api import counts_shared
+    from ferrule.server.observability.telemetry import Watch
+    from ferrule.server.process.server import serve
+    from ferrule.server.startup import opened
 
     watch = Watch(Log.to_stderr())
     take_over(watch.log)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ferrule.cli.bus_option import KEY_VARIABLE
-from ferrule.cli.functions import AnyTool, read_functions
+from ferrule.cli.function_option import AnyTool, read_functions
 from ferrule.cli.serve_pins import Pinned, PinsFile
 from ferrule.errors import DefinitionError
-from ferrule.server.config import Config, SourcesConfig
+from ferrule.server.config.config import Config, SourcesConfig
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.functions import Functions
 from ferrule.sources.mcp.config import McpConfig, Process, Server, read_config
-from ferrule.sources.mcp.link import Habits
+from ferrule.sources.mcp.server_connection import Habits
 from ferrule.sources.mcp.servers import McpServers
 from ferrule.sources.source import Source
 

@@ -11,12 +11,12 @@ from itertools import pairwise
 from typing import Any
 
 from ferrule.cli.serve_flags import PLACES
-from ferrule.server.config import Config
-from ferrule.server.settings.tables import PREFIX, TABLES, Setting, Table, variables_of
+from ferrule.server.config.config import Config
+from ferrule.server.config.tables import PREFIX, TABLES, Setting, Table, variables_of
 
 _HEAD = """# Settings
 
-Made from the classes in `src/ferrule/server/config.py` by `ferrule config settings`; a test keeps it true.
+Made from the classes in `src/ferrule/server/config/config.py` by `ferrule config settings`; a test keeps it true.
 
 A setting is given by a flag of `ferrule serve`, by a variable of the environment, or in `ferrule.toml` (in the folder
 where the gateway is started, or `--config FILE`). A flag counts before a variable, a variable before the file, the file

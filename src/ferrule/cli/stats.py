@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, on_ledger
 from ferrule.cli.stats_tables import LEGEND, MISNAMED, USE, VERSIONS, misnamed_rows, use_rows, version_rows, wordings
 from ferrule.run.ledger.ledger import Ledger
-from ferrule.run.selection import SelectionFigures, SelectionSearch
+from ferrule.run.usage_figures import SelectionFigures, SelectionSearch
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def _run(arguments: Namespace) -> None:
     if arguments.json:
         lines = [line.as_dict() for line in found.lines]
         told = {"lines": lines, "misnamed": [one.as_dict() for one in found.misnamed]}
-        streams.write(json_page.page(told) + "\n")
+        streams.write(json_view.page(told) + "\n")
     elif found.lines:
         _show(found, is_of_one_tool=bool(arguments.tool))
     else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from ferrule.run.selection import Misnamed, SelectionLine, Tally
 from ferrule.run.tool_usage import SHORT_HASH
+from ferrule.run.usage_figures import Misnamed, SelectionLine, Tally
 
 Rows = list[tuple[str, ...]]
 WIDTH = 8

@@ -9,7 +9,7 @@ from typing import cast
 from ferrule.core.json_text import loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, SchemaError
-from ferrule.schema.admit import admit
+from ferrule.schema.admission import admit
 
 _SHAPES = (
     'Write a list of {"type": "function", "function": {...}} or of {"name", "description", "parameters"}, '

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from typing import Any
 
-from ferrule.cli import json_page, streams, terminal
+from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.cli.timeline import LEGEND, Timeline
@@ -41,7 +41,7 @@ def _run(arguments: Namespace) -> None:
         )
     messages = messages_of(_state(held))
     if arguments.json:
-        streams.write(json_page.page(_document(held, timeline, messages)) + "\n")
+        streams.write(json_view.page(_document(held, timeline, messages)) + "\n")
     else:
         _show(held, timeline, messages)
 

@@ -12,10 +12,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from ferrule.cli import json_page, streams
+from ferrule.cli import json_view, streams
 from ferrule.cli.bus_option import URL_VARIABLE, add_bus_options, add_key_option, bus_of, key_of
 from ferrule.cli.command import Command
-from ferrule.cli.functions import AnyTool, read_functions
+from ferrule.cli.function_option import AnyTool, read_functions
 from ferrule.cli.terminal import seen
 from ferrule.errors import DefinitionError
 from ferrule.sources.bus.relay import Relay
@@ -104,7 +104,7 @@ class _Audit:
         self._path = path
 
     def write(self, line: Mapping[str, Any]) -> None:
-        text = json_page.line(dict(line)) + "\n"
+        text = json_view.line(dict(line)) + "\n"
         if self._path is None:
             sys.stderr.write(text)
             return

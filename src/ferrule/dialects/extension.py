@@ -14,7 +14,7 @@ from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.event import Diagnostic
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
-from ferrule.dialects.loose import entries, mapping
+from ferrule.dialects.lenient_json import entries, mapping
 
 KEY = "ferrule"
 

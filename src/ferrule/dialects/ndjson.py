@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.dialects.lines import MAX_LINE, LineSplitter
-from ferrule.dialects.objects import object_of
+from ferrule.dialects.json_stream import object_of
+from ferrule.dialects.line_splitter import MAX_LINE, LineSplitter
 
 
 class NdjsonDecoder:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from ferrule.core.ids import ANY_ID
-from ferrule.dialects.anthropic.reply import ReplyDecoder
-from ferrule.dialects.anthropic.request import SAMPLING, request_body
-from ferrule.dialects.objects import SseObjects
-from ferrule.engines.chat import ChatEngine, ChatOptions
-from ferrule.engines.chat_api import ChatApi
+from ferrule.dialects.anthropic.reply_decoder import ReplyDecoder
+from ferrule.dialects.anthropic.request_encoder import SAMPLING, request_body
+from ferrule.dialects.json_stream import SseObjects
+from ferrule.engines.chat.api import ChatApi
+from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.engine import ALL_CHOICES
 from ferrule.engines.http import PATIENT, Deadlines
 from ferrule.errors import DefinitionError, UnsupportedError

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, cast
 
-from ferrule.dialects.loose import message_of
-from ferrule.dialects.objects import SseObjects
+from ferrule.dialects.json_stream import SseObjects
+from ferrule.dialects.lenient_json import message_of
 from ferrule.engines.generator import Ended, Piece
 from ferrule.engines.http import Http
 from ferrule.errors import EngineError

@@ -16,7 +16,7 @@ from ferrule.core.event import Event
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.bridge import run
+from ferrule.engines.sync import run
 from ferrule.errors import UnsupportedError
 from ferrule.rules.claims import Claims, claims_of
 

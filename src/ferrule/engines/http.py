@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferrule.core.json_text import loads
-from ferrule.engines.waits import Waits
+from ferrule.engines.deadlines import Waits
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError, UnsupportedError
 
 if TYPE_CHECKING:

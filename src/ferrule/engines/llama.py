@@ -17,13 +17,13 @@ from typing import Any, cast
 from urllib.request import ProxyHandler, Request, build_opener
 
 from ferrule.core.json_text import dumps, loads
-from ferrule.engines.canary import sings
+from ferrule.engines.checkpoint.gguf import read_metadata
 from ferrule.engines.completions import Reading
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
-from ferrule.engines.gguf import read_metadata
+from ferrule.engines.grammar_probe import sings
 from ferrule.engines.llama_body import cutting_body, streaming_body
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError
 
 _CONTROL = 3

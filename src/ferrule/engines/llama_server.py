@@ -9,15 +9,15 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from ferrule.engines.canary import sings
+from ferrule.engines.checkpoint.special_tokens import Cut, all_marks, ends_among, marks_among
 from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
+from ferrule.engines.grammar_probe import sings
 from ferrule.engines.http import PATIENT, Deadlines, Http
 from ferrule.engines.llama_body import cutting_body, streaming_body
-from ferrule.engines.marks import Cut, all_marks, ends_among, marks_among
 from ferrule.engines.profile_file import price_at
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 
 _TARGETS = ("lark", "gbnf")
 # In tokens, as the doctor found it; used where nobody has asked the doctor.

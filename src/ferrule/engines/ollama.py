@@ -12,11 +12,11 @@ from functools import partial
 
 from ferrule.core.ids import ANY_ID
 from ferrule.dialects.ndjson import NdjsonDecoder
-from ferrule.dialects.ollama.forced import format_for
-from ferrule.dialects.ollama.reply import ReplyDecoder
-from ferrule.dialects.ollama.request import request_body
-from ferrule.engines.chat import ChatEngine, ChatOptions
-from ferrule.engines.chat_api import ChatApi
+from ferrule.dialects.ollama.forced_call import format_for
+from ferrule.dialects.ollama.reply_decoder import ReplyDecoder
+from ferrule.dialects.ollama.request_encoder import request_body
+from ferrule.engines.chat.api import ChatApi
+from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.http import PATIENT, Deadlines
 
 OLLAMA = "http://127.0.0.1:11434"

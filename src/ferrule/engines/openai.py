@@ -15,13 +15,13 @@ from typing import Any
 
 from ferrule.core.ids import ANY_ID
 from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.objects import SseObjects
-from ferrule.dialects.openai_chat.reply import ReplyDecoder as ChatDecoder
-from ferrule.dialects.openai_chat.request import request_body as chat_body
-from ferrule.dialects.openai_responses.reply import ReplyDecoder as ResponsesDecoder
-from ferrule.dialects.openai_responses.request import request_body as responses_body
-from ferrule.engines.chat import ChatEngine, ChatOptions
-from ferrule.engines.chat_api import ChatApi, ReplyDecoder
+from ferrule.dialects.json_stream import SseObjects
+from ferrule.dialects.openai_chat.reply_decoder import ReplyDecoder as ChatDecoder
+from ferrule.dialects.openai_chat.request_encoder import request_body as chat_body
+from ferrule.dialects.openai_responses.reply_decoder import ReplyDecoder as ResponsesDecoder
+from ferrule.dialects.openai_responses.request_encoder import request_body as responses_body
+from ferrule.engines.chat.api import ChatApi, ReplyDecoder
+from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.engine import ALL_CHOICES
 from ferrule.engines.http import PATIENT, Deadlines
 from ferrule.engines.profile import honoured_choices

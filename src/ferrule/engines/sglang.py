@@ -15,14 +15,14 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
 
-from ferrule.dialects.objects import SseObjects
-from ferrule.engines.checkpoint import read_checkpoint
+from ferrule.dialects.json_stream import SseObjects
+from ferrule.engines.checkpoint.checkpoint import read_checkpoint
 from ferrule.engines.completions import refuse_errors
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
 from ferrule.engines.http import PATIENT, Deadlines, Http
 from ferrule.engines.profile_file import price_at
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
 
 # The other backends take only an older kind of structural tag, or none.

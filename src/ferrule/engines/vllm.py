@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ferrule.core.json_text import dumps
-from ferrule.engines.canary import sings
-from ferrule.engines.checkpoint import read_checkpoint
+from ferrule.engines.checkpoint.checkpoint import read_checkpoint
+from ferrule.engines.checkpoint.special_tokens import all_marks, ends_among, marks_among
 from ferrule.engines.completions import streamed
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, Writing
+from ferrule.engines.grammar_probe import sings
 from ferrule.engines.http import PATIENT, Deadlines, Http
-from ferrule.engines.marks import all_marks, ends_among, marks_among
 from ferrule.engines.profile_file import price_at
-from ferrule.engines.text import TextEngine, TextOptions
+from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
 
 _Found = TypeVar("_Found")

@@ -35,14 +35,14 @@ from ferrule.core.json_schema import SchemaDict
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.dialects.openai_chat.reading import read_request
+from ferrule.dialects.openai_chat.request_decoder import read_request
 from ferrule.dialects.sequence import Sequence
-from ferrule.engines.bridge import iterate, run
 from ferrule.engines.engine import Engine
+from ferrule.engines.sync import iterate, run
 from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, ToolError, UnsupportedError
-from ferrule.integrations.borrowed import Borrowed, BorrowedTool
-from ferrule.integrations.lent import Lendable, LentTool, lend_now
-from ferrule.integrations.lent import lend as lend_in_loop
+from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
+from ferrule.integrations.exported_tools import lend as lend_in_loop
+from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
 from ferrule.integrations.model import engine_of, events_of, why_unfit
 from ferrule.run.loop import Decide, nobody
 from ferrule.sources.source import Source

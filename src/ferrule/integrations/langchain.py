@@ -34,8 +34,8 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.field import Field
 from ferrule.dialects.sequence import Sequence as OneAtATime
-from ferrule.engines.bridge import iterate, run
 from ferrule.engines.engine import Engine
+from ferrule.engines.sync import iterate, run
 from ferrule.errors import (
     DefinitionError,
     EngineError,
@@ -45,15 +45,15 @@ from ferrule.errors import (
     ToolError,
     UnsupportedError,
 )
-from ferrule.integrations.asked import request_of
-from ferrule.integrations.borrowed import Borrowed, BorrowedTool
-from ferrule.integrations.lent import Lendable, LentTool, lend_now
-from ferrule.integrations.lent import lend as lend_in_loop
+from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
+from ferrule.integrations.exported_tools import lend as lend_in_loop
+from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
 from ferrule.integrations.model import engine_of, why_unfit
+from ferrule.integrations.request import request_of
 from ferrule.run.journal import Decision
 from ferrule.run.loop import Decide, nobody
-from ferrule.schema.check import checker_for
-from ferrule.schema.define import FunctionTool
+from ferrule.schema.checker import checker_for
+from ferrule.schema.tool_decorator import FunctionTool
 from ferrule.sources.source import Source
 
 _Stop: TypeAlias = list[str] | None

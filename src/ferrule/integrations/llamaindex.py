@@ -45,14 +45,14 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.openai_chat.usage import usage_body
 from ferrule.dialects.result_text import result_text
-from ferrule.engines.bridge import iterate
 from ferrule.engines.engine import Engine
+from ferrule.engines.sync import iterate
 from ferrule.errors import DefinitionError, EngineError, ToolError
-from ferrule.integrations.asked import request_of
-from ferrule.integrations.borrowed import Borrowed, BorrowedTool
-from ferrule.integrations.lent import Lendable, LentTool, lend_now
-from ferrule.integrations.lent import lend as lend_in_loop
+from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
+from ferrule.integrations.exported_tools import lend as lend_in_loop
+from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
 from ferrule.integrations.model import engine_of, why_unfit
+from ferrule.integrations.request import request_of
 from ferrule.run.loop import Decide, nobody
 from ferrule.sources.source import Source
 

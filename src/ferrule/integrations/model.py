@@ -15,7 +15,7 @@ from ferrule.core.ids import apart
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
-from ferrule.engines.pick import pick
+from ferrule.engines.registry import pick
 
 CUT_OFF_HINT = "Raise the limit of tokens, or ask for less."
 

@@ -49,20 +49,20 @@ from ferrule.core.receipt import Receipt
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
+from ferrule.dialects.choice_policy import read_policy
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_chat.parameters import read_parameters
-from ferrule.dialects.openai_responses.events import EventEncoder
-from ferrule.dialects.openai_responses.reading import read_request
-from ferrule.dialects.policy import read_policy
+from ferrule.dialects.openai_responses.event_encoder import EventEncoder
+from ferrule.dialects.openai_responses.request_decoder import read_request
 from ferrule.dialects.result_text import result_text
 from ferrule.engines.engine import Engine
 from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, ToolError
-from ferrule.integrations.borrowed import Borrowed, BorrowedTool
-from ferrule.integrations.lent import Lendable, LentTool, lend_now
-from ferrule.integrations.lent import lend as lend_in_loop
+from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
+from ferrule.integrations.exported_tools import lend as lend_in_loop
+from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
 from ferrule.integrations.model import engine_of, events_of, why_unfit
 from ferrule.run.loop import Decide, nobody
-from ferrule.schema.check import checker_for
+from ferrule.schema.checker import checker_for
 from ferrule.sources.source import Source
 
 _MODES = ("auto", "none", "required")

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
-from ferrule.rules.widen import losses_of
+from ferrule.rules.relaxation import losses_of
 from ferrule.schema.keywords import children
-from ferrule.schema.limits import CHECKED_FORMATS, TELLING_KEYWORDS
+from ferrule.schema.target_limits import CHECKED_FORMATS, TELLING_KEYWORDS
 
 # They describe what is inside a string, and no validator opens it.
 _ABOUT_CONTENT = frozenset({"contentEncoding", "contentMediaType", "contentSchema"})

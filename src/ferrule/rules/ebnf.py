@@ -19,10 +19,10 @@ from ferrule.rules.automaton import (
     string_automaton,
     until_automaton,
 )
-from ferrule.rules.delimit import delimited
-from ferrule.rules.lower import Lowering
+from ferrule.rules.lowering import Lowering
 from ferrule.rules.repetition import times
 from ferrule.rules.rule import Chars, OneOf, Prose, Ref, Repeat, RuleNode, Seq, Str, Text, Until
+from ferrule.rules.text_delimiters import delimited
 from ferrule.schema.notation import Quote
 
 _ANYTHING = r"[\u0000-\U0010ffff]"

@@ -18,9 +18,8 @@ from ferrule.rules.automaton import (
     string_automaton,
     until_automaton,
 )
-from ferrule.rules.delimit import delimited
-from ferrule.rules.gbnf_spelling import NOTHING, char_class, literal
-from ferrule.rules.lower import Lowering
+from ferrule.rules.gbnf_literals import NOTHING, char_class, literal
+from ferrule.rules.lowering import Lowering
 from ferrule.rules.repetition import times
 from ferrule.rules.rule import (
     Chars,
@@ -36,6 +35,7 @@ from ferrule.rules.rule import (
     Until,
     one_of,
 )
+from ferrule.rules.text_delimiters import delimited
 
 # llama.cpp refuses a grammar in which a repetition times what it repeats comes to 2000.
 _MOST_REPEATS = 512

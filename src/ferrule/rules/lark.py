@@ -15,9 +15,9 @@ from typing import Any
 from ferrule.core.json_text import dumps
 from ferrule.rules.any_order import FreeMembers, lines_of, members_of
 from ferrule.rules.cache import ByteCache
-from ferrule.rules.close import closed
-from ferrule.rules.delimit import delimited
-from ferrule.rules.lower import Lowering
+from ferrule.rules.closed_objects import closed
+from ferrule.rules.lowering import Lowering
+from ferrule.rules.relaxation import widened
 from ferrule.rules.repetition import times
 from ferrule.rules.rule import (
     Chars,
@@ -37,8 +37,8 @@ from ferrule.rules.rule import (
     prefixed,
     rebuilt,
 )
-from ferrule.rules.widen import widened
-from ferrule.rules.without import without
+from ferrule.rules.text_delimiters import delimited
+from ferrule.rules.text_exclusion import without
 from ferrule.schema.notation import JSON, Escapes, Quote
 
 # The spelling that our renderer writes, so that constrained and rendered text are the same language.

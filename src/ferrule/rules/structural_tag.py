@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ferrule.rules.automaton import shortest
-from ferrule.rules.delimit import delimited, leading_text
 from ferrule.rules.ebnf import ebnf_of
-from ferrule.rules.lower import Lowering
+from ferrule.rules.lowering import Lowering
 from ferrule.rules.rule import (
     Chars,
     OneOf,
@@ -30,6 +29,7 @@ from ferrule.rules.rule import (
     rebuilt,
     seq,
 )
+from ferrule.rules.text_delimiters import delimited, leading_text
 
 Tag: TypeAlias = dict[str, Any]
 

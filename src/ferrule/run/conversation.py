@@ -21,16 +21,16 @@ from ferrule.core.message_json import messages_as_json, messages_from_json
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.bridge import run
 from ferrule.engines.engine import Engine
+from ferrule.engines.sync import run
 from ferrule.errors import DefinitionError
+from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.happened import LoopEnded, LoopEvent
-from ferrule.run.holding import Holding
+from ferrule.run.lease import Holding
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.loop import Decide, Loop, later, nobody
 from ferrule.run.machine import OVER, Machine, State
-from ferrule.schema.define import FunctionTool
+from ferrule.schema.tool_decorator import FunctionTool
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
 

@@ -18,7 +18,7 @@ from ferrule.core.json_text import digest, loads
 from ferrule.core.outcome import Answered
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
-from ferrule.sources.mcp.elicit import ElicitAnswer, Elicitation
+from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
 
 _CALL = "question"
 _MARGIN = 60.0

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ferrule.core.context import CallContext
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
-from ferrule.run.dispatch import Dispatcher
-from ferrule.run.happened import LoopEvent
+from ferrule.run.dispatcher import Dispatcher
+from ferrule.run.events import LoopEvent
 from ferrule.run.loop import Decide, Loop, nobody
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ferrule.core.call import ToolCall
 from ferrule.core.outcome import Outcome
 from ferrule.core.tool import ToolDefinition
-from ferrule.run.replied import Took
+from ferrule.run.reply_record import Took
 from ferrule.run.tool_usage import Selection
 
 Effect = Callable[[], Awaitable[Outcome]]

@@ -23,8 +23,8 @@ from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
-from ferrule.run.dispatch import Dispatcher
-from ferrule.run.happened import (
+from ferrule.run.dispatcher import Dispatcher
+from ferrule.run.events import (
     ConfirmationRequired,
     LoopEnded,
     LoopEvent,
@@ -34,7 +34,7 @@ from ferrule.run.happened import (
 )
 from ferrule.run.journal import Decision, Entry, Journal, NoJournal
 from ferrule.run.machine import Ask, End, Give, Machine, Run, Seek, Step, denial
-from ferrule.run.replied import Took
+from ferrule.run.reply_record import Took
 from ferrule.run.tool_usage import selection_of
 
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]

@@ -14,8 +14,8 @@ from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.run.ledger.ledger import Approval, ApprovalState, AuditRecord, CallRecord, CallState
-from ferrule.run.timeline_moment import Kind, Moment, size_of, title_of
-from ferrule.run.timeline_said import said_moments
+from ferrule.run.timeline_entry import Kind, Moment, size_of, title_of
+from ferrule.run.timeline_labels import said_moments
 
 _ENDS = frozenset({CallState.DONE.value, CallState.FAILED.value, CallState.UNKNOWN.value})
 _FATES = _ENDS | {CallState.DENIED.value, CallState.REFUSED.value}

@@ -12,8 +12,8 @@ from typing import cast
 from ferrule.errors import SchemaError
 from ferrule.schema.drafts import draft_of, rewrite
 from ferrule.schema.keywords import Subschema, children
+from ferrule.schema.metaschema import check_schema, check_shape
 from ferrule.schema.pointer import from_fragment, pointer_to, ref_to, tokens_of
-from ferrule.schema.shapes import check_schema, check_shape
 
 
 @dataclass(slots=True)

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.server import chat_api, engines_api, me_api, messages_api, models_api
+from ferrule.server.apis import (
+    approvals,
+    chat,
+    conversations,
+    engines,
+    mcp,
+    me,
+    messages,
+    models,
+    sources,
+    stats,
+    tools,
+)
+from ferrule.server.apis.openapi import document
+from ferrule.server.apis.responses import api as responses
+from ferrule.server.asgi import asgi
+from ferrule.server.auth.admission import Door
+from ferrule.server.auth.rate_limits import Limiter
 from ferrule.server.console import api as console
-from ferrule.server.door.door import Door
-from ferrule.server.door.limits import Limiter
-from ferrule.server.exchange import Route, SocketRoute
 from ferrule.server.gateway import Gateway
-from ferrule.server.openapi import document
-from ferrule.server.responses import api as responses
-from ferrule.server.tools import api as tools
-from ferrule.server.tools import approvals, conversations, mcp, sources, stats
-from ferrule.server.watch import health, metrics_api
-from ferrule.server.watch.front import WatchedFront, watched
-from ferrule.server.web import asgi
+from ferrule.server.http import Route, SocketRoute
+from ferrule.server.observability import health, metrics_api
+from ferrule.server.observability.middleware import WatchedFront, watched
 from ferrule.server.websocket import api as websocket
 
 
@@ -29,10 +39,10 @@ def application(gateway: Gateway) -> Any:
 
 def routes_of(gateway: Gateway) -> list[Route]:
     found = [
-        *chat_api.routes(gateway),
-        *messages_api.routes(gateway),
-        *models_api.routes(gateway),
-        *engines_api.routes(gateway),
+        *chat.routes(gateway),
+        *messages.routes(gateway),
+        *models.routes(gateway),
+        *engines.routes(gateway),
         *responses.routes(gateway),
         *health.routes(gateway),
         *metrics_api.routes(gateway),
@@ -42,7 +52,7 @@ def routes_of(gateway: Gateway) -> list[Route]:
         *stats.routes(gateway),
         *sources.routes(gateway),
         *mcp.routes(gateway),
-        *me_api.routes(gateway),
+        *me.routes(gateway),
         *console.routes(gateway.config),
     ]
     return [*found, *document.routes(found)]

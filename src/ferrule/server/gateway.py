@@ -12,15 +12,15 @@ from ferrule.core.context import CallContext, Principal
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import AuthorityError, NotFoundError
 from ferrule.run.conversation import ToolConversation
-from ferrule.run.happened import LoopEnded, LoopEvent
+from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.machine import State
-from ferrule.server.config import Config
-from ferrule.server.door.request import Admission
+from ferrule.server.answer.turn import Turn, Whose
+from ferrule.server.auth.request_limits import Admission
+from ferrule.server.config.config import Config
+from ferrule.server.observability.telemetry import Watch
 from ferrule.server.router import Replica, RoutedEngine, Router
-from ferrule.server.toolbox import Toolbox
-from ferrule.server.turn import Turn, Whose
-from ferrule.server.watch.watch import Watch
+from ferrule.server.tool_catalog import Toolbox
 
 Opens = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]
 

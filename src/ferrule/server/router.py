@@ -15,7 +15,7 @@ from ferrule.core.event import SHOWN, Event
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, UnsupportedError
-from ferrule.server.watch.selections import CHOOSING
+from ferrule.server.observability.tool_usage import CHOOSING
 
 _FIRST_REST = 1.0
 _LONGEST_REST = 60.0

@@ -18,10 +18,10 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import SchemaError
 from ferrule.schema.annotations import hints_of
-from ferrule.schema.define import INJECTED, FunctionTool, tool
-from ferrule.schema.to_python import annotations_of, arguments_for
-from ferrule.sources.raised import Raised
+from ferrule.schema.python_arguments import annotations_of, arguments_for
+from ferrule.schema.tool_decorator import INJECTED, FunctionTool, tool
 from ferrule.sources.source import Source
+from ferrule.sources.tool_exceptions import Raised
 
 _THREADS = 16
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.standing import Standing
+from ferrule.sources.status import Standing
 
 
 async def within(seconds: float, work: Awaitable[Outcome], *, changes_the_world: bool) -> Outcome:

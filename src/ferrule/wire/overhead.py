@@ -9,7 +9,7 @@ from ferrule.core.json_text import dumps
 from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
 from ferrule.wire.format import Format
-from ferrule.wire.render import render
+from ferrule.wire.renderer import render
 
 _TOOL = ToolDefinition("f", "", {"type": "object", "properties": {name: {"type": "string"} for name in "ab"}})
 

@@ -14,10 +14,10 @@ from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
-from ferrule.wire.arrange import arranged
 from ferrule.wire.format import Format
-from ferrule.wire.parse import parse
-from ferrule.wire.render import render, render_results
+from ferrule.wire.parser import parse
+from ferrule.wire.part_order import arranged
+from ferrule.wire.renderer import render, render_results
 
 _EXAMPLE_TOOL = ToolDefinition.build("example_tool").parameter("name", {"type": "string"}).done()
 

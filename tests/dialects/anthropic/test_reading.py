@@ -26,9 +26,9 @@ from ferrule import (
     ToolResult,
 )
 from ferrule.core.receipt import How, Receipt
-from ferrule.dialects.anthropic.body import body_of, count_body, error_body
-from ferrule.dialects.anthropic.reading import read_request
-from ferrule.dialects.anthropic.request import request_body
+from ferrule.dialects.anthropic.request_decoder import read_request
+from ferrule.dialects.anthropic.request_encoder import request_body
+from ferrule.dialects.anthropic.response_body import body_of, count_body, error_body
 from ferrule.dialects.field import wants_stream
 
 HELLO = {"role": "user", "content": "Hello"}

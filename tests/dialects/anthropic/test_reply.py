@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dialects.replies import TOOLS, counted_id
 from ferrule import FinishReason, Reasoning, Reply, Text, ToolCall, Usage, fold
-from ferrule.dialects.anthropic.reply import ReplyDecoder, events_of
+from ferrule.dialects.anthropic.reply_decoder import ReplyDecoder, events_of
 
 START = {"type": "message_start", "message": {"usage": {"input_tokens": 3, "cache_read_input_tokens": 2}}}
 PARIS = '{"city": "Paris"}'

@@ -12,12 +12,12 @@ from dialects.replies import TOOLS, is_object, no_id, receipts_of, streams, thro
 from dialects.requests import requests
 from ferrule import Event, Finish, Reply, ToolCallRequest, fold
 from ferrule.core.json_text import dumps, loads
-from ferrule.dialects.anthropic.body import body_of
-from ferrule.dialects.anthropic.events import EventEncoder
-from ferrule.dialects.anthropic.reading import read_request
-from ferrule.dialects.anthropic.reply import ReplyDecoder, events_of
-from ferrule.dialects.anthropic.request import request_body
-from ferrule.dialects.narrow import narrowed
+from ferrule.dialects.allowed_tools import narrowed
+from ferrule.dialects.anthropic.event_encoder import EventEncoder
+from ferrule.dialects.anthropic.reply_decoder import ReplyDecoder, events_of
+from ferrule.dialects.anthropic.request_decoder import read_request
+from ferrule.dialects.anthropic.request_encoder import request_body
+from ferrule.dialects.anthropic.response_body import body_of
 from ferrule.dialects.sse import SseDecoder, encode
 
 HEAD: dict[str, Any] = {"id": "msg_1", "model": "m"}

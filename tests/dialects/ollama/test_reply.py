@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dialects.replies import TOOLS, arguments, counted_id
 from ferrule import FinishReason, Reasoning, Reply, Text, ToolCall, Usage, fold
-from ferrule.dialects.ollama.reply import ReplyDecoder, events_of
+from ferrule.dialects.ollama.reply_decoder import ReplyDecoder, events_of
 
 DONE = {"message": {"content": ""}, "done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 4}
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from dialects.replies import TOOLS, through_json
 from dialects.requests import requests
 from ferrule import ChatMessage, ChoiceMode, DefinitionError, ToolCall, ToolCallRequest, ToolChoice, ToolDefinition
-from ferrule.dialects.ollama.forced import format_for
-from ferrule.dialects.ollama.request import request_body
-from ferrule.schema.check import Checker
+from ferrule.dialects.ollama.forced_call import format_for
+from ferrule.dialects.ollama.request_encoder import request_body
+from ferrule.schema.checker import Checker
 
 NODE = {
     "type": "object",

@@ -23,8 +23,8 @@ from ferrule import (
 )
 from ferrule.core.event import ArgumentsDelta
 from ferrule.core.receipt import How, Receipt
-from ferrule.dialects.openai_chat.body import body_of, error_body
-from ferrule.dialects.openai_chat.chunks import ChunkEncoder
+from ferrule.dialects.openai_chat.chunk_encoder import ChunkEncoder
+from ferrule.dialects.openai_chat.response_body import body_of, error_body
 
 HEAD: dict[str, Any] = {"id": "chat_1", "model": "m", "created": 7}
 CALL: list[Event] = [CallStart(0, "c", "ping"), ArgumentsDelta(0, '{"a": 1'), ArgumentsDelta(0, "}")]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ferrule import ChatMessage, ChoiceMode, DefinitionError, Role, Text, ToolCall, ToolChoice
 from ferrule.dialects.field import wants_stream
-from ferrule.dialects.openai_chat.reading import read_request, uses_functions, wants_usage
-from ferrule.dialects.openai_chat.request import request_body
+from ferrule.dialects.openai_chat.request_decoder import read_request, uses_functions, wants_usage
+from ferrule.dialects.openai_chat.request_encoder import request_body
 
 HELLO = {"role": "user", "content": "Hello"}
 PING = {"type": "function", "function": {"name": "ping"}}

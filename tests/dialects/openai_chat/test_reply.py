@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dialects.replies import TOOLS, counted_id, values
 from ferrule import CallStart, Event, FinishReason, Reasoning, Reply, Text, ToolCall, Usage, fold
-from ferrule.dialects.openai_chat.reply import ReplyDecoder, events_of
+from ferrule.dialects.openai_chat.reply_decoder import ReplyDecoder, events_of
 
 PARIS = '{"city": "Paris"}'
 

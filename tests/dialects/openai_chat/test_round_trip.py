@@ -11,12 +11,12 @@ from dialects.replies import TOOLS, is_object, no_id, receipts_of, streams, thro
 from dialects.requests import requests
 from ferrule import Event, Finish, Reply, ToolCallRequest, fold
 from ferrule.core.json_text import dumps, loads
-from ferrule.dialects.narrow import narrowed
-from ferrule.dialects.openai_chat.body import body_of
-from ferrule.dialects.openai_chat.chunks import ChunkEncoder
-from ferrule.dialects.openai_chat.reading import read_request
-from ferrule.dialects.openai_chat.reply import ReplyDecoder, events_of
-from ferrule.dialects.openai_chat.request import request_body
+from ferrule.dialects.allowed_tools import narrowed
+from ferrule.dialects.openai_chat.chunk_encoder import ChunkEncoder
+from ferrule.dialects.openai_chat.reply_decoder import ReplyDecoder, events_of
+from ferrule.dialects.openai_chat.request_decoder import read_request
+from ferrule.dialects.openai_chat.request_encoder import request_body
+from ferrule.dialects.openai_chat.response_body import body_of
 from ferrule.dialects.sse import SseDecoder, encode
 
 HEAD: dict[str, Any] = {"id": "chat_1", "model": "m", "created": 7}

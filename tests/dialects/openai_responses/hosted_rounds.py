@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dialects.replies import TOOLS, streams
 from ferrule import CallStart, ChatMessage, Event, Reply, ToolCall, ToolCallRequest, ToolResult, fold
-from ferrule.dialects.openai_responses.body import head_of
-from ferrule.dialects.openai_responses.hosted import HostedTool
-from ferrule.dialects.openai_responses.hosted_events import HostedEncoder
+from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
+from ferrule.dialects.openai_responses.hosted_tools import HostedTool
+from ferrule.dialects.openai_responses.response_body import head_of
 
 WEATHER, GET, PING = TOOLS
 REQUEST = ToolCallRequest(messages=(ChatMessage.user("x"),), tools=(PING,))

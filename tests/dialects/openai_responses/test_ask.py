@@ -14,10 +14,10 @@ from dialects.replies import TOOLS, through_json
 from ferrule import ChatMessage, ChoiceMode, DefinitionError, ToolCall, ToolChoice
 from ferrule.core.call import ToolResult
 from ferrule.core.message import Role
-from ferrule.dialects.openai_responses.ask import ApprovalAnswer, ResponsesAsk
-from ferrule.dialects.openai_responses.body import head_of
-from ferrule.dialects.openai_responses.hosted import HostedTool
-from ferrule.dialects.openai_responses.reading import read_ask
+from ferrule.dialects.openai_responses.hosted_tools import HostedTool
+from ferrule.dialects.openai_responses.request_decoder import read_ask
+from ferrule.dialects.openai_responses.response_body import head_of
+from ferrule.dialects.openai_responses.responses_request import ApprovalAnswer, ResponsesAsk
 
 WEATHER, GET, PING = TOOLS
 WRITE = replace(GET, name="write", side_effects=True)

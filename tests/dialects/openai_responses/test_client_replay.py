@@ -16,11 +16,11 @@ from dialects.openai_responses.hosted_rounds import GET, HEAD, HOSTED, PING, WEA
 from dialects.replies import through_json
 from ferrule import ArgumentsDelta, CallEnd, CallStart, Finish, FinishReason, TextDelta, ToolCall, ToolResult, Usage
 from ferrule.core.event import ReasoningDelta
-from ferrule.dialects.openai_responses.body import head_of
-from ferrule.dialects.openai_responses.hosted_events import HostedEncoder
-from ferrule.dialects.openai_responses.items_made import failure_of
-from ferrule.dialects.openai_responses.reading import read_ask
-from ferrule.dialects.openai_responses.stored import error_event, input_items, input_items_body, response_body
+from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
+from ferrule.dialects.openai_responses.output_items import failure_of
+from ferrule.dialects.openai_responses.request_decoder import read_ask
+from ferrule.dialects.openai_responses.response_body import head_of
+from ferrule.dialects.openai_responses.stored_response import error_event, input_items, input_items_body, response_body
 from ferrule.errors import TooManyError
 from lab.workers import Worker, clients
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from dialects.openai_responses.hosted_rounds import GET, HOSTED, WEATHER, Script, encoder, scripts
 from dialects.replies import through_json
 from ferrule import ChatMessage, Reasoning, Role, Text, ToolCall, ToolResult
-from ferrule.dialects.openai_responses.ask import ApprovalAnswer
-from ferrule.dialects.openai_responses.items_made import failure_of
-from ferrule.dialects.openai_responses.reading import read_ask
+from ferrule.dialects.openai_responses.output_items import failure_of
+from ferrule.dialects.openai_responses.request_decoder import read_ask
+from ferrule.dialects.openai_responses.responses_request import ApprovalAnswer
 
 HOSTS = {"sky": (HOSTED[WEATHER.name],), "store": (HOSTED[GET.name],)}
 ROME = ToolCall.of(WEATHER.name, '{"city": "Rome"}', id="mcp_1")

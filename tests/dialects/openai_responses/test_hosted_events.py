@@ -21,7 +21,7 @@ from dialects.replies import is_object, through_json
 from ferrule import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Finish, FinishReason, TextDelta, ToolCall, Usage
 from ferrule.core.call import ToolResult
 from ferrule.core.receipt import How, Receipt
-from ferrule.dialects.openai_responses.hosted_events import HostedEncoder
+from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.snapshot import Snapshot
 from ferrule.errors import EngineError, EngineUnavailableError, FerruleError, TooManyError
 

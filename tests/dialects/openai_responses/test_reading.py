@@ -24,9 +24,9 @@ from ferrule import (
 )
 from ferrule.core.receipt import How, Receipt
 from ferrule.dialects.field import wants_stream
-from ferrule.dialects.openai_responses.body import body_of
-from ferrule.dialects.openai_responses.reading import read_request
-from ferrule.dialects.openai_responses.request import request_body
+from ferrule.dialects.openai_responses.request_decoder import read_request
+from ferrule.dialects.openai_responses.request_encoder import request_body
+from ferrule.dialects.openai_responses.response_body import body_of
 
 PING = {"type": "function", "name": "ping", "parameters": None, "strict": None}
 FIND = {"type": "function", "name": "find", "parameters": {"type": "object"}}

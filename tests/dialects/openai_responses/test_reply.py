@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dialects.replies import TOOLS, counted_id
 from ferrule import FerruleError, FinishReason, Reasoning, Reply, Text, TextDelta, ToolCall, Usage, fold
-from ferrule.dialects.openai_responses.body import count_body
-from ferrule.dialects.openai_responses.events import EventEncoder
-from ferrule.dialects.openai_responses.reply import ReplyDecoder, events_of
+from ferrule.dialects.openai_responses.event_encoder import EventEncoder
+from ferrule.dialects.openai_responses.reply_decoder import ReplyDecoder, events_of
+from ferrule.dialects.openai_responses.response_body import count_body
 
 PARIS = '{"city": "Paris"}'
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "get_weather", "arguments": PARIS}

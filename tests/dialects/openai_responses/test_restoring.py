@@ -12,8 +12,8 @@ from dialects.openai_responses.hosted_rounds import HOSTED, Script, assert_well_
 from dialects.replies import is_object, through_json
 from ferrule import ArgumentsDelta, CallEnd, CallStart, Finish, FinishReason, TextDelta, ToolCall, Usage
 from ferrule.core.call import ToolResult
-from ferrule.dialects.openai_responses.hosted_events import HostedEncoder
-from ferrule.dialects.openai_responses.stored import response_body
+from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
+from ferrule.dialects.openai_responses.stored_response import response_body
 from ferrule.errors import DefinitionError
 
 

@@ -11,11 +11,11 @@ from dialects.replies import TOOLS, is_object, no_id, receipts_of, streams, thro
 from dialects.requests import requests
 from ferrule import ChatMessage, Event, Finish, Reply, ToolCallRequest, fold
 from ferrule.core.json_text import dumps, loads
-from ferrule.dialects.openai_responses.body import body_of
-from ferrule.dialects.openai_responses.events import EventEncoder
-from ferrule.dialects.openai_responses.reading import read_request
-from ferrule.dialects.openai_responses.reply import ReplyDecoder, events_of
-from ferrule.dialects.openai_responses.request import request_body
+from ferrule.dialects.openai_responses.event_encoder import EventEncoder
+from ferrule.dialects.openai_responses.reply_decoder import ReplyDecoder, events_of
+from ferrule.dialects.openai_responses.request_decoder import read_request
+from ferrule.dialects.openai_responses.request_encoder import request_body
+from ferrule.dialects.openai_responses.response_body import body_of
 from ferrule.dialects.sse import SseDecoder, encode
 
 REQUEST = ToolCallRequest(messages=(ChatMessage.user("x"),), tools=TOOLS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dialects.openai_responses.hosted_rounds import Script, encoder, scripts
 from dialects.replies import through_json
 from ferrule import TextDelta
-from ferrule.dialects.openai_responses.stored import (
+from ferrule.dialects.openai_responses.stored_response import (
     deleted_body,
     error_event,
     input_items,

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from playwright.sync_api import Browser, Page, expect
 
-from ferrule.cli.functions import read_functions
+from ferrule.cli.function_option import read_functions
 from ferrule.core.tool import ToolDefinition
 from live.console.browser import Scheme, Visits, chromium
 from live.console.chat_page import ChatPage

@@ -14,7 +14,7 @@ from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Ledger
-from ferrule.run.replied import Replied, Took
+from ferrule.run.reply_record import Replied, Took
 from ferrule.run.tool_usage import Fate, Pick, Selection
 
 _DAY = 86_400.0

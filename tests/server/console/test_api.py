@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from ferrule.errors import NotFoundError
 from ferrule.server.app import routes_of
-from ferrule.server.config import Config
+from ferrule.server.asgi import asgi
+from ferrule.server.auth.admission import Door
+from ferrule.server.config.config import Config
 from ferrule.server.console import api as console
 from ferrule.server.console import files
-from ferrule.server.door.door import Door
-from ferrule.server.exchange import Answer, Asked, Whole
-from ferrule.server.watch.front import WatchedFront
-from ferrule.server.web import asgi
+from ferrule.server.http import Answer, Asked, Whole
+from ferrule.server.observability.middleware import WatchedFront
 from server.client import Answered, Client, gateway_of, speaking
 from server.console.built import MARK, PAGE, SCRIPT, SCRIPT_PATH, built
 from server.keys import key, keyed

@@ -7,8 +7,8 @@ import tomllib
 from fnmatch import fnmatch
 from typing import Any
 
+from architecture.source_tree import ROOT
 from ferrule.server.console.files import STATIC
-from house.source_tree import ROOT
 
 BUILT = STATIC.relative_to(ROOT).as_posix()
 

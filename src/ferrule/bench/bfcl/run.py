@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ferrule.bench.bfcl.answers import Answer, AnswerFolder
-from ferrule.bench.bfcl.asking import Manner, ask
 from ferrule.bench.bfcl.chart import Bar, Group, svg
+from ferrule.bench.bfcl.client import Manner, ask
 from ferrule.bench.bfcl.report import as_json, page
 from ferrule.bench.bfcl.score import NAMES
 from ferrule.bench.bfcl.summary import Scored, scored

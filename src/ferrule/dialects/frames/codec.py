@@ -15,8 +15,8 @@ from ferrule.core.json_text import dumps, loads
 from ferrule.core.receipt import Receipt
 from ferrule.dialects.extension import receipt_from
 from ferrule.dialects.field import Field as Place
-from ferrule.dialects.frames.incoming import INCOMING, Ask, Incoming
-from ferrule.dialects.frames.outgoing import OUTGOING, Outgoing, ToolFacts
+from ferrule.dialects.frames.client_frames import INCOMING, Ask, Incoming
+from ferrule.dialects.frames.server_frames import OUTGOING, Outgoing, ToolFacts
 from ferrule.errors import DefinitionError
 
 APIS = ("openai", "anthropic")

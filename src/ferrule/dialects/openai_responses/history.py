@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
 from ferrule.dialects.field import Field
-from ferrule.dialects.loose import entries, mapping
-from ferrule.dialects.loose import text as text_or_nothing
-from ferrule.dialects.openai_responses.ask import ApprovalAnswer
-from ferrule.dialects.openai_responses.hosted import HostedTool, Hosts, wire_name
+from ferrule.dialects.lenient_json import entries, mapping
+from ferrule.dialects.lenient_json import text as text_or_nothing
+from ferrule.dialects.openai_responses.hosted_tools import HostedTool, Hosts, wire_name
+from ferrule.dialects.openai_responses.responses_request import ApprovalAnswer
 
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 _TEXT_KINDS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ferrule.dialects.openai_responses.body import reasoning_part, text_part
+from ferrule.dialects.openai_responses.response_body import reasoning_part, text_part
 
 Told = list[dict[str, Any]]
 _CLOSERS = "} \t\r\n"

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from ferrule.core.event import Usage
 from ferrule.dialects.extension import KEY
-from ferrule.dialects.openai_responses.body import usage_body
 from ferrule.dialects.openai_responses.open_item import OpenItem
+from ferrule.dialects.openai_responses.response_body import usage_body
 
 _LIFE = ("created", "queued", "in_progress", "completed", "incomplete", "failed")
 _LIFE_EVENTS = frozenset(f"response.{state}" for state in _LIFE)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from ferrule.engines.doctor.asking import Asker, Question
-from ferrule.engines.doctor.going_on import price_of_going_on
-from ferrule.engines.doctor.judging import Sight, concluded, is_enough, is_kept, is_loose, nothing
-from ferrule.engines.doctor.lever import Found, Lever, find_lever
-from ferrule.engines.doctor.offer import HELLO, body_of
+from ferrule.engines.doctor.client import Asker, Question
+from ferrule.engines.doctor.continuation_cost import price_of_going_on
+from ferrule.engines.doctor.elicitation import Found, Lever, find_lever
+from ferrule.engines.doctor.observations import View
 from ferrule.engines.doctor.probe import Asked, Probe
 from ferrule.engines.doctor.probes import PROBES
-from ferrule.engines.doctor.views import View
+from ferrule.engines.doctor.sample_tools import HELLO, body_of
+from ferrule.engines.doctor.verdicts import Sight, concluded, is_enough, is_kept, is_loose, nothing
 from ferrule.engines.http import Http
 from ferrule.engines.profile import Finding, Profile, Verdict
 from ferrule.errors import EngineError

@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ferrule.engines.doctor.asking import Question
-from ferrule.engines.doctor.lever import Lever
-from ferrule.engines.doctor.offer import body_of, closed, tool
+from ferrule.engines.doctor.client import Question
+from ferrule.engines.doctor.elicitation import Lever
+from ferrule.engines.doctor.observations import fits, unless_refused
 from ferrule.engines.doctor.probe import Probe
-from ferrule.engines.doctor.views import fits, unless_refused
+from ferrule.engines.doctor.sample_tools import body_of, closed, tool
 
 _WORD, _NUMBER = {"type": "string"}, {"type": "integer"}
 _NUMBERS = {"type": "array", "items": _NUMBER}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ferrule.engines.doctor.asking import Question
-from ferrule.engines.doctor.lever import Lever
-from ferrule.engines.doctor.views import View
+from ferrule.engines.doctor.client import Question
+from ferrule.engines.doctor.elicitation import Lever
+from ferrule.engines.doctor.observations import View
 
 Asked = Callable[[Lever, int], list[Question | None]]
 """The questions of one run, from the lever and the run's number; None is one that the lever cannot say."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.engines.doctor.asking import Question
+from ferrule.engines.doctor.client import Question
+from ferrule.engines.doctor.elicitation import Call, Lever
 from ferrule.engines.doctor.keywords import SCHEMA_PROBES
-from ferrule.engines.doctor.lever import Call, Lever
-from ferrule.engines.doctor.offer import CITY, HELLO, NOTE, body_of, closed, named, tool
-from ferrule.engines.doctor.probe import Asked, Probe
-from ferrule.engines.doctor.views import (
+from ferrule.engines.doctor.observations import (
     calls_of,
     finish_word,
     fitting_text,
@@ -23,6 +21,8 @@ from ferrule.engines.doctor.views import (
     usage_told,
     well_refused,
 )
+from ferrule.engines.doctor.probe import Asked, Probe
+from ferrule.engines.doctor.sample_tools import CITY, HELLO, NOTE, body_of, closed, named, tool
 
 _NOTES: tuple[Call, ...] = (
     ("send_note", {"text": "the train leaves at noon"}),

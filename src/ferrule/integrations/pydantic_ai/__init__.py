@@ -5,8 +5,8 @@ that fails raises the `ModelAPIError` of its kind, so that a `FallbackModel` goe
 `ToolCallPart.provider_details["receipt"]`, diagnostics in `ModelResponse.provider_details["ferrule"]`.
 """
 
-from ferrule.integrations.pydantic_ai.borrowing import borrow
-from ferrule.integrations.pydantic_ai.lending import LentToolset, alend, lend
 from ferrule.integrations.pydantic_ai.model import FerruleModel
+from ferrule.integrations.pydantic_ai.tool_export import LentToolset, alend, lend
+from ferrule.integrations.pydantic_ai.tool_import import borrow
 
 __all__ = ["FerruleModel", "LentToolset", "alend", "borrow", "lend"]

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ferrule.rules.rule import Rule, RuleNode, Str, Text, one_of, seq
-from ferrule.rules.skip.ends import STRING_REST, WORTH, ends_of, length_of, telling
-from ferrule.rules.skip.opened import TAIL, after_some, opened
-from ferrule.rules.skip.options import Option, Stack, cut, expanded, is_leaf, joined, options_of, shared
-from ferrule.rules.skip.settled import NO_MARKS, Marks, settled
+from ferrule.rules.skip.continuations import Option, Stack, cut, expanded, is_leaf, joined, options_of, shared
+from ferrule.rules.skip.hole_ends import STRING_REST, WORTH, ends_of, length_of, telling
+from ferrule.rules.skip.member_expansion import TAIL, after_some, opened
+from ferrule.rules.skip.token_boundary import NO_MARKS, Marks, settled
 
 _HOLE = "\0"
 _STRING_PART = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])', re.DOTALL)

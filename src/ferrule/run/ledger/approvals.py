@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 
 from ferrule.errors import ApprovalError, LedgerError
-from ferrule.run.ledger.chain import noted
+from ferrule.run.ledger.audit_chain import noted
 from ferrule.run.ledger.claim import Claim, checked_arguments, checked_name, kept_json
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, ConversationRecord
-from ferrule.run.ledger.work import Work, approval_of, known_call, locked, owned, say
+from ferrule.run.ledger.transaction import Work, approval_of, known_call, locked, owned, say
 
 # A field of the claim that is not the approval's, in the order in which they are looked at: its code, and words.
 _OTHER = (

@@ -7,10 +7,10 @@ from dataclasses import astuple
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import ApprovalError, FencedError, LedgerError
 from ferrule.run.ledger.approvals import difference, redeemed
-from ferrule.run.ledger.chain import noted
+from ferrule.run.ledger.audit_chain import noted
 from ferrule.run.ledger.claim import Claim, checked_arguments, checked_name, kept_json
 from ferrule.run.ledger.ledger import CALL_TRANSITIONS, CallRecord, CallState, ConversationRecord
-from ferrule.run.ledger.work import Work, call_of, known_call, owned, say
+from ferrule.run.ledger.transaction import Work, call_of, known_call, owned, say
 from ferrule.run.machine import outcome_as_dict
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Unknown
 from ferrule.errors import FencedError, LedgerError
-from ferrule.run.ledger.chain import GENESIS, noted
+from ferrule.run.ledger.audit_chain import GENESIS, noted
 from ferrule.run.ledger.claim import checked_name, kept_json, sha256
 from ferrule.run.ledger.ledger import CallState, ConversationRecord
-from ferrule.run.ledger.work import Work, known_call, locked, owned, say
+from ferrule.run.ledger.transaction import Work, known_call, locked, owned, say
 from ferrule.run.machine import outcome_as_dict
 
 _LEFT = Unknown("its owner stopped before it was told what became of the call", code="owner_lost")

@@ -18,8 +18,8 @@ from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.search import ConversationLine, Search
-from ferrule.run.replied import Replied
-from ferrule.run.selection import SelectionFigures, SelectionSearch
+from ferrule.run.reply_record import Replied
+from ferrule.run.usage_figures import SelectionFigures, SelectionSearch
 
 
 class CallState(StrEnum):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.sql import SqlLedger, admitted, unkept
 from ferrule.run.ledger.tables import VERSION, Dialect
-from ferrule.run.ledger.work import Answer, Statement, Work, say
+from ferrule.run.ledger.transaction import Answer, Statement, Work, say
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ferrule.run.ledger.chain import noted
-from ferrule.run.ledger.selection import noted_selection
-from ferrule.run.ledger.work import Work, owned
-from ferrule.run.replied import REPLIED, Replied
+from ferrule.run.ledger.audit_chain import noted
+from ferrule.run.ledger.tool_usage import noted_selection
+from ferrule.run.ledger.transaction import Work, owned
+from ferrule.run.reply_record import REPLIED, Replied
 
 
 def noted_reply(replied: Replied, epoch: int, now: float) -> Work[None]:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from ferrule.core.context import Principal
 from ferrule.errors import ApprovalError, LedgerError
 from ferrule.run.ledger.approvals import approved, denied, found_approval
-from ferrule.run.ledger.chain import noted
+from ferrule.run.ledger.audit_chain import noted
 from ferrule.run.ledger.claim import checked_name, kept_json
 from ferrule.run.ledger.conversations import released, saved
 from ferrule.run.ledger.ledger import UNFINISHED, ConversationRecord, ResponseRecord, ResponseStatus, Verdict
-from ferrule.run.ledger.work import Row, Work, locked, owned, say
+from ferrule.run.ledger.transaction import Row, Work, locked, owned, say
 
 
 def added(

@@ -11,16 +11,8 @@ from typing import Any, Self, TypeVar
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Outcome
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import (
-    approvals,
-    calls,
-    conversations,
-    reads,
-    replies,
-    responses,
-    selection,
-)
-from ferrule.run.ledger.chain import GENESIS, first_breach
+from ferrule.run.ledger import approvals, calls, conversations, queries, replies, responses, tool_usage
+from ferrule.run.ledger.audit_chain import GENESIS, first_breach
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.ledger import (
     Approval,
@@ -36,9 +28,9 @@ from ferrule.run.ledger.ledger import (
 )
 from ferrule.run.ledger.search import ConversationLine, Search
 from ferrule.run.ledger.tables import EARLIER, VERSION
-from ferrule.run.ledger.work import Work, say
-from ferrule.run.replied import Replied
-from ferrule.run.selection import SelectionFigures, SelectionSearch
+from ferrule.run.ledger.transaction import Work, say
+from ferrule.run.reply_record import Replied
+from ferrule.run.usage_figures import SelectionFigures, SelectionSearch
 
 T = TypeVar("T")
 
@@ -165,22 +157,22 @@ class SqlLedger(Ledger):
         return await self._transact(responses.deleted(response, principal, now))
 
     async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        return await self._transact(reads.found_tenant_approvals(tenant, state))
+        return await self._transact(queries.found_tenant_approvals(tenant, state))
 
     async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:
-        return await self._transact(reads.found_conversation_approvals(conversation))
+        return await self._transact(queries.found_conversation_approvals(conversation))
 
     async def approved_before(self, tenant: str, moments: Sequence[tuple[str, float]]) -> tuple[Approval | None, ...]:
-        return await self._transact(reads.found_approved_before(tenant, moments))
+        return await self._transact(queries.found_approved_before(tenant, moments))
 
     async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
-        return await self._transact(reads.found_conversations(tenant, search))
+        return await self._transact(queries.found_conversations(tenant, search))
 
     async def note_reply(self, replied: Replied, epoch: int, *, now: float) -> None:
         await self._transact(replies.noted_reply(replied, epoch, now))
 
     async def selections(self, search: SelectionSearch) -> SelectionFigures:
-        return await self._transact(selection.found_selections(search))
+        return await self._transact(tool_usage.found_selections(search))
 
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]:
         return await self._transact(_audit(conversation))

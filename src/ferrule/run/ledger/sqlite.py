@@ -17,7 +17,7 @@ from typing import TypeVar
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.sql import SqlLedger, admitted, unkept
 from ferrule.run.ledger.tables import Dialect
-from ferrule.run.ledger.work import Answer, Statement, Work
+from ferrule.run.ledger.transaction import Answer, Statement, Work
 
 T = TypeVar("T")
 

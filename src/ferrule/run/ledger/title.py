@@ -12,7 +12,7 @@ from ferrule.core.json_text import value_at
 from ferrule.core.message import Role
 from ferrule.core.message_json import messages_from_json
 from ferrule.errors import DefinitionError
-from ferrule.run.timeline_moment import title_of
+from ferrule.run.timeline_entry import title_of
 
 BEGINNING = 4_096
 """So many characters of a state are read of every conversation,"""

@@ -11,10 +11,10 @@ from html import escape
 from pathlib import Path
 
 from ferrule.errors import NotFoundError
-from ferrule.server.chat_api import shape
-from ferrule.server.config import Config
+from ferrule.server.apis.chat import shape
+from ferrule.server.config.config import Config
 from ferrule.server.console.files import ASSETS, INDEX, STATIC, File, read_files, takes_gzip
-from ferrule.server.exchange import OPEN, Answer, Asked, Route, Whole
+from ferrule.server.http import OPEN, Answer, Asked, Route, Whole
 
 PATH = "/console/"
 _POLICY = "; ".join(

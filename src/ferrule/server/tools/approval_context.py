@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ferrule.core.exact import exactly
+from ferrule.core.visible_text import exactly
 from ferrule.run.ledger.ledger import Approval
 from ferrule.server.gateway import Gateway
 from ferrule.server.tools.approval_view import approval_view

@@ -15,8 +15,8 @@ from ferrule.core.json_text import loads
 from ferrule.errors import ApprovalError, DefinitionError, LedgerError, SchemaError
 from ferrule.run.ledger.claim import canonical_bytes
 from ferrule.run.ledger.ledger import Approval
-from ferrule.schema.admit import admit
-from ferrule.schema.check import checker_for
+from ferrule.schema.admission import admit
+from ferrule.schema.checker import checker_for
 from ferrule.server.gateway import Gateway
 
 # Where an MCP server asks a person something: see `run.elicitation`.

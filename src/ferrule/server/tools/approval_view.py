@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.core.exact import exactly
+from ferrule.core.visible_text import exactly
 from ferrule.run.ledger.ledger import Approval, ApprovalState
 
 EXPIRED = "expired"

@@ -12,8 +12,8 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Enforcement, unheld
 from ferrule.errors import FerruleError
 from ferrule.server.addresses import without_secrets
-from ferrule.server.exchange import Asked
 from ferrule.server.gateway import Gateway
+from ferrule.server.http import Asked
 from ferrule.server.router import Replica
 
 PATIENCE = 2.0

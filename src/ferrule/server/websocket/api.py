@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ferrule.server.door.limits import Limiter
-from ferrule.server.exchange import ANY, Asked, Socket, SocketRoute
+from ferrule.server.auth.rate_limits import Limiter
 from ferrule.server.gateway import Gateway
+from ferrule.server.http import ANY, Asked, Socket, SocketRoute
 from ferrule.server.websocket.connection import Connection
 from ferrule.server.websocket.turns import Turns
 

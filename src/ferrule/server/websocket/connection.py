@@ -10,14 +10,14 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from ferrule.dialects.frames.client_frames import Ask, Cancel, Confirm, Incoming, Resume, ToolAnswer
 from ferrule.dialects.frames.codec import Numbered, decode_incoming, encode_text, ref_of
-from ferrule.dialects.frames.incoming import Ask, Cancel, Confirm, Incoming, Resume, ToolAnswer
-from ferrule.dialects.frames.outgoing import KeepAlive, Outgoing
+from ferrule.dialects.frames.server_frames import KeepAlive, Outgoing
 from ferrule.errors import FerruleError, NotFoundError, RequestError, TooLargeError, TooManyError
-from ferrule.server.exchange import Asked, Socket
-from ferrule.server.websocket.confirm import decide
-from ferrule.server.websocket.log import Reading
-from ferrule.server.websocket.telling import failed
+from ferrule.server.http import Asked, Socket
+from ferrule.server.websocket.approval import decide
+from ferrule.server.websocket.encoder import failed
+from ferrule.server.websocket.frame_log import Reading
 from ferrule.server.websocket.turns import Turns
 
 _QUEUED = 64

@@ -17,18 +17,18 @@ from ferrule.core.choice import ChoiceMode
 from ferrule.core.event import FinishReason, RuleShown
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.frames import outgoing as out
-from ferrule.dialects.frames.incoming import ToolAnswer
+from ferrule.dialects.frames import server_frames as out
+from ferrule.dialects.frames.client_frames import ToolAnswer
 from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, NotFoundError
-from ferrule.run.happened import ConfirmationRequired, LoopEnded, LoopEvent
+from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent
 from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.run.machine import State
+from ferrule.server.answer.turn import Turn, Whose
 from ferrule.server.gateway import Gateway
-from ferrule.server.turn import Turn, Whose
-from ferrule.server.websocket.confirm import asked_for
-from ferrule.server.websocket.log import FrameLog
-from ferrule.server.websocket.telling import Telling, failed, handed_out
-from ferrule.server.websocket.wire import WireTelling
+from ferrule.server.websocket.approval import asked_for
+from ferrule.server.websocket.encoder import Telling, failed, handed_out
+from ferrule.server.websocket.frame_log import FrameLog
+from ferrule.server.websocket.raw_encoder import WireTelling
 
 _LOOK_SECONDS = 1.0
 """How often the ledger is looked into for a decision that was made elsewhere."""

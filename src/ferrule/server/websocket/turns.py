@@ -15,17 +15,17 @@ from functools import partial
 
 from ferrule.core.context import Principal
 from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.anthropic.reading import read_request as read_anthropic
-from ferrule.dialects.frames.incoming import Ask
-from ferrule.dialects.frames.outgoing import Started
-from ferrule.dialects.openai_chat.reading import read_request as read_openai
+from ferrule.dialects.anthropic.request_decoder import read_request as read_anthropic
+from ferrule.dialects.frames.client_frames import Ask
+from ferrule.dialects.frames.server_frames import Started
+from ferrule.dialects.openai_chat.request_decoder import read_request as read_openai
 from ferrule.errors import NotFoundError
-from ferrule.server.config import MEGABYTE
-from ferrule.server.door.limits import Limiter
+from ferrule.server.answer.turn import Whose, shows_wire, turn_of
+from ferrule.server.auth.rate_limits import Limiter
+from ferrule.server.config.config import MEGABYTE
 from ferrule.server.gateway import Gateway, new_conversation
-from ferrule.server.turn import Whose, shows_wire, turn_of
-from ferrule.server.websocket.log import FrameLog, Reading
-from ferrule.server.websocket.telling import failed
+from ferrule.server.websocket.encoder import failed
+from ferrule.server.websocket.frame_log import FrameLog, Reading
 from ferrule.server.websocket.turn import LiveTurn
 
 _READ: dict[str, Callable[[dict[str, object]], ToolCallRequest]] = {"openai": read_openai, "anthropic": read_anthropic}

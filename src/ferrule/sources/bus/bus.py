@@ -18,10 +18,10 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, BusUnavailableError
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
-from ferrule.sources.bus.exchange import SILENCE, Exchange, Tell
 from ferrule.sources.bus.frame import MINOR, TOKEN, Beat, Frame, Lost, Nobody, Refused, request_body
 from ferrule.sources.bus.micro import Found, info_subject, read_counts, read_definition, read_info, stats_subject
 from ferrule.sources.bus.names import Names
+from ferrule.sources.bus.request_reply import SILENCE, Exchange, Tell
 from ferrule.sources.bus.subject import (
     Capability,
     changes_subject,
@@ -30,7 +30,7 @@ from ferrule.sources.bus.subject import (
 )
 from ferrule.sources.bus.token import LOCAL, checked_key, signed
 from ferrule.sources.source import Source
-from ferrule.sources.standing import Standing, Trust
+from ferrule.sources.status import Standing, Trust
 
 DRAWS = 8
 # Workers of one server need not all have the same tools; who has not got it says so in a moment.

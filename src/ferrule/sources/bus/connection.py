@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.errors import BusError, BusUnavailableError
-from ferrule.sources.standing import State
+from ferrule.sources.status import State
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -15,8 +15,8 @@ from ferrule.core.json_text import digest
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, FerruleError
-from ferrule.schema.admit import admit
-from ferrule.schema.check import checker_for
+from ferrule.schema.admission import admit
+from ferrule.schema.checker import checker_for
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.subject import Capability
 from ferrule.sources.source import Source

@@ -20,9 +20,11 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, FerruleError
-from ferrule.schema.admit import admit
-from ferrule.schema.check import Checker
+from ferrule.schema.admission import admit
+from ferrule.schema.checker import Checker
+from ferrule.sources.bus.active_calls import BEAT_SECONDS, Breakdowns, RunningCall, RunningCalls
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
+from ferrule.sources.bus.deduplication import Once, key_of
 from ferrule.sources.bus.frame import (
     ABSENT,
     BUSY,
@@ -37,8 +39,6 @@ from ferrule.sources.bus.frame import (
     written,
 )
 from ferrule.sources.bus.micro import QUEUE, Endpoint, Identity, control_subjects, definition_bytes, documents
-from ferrule.sources.bus.once import Once, key_of
-from ferrule.sources.bus.running import BEAT_SECONDS, Breakdowns, RunningCall, RunningCalls
 from ferrule.sources.bus.subject import (
     Capability,
     changes_subject,

@@ -24,12 +24,12 @@ from mcp.shared.message import SessionMessage
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.sources.mcp.config import Endpoint, Process, Server
-from ferrule.sources.mcp.elicit import Elicit, Elicitation, answer_to
+from ferrule.sources.mcp.elicitation import Elicit, Elicitation, answer_to
 from ferrule.sources.mcp.http import client_for
-from ferrule.sources.mcp.lines import Overlong
-from ferrule.sources.mcp.listing import Listed, listed, sound_tools
+from ferrule.sources.mcp.line_reader import Overlong
 from ferrule.sources.mcp.results import GONE, TOO_LARGE, outcome_of_error, outcome_of_result
 from ferrule.sources.mcp.stdio import Pipe
+from ferrule.sources.mcp.tool_list import Listed, listed, sound_tools
 
 IDEMPOTENCY_KEY = "ferrule.dev/idempotency-key"
 HOPS = "ferrule.dev/hops"

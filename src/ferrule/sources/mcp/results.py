@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import SchemaError, ToolError
-from ferrule.schema.admit import admit
-from ferrule.schema.check import checker_for
+from ferrule.schema.admission import admit
+from ferrule.schema.checker import checker_for
 
 INVALID_PARAMS, METHOD_NOT_FOUND, CONNECTION_CLOSED, REQUEST_TIMEOUT = -32602, -32601, -32000, -32001
 # Ours, for what the transports find out. Outside of what JSON-RPC and MCP reserve.

@@ -18,13 +18,13 @@ from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.sources.mcp.config import McpConfig, Server
-from ferrule.sources.mcp.elicit import Elicit, declined
-from ferrule.sources.mcp.link import Habits, Link, State
-from ferrule.sources.mcp.listing import Listed, described
+from ferrule.sources.mcp.elicitation import Elicit, declined
 from ferrule.sources.mcp.names import prefixes, wire_name
 from ferrule.sources.mcp.pins import Pins
+from ferrule.sources.mcp.server_connection import Habits, Link, State
+from ferrule.sources.mcp.tool_list import Listed, described
 from ferrule.sources.source import Source
-from ferrule.sources.standing import Quarantined, Standing, Trust
+from ferrule.sources.status import Quarantined, Standing, Trust
 
 
 @dataclass(frozen=True, slots=True)

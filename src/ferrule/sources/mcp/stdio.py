@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 from ferrule.sources.mcp.config import Process
-from ferrule.sources.mcp.lines import Lines, Overlong
+from ferrule.sources.mcp.line_reader import Lines, Overlong
 
 # What a program needs to run at all; nothing of ours that could be a secret. More is for "env" to say.
 _INHERITED = (

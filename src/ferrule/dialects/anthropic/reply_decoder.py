@@ -1,0 +1,155 @@
+"""An engine's answer in Anthropic's spelling, as events. A whole answer is read block by block in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ferrule.core.event import Diagnostic, Event, FinishReason, ReasoningDelta, TextDelta, Usage
+from ferrule.core.ids import IdMaker
+from ferrule.core.tool import ToolDefinition
+from ferrule.dialects.extension import Extension
+from ferrule.dialects.finish_reason import finish_of
+from ferrule.dialects.incoming_calls import IncomingCalls
+from ferrule.dialects.lenient_json import count, entries, json_text, mapping, message_of, text
+
+_REASONS = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "refusal": FinishReason.STOP,
+}
+_PROMPT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+class ReplyDecoder:
+    """`feed` takes the data of each named event, `close` is called when there are no more."""
+
+    def __init__(self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> None:
+        self._out: list[Event] = []
+        self._calls = IncomingCalls(tools, make_id, self._out.append)
+        self._slots: dict[int, int] = {}
+        self._inputs: dict[int, Any] = {}
+        self._reason = ""
+        self._counts: dict[str, int] = {}
+        self._has_failed = False
+
+    def feed(self, event: dict[str, Any]) -> list[Event]:
+        self._calls.tell(Extension.read(event))
+        index = count(event.get("index"))
+        match event.get("type"):
+            case "message_start":
+                self._count(mapping(event.get("message")).get("usage"))
+            case "content_block_start":
+                self._start(index, mapping(event.get("content_block")))
+            case "content_block_delta":
+                self._delta(index, mapping(event.get("delta")))
+            case "content_block_stop":
+                self._stop(index)
+            case "message_delta":
+                self._reason = text(mapping(event.get("delta")).get("stop_reason")) or self._reason
+                self._count(event.get("usage"))
+            case "message":
+                self._whole(event)
+            case "error":
+                self._has_failed = True
+                self._out.append(Diagnostic("engine_error", message_of(event.get("error"))))
+            case _:
+                # A ping, the end of the message, or an event that was added later.
+                pass
+        return self._taken()
+
+    def close(self) -> list[Event]:
+        """Ends what is open. Without a stop reason the answer broke off, and no `Finish` is made up for it."""
+        reason = _REASONS.get(self._reason)
+        is_broken = not self._reason or self._has_failed
+        self._calls.end_all(is_cut=is_broken or reason is FinishReason.LENGTH)
+        if self._reason == "refusal":
+            self._out.append(Diagnostic("refusal", "the model refused; its words, if any, are in the text"))
+        if self._reason and reason is None:
+            note = f"the engine ended with the reason {self._reason[:60]!r}, which is not known"
+            self._out.append(Diagnostic("unknown_finish", note))
+        if not is_broken:
+            self._out.append(finish_of(reason or FinishReason.STOP, self._calls.complete, self._usage()))
+        elif not self._has_failed:
+            self._out.append(Diagnostic("broken_off", "the stream ended without a stop reason"))
+        return self._taken()
+
+    def _taken(self) -> list[Event]:
+        taken = self._out.copy()
+        self._out.clear()
+        return taken
+
+    def _count(self, usage: object) -> None:
+        """Counts are cumulative: a later one replaces an earlier one, and one that is null replaces nothing."""
+        self._counts.update({name: value for name, value in mapping(usage).items() if isinstance(value, int)})
+
+    def _usage(self) -> Usage | None:
+        if not self._counts:
+            return None
+        prompt = sum(self._counts.get(name, 0) for name in _PROMPT_COUNTS)
+        return Usage(prompt, self._counts.get("output_tokens", 0))
+
+    def _whole(self, message: dict[str, Any]) -> None:
+        for index, block in enumerate(entries(message.get("content"))):
+            self._start(index, block)
+            if index in self._slots:
+                self._calls.arguments(self._slots[index], json_text(self._inputs.pop(index)))
+            self._stop(index)
+        self._reason = text(message.get("stop_reason"))
+        self._count(message.get("usage"))
+
+    def _start(self, index: int, block: dict[str, Any]) -> None:
+        match block.get("type"):
+            case "text":
+                self._say(TextDelta(text(block.get("text"))))
+            case "thinking":
+                self._say(ReasoningDelta(text(block.get("thinking"))))
+            case "tool_use":
+                slot = self._slots[index] = self._calls.open()
+                self._inputs[index] = block.get("input")
+                self._calls.identify(slot, text(block.get("id")))
+                self._calls.name(slot, text(block.get("name")))
+                self._calls.settle()
+            case "redacted_thinking":
+                pass
+            case kind:
+                note = f"a block of the kind {text(kind)[:60]!r} was left out"
+                self._out.append(Diagnostic("unknown_block", note))
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> None:
+        match delta.get("type"):
+            case "text_delta":
+                self._say(TextDelta(text(delta.get("text"))))
+            case "thinking_delta":
+                self._say(ReasoningDelta(text(delta.get("thinking"))))
+            case "input_json_delta" if index in self._slots:
+                self._inputs.pop(index, None)
+                self._calls.arguments(self._slots[index], text(delta.get("partial_json")))
+            case _:
+                # A signature or a citation: neither is part of the reply.
+                pass
+
+    def _stop(self, index: int) -> None:
+        """A call whose arguments are whole is over. One without waits: only the end tells whether it was cut off."""
+        slot = self._slots.get(index)
+        if slot is None:
+            return
+        whole = self._inputs.pop(index, None)
+        if whole and not self._calls.is_whole(slot):
+            # No pieces came: this engine put everything into the start of the block.
+            self._calls.arguments(slot, json_text(whole))
+        if self._calls.is_whole(slot):
+            self._calls.end(slot)
+
+    def _say(self, delta: TextDelta | ReasoningDelta) -> None:
+        if delta.text:
+            self._out.append(delta)
+
+
+def events_of(body: dict[str, Any], tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> list[Event]:
+    """The events of an answer that was not streamed."""
+    decoder = ReplyDecoder(tools, make_id=make_id)
+    return [*decoder.feed(body), *decoder.close()]

@@ -1,0 +1,88 @@
+"""Ollama's answer as events, streamed or whole: calls come whole, and the last object says how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ferrule.core.event import Diagnostic, Event, FinishReason, ReasoningDelta, TextDelta, Usage
+from ferrule.core.ids import IdMaker
+from ferrule.core.tool import ToolDefinition
+from ferrule.dialects.finish_reason import finish_of
+from ferrule.dialects.incoming_calls import IncomingCalls
+from ferrule.dialects.lenient_json import count, entries, json_text, mapping, message_of, text
+from ferrule.dialects.ollama.forced_call_text import ForcedText
+
+
+class ReplyDecoder:
+    """With `forced` the text is one call, because the request had a `format` from `format_for`."""
+
+    def __init__(self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker, forced: bool = False) -> None:
+        self._out: list[Event] = []
+        self._calls = IncomingCalls(tools, make_id, self._out.append)
+        self._forced = ForcedText(self._calls) if forced else None
+        self._is_done = False
+        self._is_cut = False
+        self._has_failed = False
+        self._usage: Usage | None = None
+
+    def feed(self, chunk: dict[str, Any]) -> list[Event]:
+        if chunk.get("error"):
+            self._has_failed = True
+            self._out.append(Diagnostic("engine_error", message_of(chunk["error"])))
+        message = mapping(chunk.get("message"))
+        if text(message.get("thinking")):
+            self._out.append(ReasoningDelta(message["thinking"]))
+        self._say(text(message.get("content")))
+        for call in entries(message.get("tool_calls")):
+            self._call(text(call.get("id")), mapping(call.get("function")))
+        if chunk.get("done") is True:
+            self._is_done = True
+            self._is_cut = chunk.get("done_reason") == "length"
+            if "eval_count" in chunk or "prompt_eval_count" in chunk:
+                self._usage = Usage(count(chunk.get("prompt_eval_count")), count(chunk.get("eval_count")))
+        return self._taken()
+
+    def close(self) -> list[Event]:
+        """Ends what is open. Without a last object the answer broke off, and no `Finish` is made up for it."""
+        is_broken = not self._is_done or self._has_failed
+        note = self._forced.close() if self._forced else None
+        if note:
+            self._out.append(note)
+        self._calls.end_all(is_cut=is_broken or self._is_cut)
+        if not is_broken:
+            said = FinishReason.LENGTH if self._is_cut else FinishReason.STOP
+            self._out.append(finish_of(said, self._calls.complete, self._usage))
+        elif not self._has_failed:
+            self._out.append(Diagnostic("broken_off", "the stream ended before the engine said that it was done"))
+        return self._taken()
+
+    def _taken(self) -> list[Event]:
+        taken = self._out.copy()
+        self._out.clear()
+        return taken
+
+    def _say(self, content: str) -> None:
+        if not content:
+            return
+        if self._forced:
+            self._forced.feed(content)
+        else:
+            self._out.append(TextDelta(content))
+
+    def _call(self, id: str, function: dict[str, Any]) -> None:
+        slot = self._calls.open()
+        self._calls.identify(slot, id)
+        self._calls.name(slot, text(function.get("name")))
+        self._calls.settle()
+        self._calls.arguments(slot, json_text(function.get("arguments")))
+        if self._calls.is_whole(slot):
+            self._calls.end(slot)
+
+
+def events_of(
+    body: dict[str, Any], tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker, forced: bool = False
+) -> list[Event]:
+    """The events of an answer that was not streamed."""
+    decoder = ReplyDecoder(tools, make_id=make_id, forced=forced)
+    return [*decoder.feed(body), *decoder.close()]

@@ -1,0 +1,88 @@
+"""A request as the body that Ollama's /api/chat takes.
+
+| choice | said as |
+|---|---|
+| auto | `tools` |
+| auto, only some | `tools` with only those |
+| none | no `tools` |
+| required, or one tool | a `format` that admits only such a call, and the tools in the system message |
+
+Ollama has no field for one call at a time; a forced call is always one. An answer that is held to a schema can make no
+call, so where both tools and a schema are given the schema wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ferrule.core.call import ToolCall
+from ferrule.core.choice import ChoiceMode
+from ferrule.core.message import ChatMessage, Role
+from ferrule.core.request import ToolCallRequest
+from ferrule.dialects.allowed_tools import narrowed
+from ferrule.dialects.ollama.forced_call import description, format_for
+from ferrule.dialects.result_text import result_text
+from ferrule.errors import DefinitionError
+
+_OPTIONS = {
+    "max_tokens": "num_predict",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "seed": "seed",
+}
+
+
+def request_body(
+    request: ToolCallRequest, *, model: str, stream: bool, think: bool | str | None = None, reasoning: bool = False
+) -> dict[str, Any]:
+    """`think` asks for thinking, by a level or not at all; `reasoning` sends that of earlier turns back."""
+    forced = format_for(request)
+    messages = _with_system(request.messages, description(request)) if forced else request.messages
+    offers = forced is None and request.choice.mode is not ChoiceMode.NONE
+    options = {theirs: getattr(request, ours) for ours, theirs in _OPTIONS.items()}
+    options = {name: value for name, value in options.items() if value is not None}
+    if request.stop:
+        options["stop"] = list(request.stop)
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [said for message in messages for said in _bodies(message, reasoning)],
+        "tools": [tool.as_function() for tool in narrowed(request).tools] if offers else None,
+        "format": forced or request.response_schema,
+        "options": options,
+        "think": think,
+        "stream": stream,
+    }
+    return {key: value for key, value in body.items() if value is not None and value not in ([], {})}
+
+
+def _with_system(messages: tuple[ChatMessage, ...], text: str) -> tuple[ChatMessage, ...]:
+    """The text at the end of the system message: many templates have room for one only."""
+    if messages and messages[0].role is Role.SYSTEM:
+        return (ChatMessage.system(f"{messages[0].content}\n\n{text}"), *messages[1:])
+    return (ChatMessage.system(text), *messages)
+
+
+def _bodies(message: ChatMessage, reasoning: bool) -> Iterable[dict[str, Any]]:
+    for result in message.results:
+        named = {"tool_name": result.name} if result.name else {}
+        yield {"role": "tool", "content": result_text(result), **named, "tool_call_id": result.tool_call_id}
+    if message.role is Role.TOOL:
+        return
+    body: dict[str, Any] = {"role": message.role.value, "content": message.content}
+    if reasoning and message.reasoning:
+        body["thinking"] = message.reasoning
+    calls = [_call(call) for call in message.tool_calls if call.complete]
+    yield {**body, "tool_calls": calls} if calls else body
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    try:
+        arguments = call.arguments
+    except ValueError as error:
+        raise DefinitionError(
+            f"the arguments of an earlier call of {call.name!r} are not a JSON object",
+            hint="Leave the call out of the conversation, or mark it as not complete.",
+        ) from error
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}

@@ -1,0 +1,148 @@
+"""A client's body as a request. What the API allows and Ferrule cannot do is refused with its path, never dropped.
+
+Fields that nobody here knows are passed over, as every server of this API does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ferrule.core.call import FunctionCall, ToolCall
+from ferrule.core.json_text import canonical
+from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
+from ferrule.core.request import ToolCallRequest
+from ferrule.dialects.choice_policy import read_policy
+from ferrule.dialects.field import Field
+from ferrule.dialects.openai_chat.parameters import read_parameters
+from ferrule.dialects.openai_chat.tool_choice import read_choice, read_function, read_function_call, read_tool
+from ferrule.dialects.tool_definitions import read_tools
+
+_ROLES = {
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "tool": Role.TOOL,
+    "function": Role.TOOL,
+}
+
+
+def read_request(body: dict[str, Any]) -> ToolCallRequest:
+    """`DefinitionError` says where the body is wrong and what to send instead."""
+    root = Field(body)
+    if root["n"].or_else(Field.integer, 1) != 1:
+        raise root["n"].refusal("only one answer is given", "Leave n out, and ask again for another answer.")
+    messages = _read_messages(root["messages"])
+    uses_functions = root["functions"].is_given and not root["tools"].is_given
+    if uses_functions:
+        tools = read_tools(root["functions"], read_function)
+        choice = read_function_call(root["function_call"])
+    else:
+        tools = read_tools(root["tools"], read_tool)
+        choice = read_choice(root["tool_choice"])
+    root["tool_choice"].made(lambda: choice.offered(tools))
+    # The older fields have room for one call only.
+    parallel = False if uses_functions else root["parallel_tool_calls"].or_else(Field.boolean, True)
+    return ToolCallRequest(
+        messages=messages,
+        tools=tools,
+        tool_choice=choice,
+        tool_choice_policy=read_policy(root),
+        parallel_tool_calls=parallel,
+        response_schema=_read_schema(root),
+        model=root["model"].optional(Field.string),
+        **read_parameters(root),
+    )
+
+
+def uses_functions(body: dict[str, Any]) -> bool:
+    """Whether the client speaks the older API, and so reads `function_call` and not `tool_calls` in the answer."""
+    return body.get("functions") is not None and body.get("tools") is None
+
+
+def wants_usage(body: dict[str, Any]) -> bool:
+    options = Field(body)["stream_options"]
+    return options.is_given and options["include_usage"].or_else(Field.boolean, False)
+
+
+def _read_schema(root: Field) -> dict[str, Any] | None:
+    format, guided = root["response_format"], root["guided_json_schema"]
+    asked: dict[str, Any] | None = None
+    if format.is_given:
+        match format["type"].string():
+            case "text":
+                pass
+            case "json_object":
+                asked = {"type": "object"}
+            case "json_schema":
+                asked = format["json_schema"]["schema"].or_else(Field.object, {"type": "object"})
+            case _:
+                raise format["type"].refusal("is not known here", "Use text, json_object or json_schema.")
+    schema = guided.optional(Field.object)
+    if asked is not None and schema is not None and canonical(asked) != canonical(schema):
+        raise guided.refusal("says something else than response_format", "Send one of the two.")
+    return asked if schema is None else schema
+
+
+def _read_messages(field: Field) -> tuple[ChatMessage, ...]:
+    if not field.items():
+        raise field.refusal("there is no message", "Send at least one, such as a user's.")
+    names: dict[str, str] = {}
+    messages: list[ChatMessage] = []
+    for at, entry in enumerate(field.items()):
+        message = _read_message(entry, names, at)
+        names.update({call.id: call.name for call in message.tool_calls})
+        messages.append(message)
+    return tuple(messages)
+
+
+def _read_message(field: Field, names: dict[str, str], at: int) -> ChatMessage:
+    role = field["role"].one_of(_ROLES)
+    if field["role"].value == "function":
+        name = field["name"].string()
+        answered = next((id for id, called in reversed(names.items()) if called == name), name)
+        return ChatMessage.tool(answered, "".join(_read_texts(field["content"])), name)
+    if role is Role.TOOL:
+        id = field["tool_call_id"].string()
+        name = names.get(id) or field["name"].or_else(Field.string, "")
+        return ChatMessage.tool(id, "".join(_read_texts(field["content"])), name)
+    texts = tuple(Text(text) for text in _read_texts(field["content"]))
+    if role is not Role.ASSISTANT:
+        return ChatMessage(role, texts)
+    said: tuple[Part, ...] = () if texts == (Text(""),) else texts
+    thought = field["reasoning_content"].or_else(Field.string, "") or field["reasoning"].or_else(Field.string, "")
+    calls = [_read_call(entry) for entry in field["tool_calls"].items()]
+    old = field["function_call"]
+    if old.is_given:
+        calls.append(ToolCall(f"call_{at}", _read_function_call(old)))
+    return ChatMessage(role, ((Reasoning(thought),) if thought else ()) + said + tuple(calls))
+
+
+def _read_texts(field: Field) -> list[str]:
+    if not field.is_given:
+        return []
+    if isinstance(field.value, str):
+        return [field.value]
+    return [_read_part(part) for part in field.items()]
+
+
+def _read_part(field: Field) -> str:
+    match field["type"].string():
+        case "text":
+            return field["text"].string()
+        case "refusal":
+            return field["refusal"].string()
+        case kind:
+            raise field["type"].refusal(
+                f"{kind[:60]!r} is not taken here", "Send text; images, audio and files are not."
+            )
+
+
+def _read_call(field: Field) -> ToolCall:
+    if field["type"].or_else(Field.string, "function") != "function":
+        raise field["type"].refusal("is not a call that is known here", "Send calls of functions.")
+    return ToolCall(field["id"].string(), _read_function_call(field["function"]))
+
+
+def _read_function_call(field: Field) -> FunctionCall:
+    return FunctionCall(field["name"].string(), field["arguments"].string())

@@ -1,0 +1,158 @@
+"""An engine's answer in the spelling of the Responses API, as events. A whole response is read item by item.
+
+Tolerates servers that leave events out: what was not streamed is taken from the item's end or from the whole response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ferrule.core.event import Diagnostic, Event, FinishReason, ReasoningDelta, TextDelta, Usage
+from ferrule.core.ids import IdMaker
+from ferrule.core.tool import ToolDefinition
+from ferrule.dialects.extension import Extension
+from ferrule.dialects.finish_reason import finish_of
+from ferrule.dialects.incoming_calls import IncomingCalls
+from ferrule.dialects.lenient_json import count, entries, json_text, mapping, message_of, text
+
+_TEXT_EVENTS = {"response.output_text.delta", "response.refusal.delta"}
+_THOUGHT_EVENTS = {"response.reasoning_text.delta", "response.reasoning_summary_text.delta"}
+_LAST_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
+
+
+class ReplyDecoder:
+    """`feed` takes the data of each event, `close` is called when there are no more."""
+
+    def __init__(self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> None:
+        self._out: list[Event] = []
+        self._calls = IncomingCalls(tools, make_id, self._out.append)
+        self._slots: dict[int, int] = {}
+        self._places: dict[str, int] = {}
+        self._has_text: set[int] = set()
+        self._has_refused = False
+        self._has_failed = False
+        self._reason: FinishReason | None = None
+        self._usage: Usage | None = None
+
+    def feed(self, event: dict[str, Any]) -> list[Event]:
+        self._calls.tell(Extension.read(event))
+        kind, at = text(event.get("type")), self._place(event)
+        if kind in _TEXT_EVENTS or kind in _THOUGHT_EVENTS:
+            self._say(at, kind, text(event.get("delta")))
+        elif kind == "response.output_item.added":
+            self._added(at, mapping(event.get("item")))
+        elif kind == "response.function_call_arguments.delta" and at in self._slots:
+            self._has_text.add(at)
+            self._calls.arguments(self._slots[at], text(event.get("delta")))
+        elif kind == "response.output_item.done":
+            self._done(at, mapping(event.get("item")))
+        elif kind in _LAST_EVENTS:
+            response = mapping(event.get("response"))
+            self._calls.tell(Extension.read(response))
+            self._response(response)
+        elif event.get("object") == "response":
+            self._response(event)
+        elif kind == "error" or event.get("error"):
+            self._fail(event.get("error") or event)
+        return self._taken()
+
+    def close(self) -> list[Event]:
+        """Ends what is open. Without the response's own end the answer broke off, and no `Finish` is made up for it."""
+        is_broken = self._reason is None or self._has_failed
+        self._calls.end_all(is_cut=is_broken or self._reason is FinishReason.LENGTH)
+        if self._reason is not None and not self._has_failed:
+            self._out.append(finish_of(self._reason, self._calls.complete, self._usage))
+        elif not self._has_failed:
+            self._out.append(Diagnostic("broken_off", "the stream ended before the response did"))
+        return self._taken()
+
+    def _place(self, event: dict[str, Any]) -> int:
+        """Which item an event is about. llama-server numbers none, and names them all."""
+        numbered = event.get("output_index")
+        named = text(event.get("item_id")) or text(mapping(event.get("item")).get("id"))
+        if isinstance(numbered, int) or not named:
+            return count(numbered)
+        return self._places.setdefault(named, len(self._places))
+
+    def _taken(self) -> list[Event]:
+        taken = self._out.copy()
+        self._out.clear()
+        return taken
+
+    def _fail(self, error: object) -> None:
+        self._has_failed = True
+        self._out.append(Diagnostic("engine_error", message_of(error)))
+
+    def _response(self, response: dict[str, Any]) -> None:
+        for at, item in enumerate(entries(response.get("output"))):
+            self._done(self._places.get(text(item.get("id")), at), item)
+        usage = mapping(response.get("usage"))
+        if usage:
+            self._usage = Usage(count(usage.get("input_tokens")), count(usage.get("output_tokens")))
+        why = text(mapping(response.get("incomplete_details")).get("reason"))
+        match response.get("status"):
+            case "failed" | "cancelled":
+                self._fail(response.get("error"))
+            case "incomplete" if why == "content_filter":
+                self._reason = FinishReason.STOP
+                note = "the engine stopped the answer because of what was in it"
+                self._out.append(Diagnostic("content_filter", note))
+            case "incomplete":
+                self._reason = FinishReason.LENGTH
+            case _:
+                self._reason = FinishReason.STOP
+
+    def _say(self, at: int, kind: str, delta: str) -> None:
+        if not delta:
+            return
+        self._has_text.add(at)
+        self._calls.settle()
+        if kind in _THOUGHT_EVENTS:
+            self._out.append(ReasoningDelta(delta))
+            return
+        if kind == "response.refusal.delta" and not self._has_refused:
+            self._has_refused = True
+            self._out.append(Diagnostic("refusal", "the model refused; its words are in the text"))
+        self._out.append(TextDelta(delta))
+
+    def _added(self, at: int, item: dict[str, Any]) -> None:
+        if item.get("type") != "function_call" or at in self._slots:
+            return
+        slot = self._slots[at] = self._calls.open()
+        self._calls.identify(slot, text(item.get("call_id")) or text(item.get("id")))
+        self._calls.name(slot, text(item.get("name")))
+        self._calls.settle()
+
+    def _done(self, at: int, item: dict[str, Any]) -> None:
+        """The end of an item: whatever of it was not streamed is said now."""
+        match item.get("type"):
+            case "function_call":
+                self._added(at, item)
+                slot = self._slots[at]
+                if at not in self._has_text:
+                    self._has_text.add(at)
+                    self._calls.arguments(slot, json_text(item.get("arguments")))
+                if self._calls.is_whole(slot):
+                    self._calls.end(slot)
+            case "message" if at not in self._has_text:
+                for part in entries(item.get("content")):
+                    self._say(at, "response.output_text.delta", text(part.get("text")))
+                    self._say(at, "response.refusal.delta", text(part.get("refusal")))
+            case "reasoning" if at not in self._has_text:
+                thoughts = entries(item.get("content")) or entries(item.get("summary"))
+                for part in thoughts:
+                    self._say(at, "response.reasoning_text.delta", text(part.get("text")))
+            case "message" | "reasoning":
+                pass
+            case kind:
+                if at not in self._has_text:
+                    self._has_text.add(at)
+                    note = f"an item of the kind {text(kind)[:60]!r} was left out"
+                    self._out.append(Diagnostic("unknown_item", note))
+
+
+def events_of(body: dict[str, Any], tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> list[Event]:
+    """The events of an answer that was not streamed."""
+    decoder = ReplyDecoder(tools, make_id=make_id)
+    return [*decoder.feed(body), *decoder.close()]

@@ -1,0 +1,114 @@
+"""A reply as a response that is not streamed. Only complete calls are in it; the order of the parts is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ferrule.core.call import FunctionCall, ToolCall
+from ferrule.core.choice import ToolChoice
+from ferrule.core.event import FinishReason, Usage
+from ferrule.core.message import Reasoning, Text
+from ferrule.core.reply import Reply, ReplyPart
+from ferrule.core.request import ToolCallRequest
+from ferrule.dialects.extension import Extension
+from ferrule.dialects.openai_error import error_body
+from ferrule.dialects.openai_responses.responses_request import ResponsesAsk
+from ferrule.dialects.openai_responses.tool_choice import choice_body, tool_body
+
+__all__ = ["body_of", "count_body", "error_body", "head_of", "item_of", "response_of"]
+
+
+def body_of(
+    reply: Reply, *, id: str, model: str, created: int, request: ToolCallRequest | None = None
+) -> dict[str, Any]:
+    """`request` is echoed, as the API does: its tools, its choice."""
+    kept = [part for part in reply.parts if not isinstance(part, ToolCall) or part.complete]
+    output = [item_of(part, item_id(id, at, part)) for at, part in enumerate(kept)]
+    head = head_of(id=id, model=model, created=created, request=request)
+    return {**response_of(head, output, reply.finish_reason, reply.usage), **Extension.of(reply).as_field()}
+
+
+def head_of(
+    *, id: str, model: str, created: int, request: ToolCallRequest | None, ask: ResponsesAsk | None = None
+) -> dict[str, Any]:
+    """What is the same in every state of a response. `ask` tells back what else the client said."""
+    tools = [tool_body(tool, strict=False) for tool in request.tools] if request else []
+    hosted = [dict(server.declared) for server in ask.hosted] if ask else []
+    head: dict[str, Any] = {
+        "id": id,
+        "object": "response",
+        "created_at": created,
+        "model": model,
+        "parallel_tool_calls": request.parallel_tool_calls if request else True,
+        "tool_choice": ask.choice if ask else choice_body(request.tool_choice if request else ToolChoice.auto()),
+        "tools": tools + hosted,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": ask.instructions if ask else None,
+        "metadata": dict(ask.metadata) if ask else {},
+        "temperature": request.temperature if request else None,
+        "top_p": request.top_p if request else None,
+        "max_output_tokens": request.max_tokens if request else None,
+        "truncation": "disabled",
+        "usage": None,
+    }
+    if ask is None:
+        return head
+    told = {"previous_response_id": ask.previous_response_id, "background": ask.background, "store": ask.store}
+    return {**head, **told, "max_tool_calls": ask.max_tool_calls, "text": dict(ask.text)}
+
+
+def response_of(
+    head: dict[str, Any], output: list[dict[str, Any]], finish: FinishReason, usage: Usage | None
+) -> dict[str, Any]:
+    is_cut = finish is FinishReason.LENGTH
+    return {
+        **head,
+        "status": "incomplete" if is_cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+        "output": output,
+        "usage": usage_body(usage) if usage else None,
+    }
+
+
+_ID_PREFIXES: dict[type[ReplyPart], str] = {Text: "msg", Reasoning: "rs", ToolCall: "fc"}
+
+
+def item_id(response_id: str, at: int, part: ReplyPart) -> str:
+    return f"{_ID_PREFIXES[part.__class__]}_{response_id}_{at}"
+
+
+def item_of(part: ReplyPart, id: str, status: str = "completed") -> dict[str, Any]:
+    match part:
+        case Text(text):
+            content = [text_part(text)]
+            return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
+        case Reasoning(text):
+            content = [reasoning_part(text)]
+            return {"id": id, "type": "reasoning", "summary": [], "content": content, "status": status}
+        case ToolCall(call_id, FunctionCall(name, arguments)):
+            call = {"call_id": call_id, "name": name, "arguments": arguments}
+            return {"id": id, "type": "function_call", "status": status, **call}
+
+
+def text_part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def reasoning_part(text: str) -> dict[str, Any]:
+    return {"type": "reasoning_text", "text": text}
+
+
+def usage_body(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+
+
+def count_body(prompt_tokens: int) -> dict[str, Any]:
+    """The answer to a count of input tokens."""
+    return {"object": "response.input_tokens", "input_tokens": prompt_tokens}

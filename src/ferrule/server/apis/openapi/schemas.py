@@ -1,0 +1,312 @@
+"""The JSON Schemas of what the gateway takes and gives, by name, for its OpenAPI description.
+
+Of the APIs of others the fields that are read for sure are described, and the rest is left open, as their clients send
+more every month. Of our own everything that is always there is required.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from ferrule.run.ledger.ledger import ApprovalState, CallState
+from ferrule.run.timeline_entry import Kind
+from ferrule.run.usage_figures import Tally
+from ferrule.server.apis.engines import READY, RESTING
+from ferrule.server.tools.approval_view import EXPIRED
+from ferrule.sources.status import State, Trust
+
+Schema = dict[str, Any]
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def or_null(name: str) -> Schema:
+    return {"anyOf": [ref(name), {"type": "null"}]}
+
+
+def obj(required: Mapping[str, Schema], **optional: Schema) -> Schema:
+    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
+
+
+def page_of(name: str, **more: Schema) -> Schema:
+    return obj({"object": {"const": "list"}, "data": {"type": "array", "items": ref(name)}, **more})
+
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+ANY: Schema = {}
+OBJECT: Schema = {"type": "object"}
+TEXTS: Schema = {"type": "array", "items": TEXT}
+OBJECTS: Schema = {"type": "array", "items": OBJECT}
+OR_NULL: Schema = {"type": ["string", "null"]}
+MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
+MAYBE_COUNT: Schema = {"type": ["integer", "null"]}
+_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
+_ASKED = {"messages": OBJECTS}
+_TALK = [{"role": "user", "content": "How is the weather in Bern?"}]
+_CALL = {"name": "search", "arguments": {"query": "ferrules"}}
+_RPC = {"jsonrpc": {"const": "2.0"}, "id": {"type": ["string", "integer", "null"]}}
+_RPC_METHODS = ["initialize", "notifications/initialized", "ping", "server/discover", "tools/call", "tools/list"]
+
+SCHEMAS: dict[str, Schema] = {
+    # Errors, each in the shape that the clients of its API read.
+    "Error": obj(
+        {"error": obj({"message": TEXT, "type": TEXT, "code": OR_NULL, "param": OR_NULL})},
+    ),
+    "AnthropicError": obj({"type": {"const": "error"}, "error": obj({"type": TEXT, "message": TEXT})}),
+    "RpcError": obj({**_RPC, "error": obj({"code": COUNT, "message": TEXT})}),
+    # What others' clients send and read.
+    "ChatRequest": {
+        **obj(_ASKED, model=OR_NULL, stream={"type": ["boolean", "null"]}, tools={"type": ["array", "null"]}),
+        "example": {"messages": _TALK},
+    },
+    "ChatCompletion": obj(
+        {"id": TEXT, "object": {"const": "chat.completion"}, "created": COUNT, "model": TEXT, "choices": OBJECTS},
+        usage=OBJECT,
+        ferrule=OBJECT,
+    ),
+    "MessagesRequest": {
+        **obj(_ASKED, model=OR_NULL, max_tokens={"type": ["integer", "null"]}, system=ANY),
+        "example": {"messages": _TALK, "max_tokens": 64},
+    },
+    "Message": obj(
+        {"id": TEXT, "type": {"const": "message"}, "role": {"const": "assistant"}, "model": TEXT, "content": OBJECTS},
+        usage=OBJECT,
+        ferrule=OBJECT,
+    ),
+    "TokenCount": obj({"input_tokens": COUNT}),
+    "ResponsesRequest": {
+        **obj({"input": {"type": ["string", "array"]}}, model=OR_NULL, stream={"type": ["boolean", "null"]}),
+        "example": {"input": "How is the weather in Bern?"},
+    },
+    "Response": obj({"id": TEXT, "object": {"const": "response"}, "status": TEXT, "output": OBJECTS}),
+    "DeletedResponse": obj({"id": TEXT, "deleted": FLAG}),
+    "InputItems": obj({"object": {"const": "list"}, "data": OBJECTS, "has_more": FLAG}),
+    "Model": obj({"id": TEXT, "object": {"const": "model"}, "type": {"const": "model"}, "display_name": TEXT}),
+    "Models": page_of("Model", has_more=FLAG),
+    # Our own.
+    "Tool": obj(
+        {
+            "object": {"const": "tool"},
+            "name": TEXT,
+            "description": TEXT,
+            "parameters": OBJECT,
+            "source": TEXT,
+            "bound_to": {"type": ["object", "null"]},
+            "side_effects": FLAG,
+            "fingerprint": TEXT,
+        }
+    ),
+    "HeldTool": {
+        "allOf": [ref("Tool"), obj({"enforcement": {"type": "array", "items": ref("Enforcement")}})],
+    },
+    "Enforcement": obj(
+        {
+            **dict.fromkeys(("model", "engine", "target", "why"), TEXT),
+            **dict.fromkeys(("enforced", "checked", "unchecked"), TEXTS),
+        }
+    ),
+    "Tools": page_of("Tool", notices=TEXTS),
+    "ToolCallRequest": {
+        **obj(
+            {"name": TEXT},
+            arguments={"type": ["object", "string", "null"]},
+            call_id={"anyOf": [_NAME, {"type": "null"}]},
+            conversation={"anyOf": [_NAME, {"type": "null"}]},
+            deadline={**MAYBE_NUMBER, "description": "Unix seconds."},
+        ),
+        "example": _CALL,
+    },
+    "ToolResult": obj(
+        {
+            "object": {"const": "tool.result"},
+            "call_id": TEXT,
+            "name": TEXT,
+            "arguments": TEXT,
+            "content": ANY,
+            "is_error": FLAG,
+            "code": TEXT,
+        }
+    ),
+    "ToolWaiting": obj(
+        {"object": {"const": "tool.waiting"}, "call_id": TEXT, "name": TEXT, "approval": ref("Approval")}
+    ),
+    "Approval": obj(
+        {
+            "object": {"const": "approval"},
+            "id": TEXT,
+            "state": {"enum": [*(state.value for state in ApprovalState), EXPIRED]},
+            **dict.fromkeys(("tool", "fingerprint", "principal", "conversation", "call_id"), TEXT),
+            **dict.fromkeys(("arguments", "arguments_sha256", "shown", "decided_by", "why"), TEXT),
+            "requested_at": NUMBER,
+            "expires_at": NUMBER,
+            "decided_at": MAYBE_NUMBER,
+        }
+    ),
+    "ShownApproval": {
+        "allOf": [
+            ref("Approval"),
+            obj({"definition": or_null("ApprovedDefinition"), "last": or_null("LastApproval")}),
+        ]
+    },
+    "ApprovedDefinition": obj(
+        {
+            **dict.fromkeys(("description", "shown_description", "source", "fingerprint"), TEXT),
+            "parameters": OBJECT,
+            "side_effects": FLAG,
+            "is_same": FLAG,
+        }
+    ),
+    "LastApproval": obj(
+        {
+            **dict.fromkeys(("id", "decided_by", "fingerprint", "arguments"), TEXT),
+            "decided_at": NUMBER,
+            "is_same_definition": FLAG,
+        }
+    ),
+    "Approvals": page_of("ShownApproval", has_more=FLAG),
+    "ApprovalCheckRequest": {**obj({"arguments": OBJECT}), "example": {"arguments": _CALL["arguments"]}},
+    "ApprovalCheck": obj(
+        {
+            "object": {"const": "approval.check"},
+            "fits": FLAG,
+            "faults": {"type": "array", "items": obj({"path": TEXT, "message": TEXT})},
+        }
+    ),
+    "Decision": {
+        **obj({"approve": FLAG}, why=OR_NULL, arguments={"type": ["object", "null"]}),
+        "example": {"approve": False, "why": "not before Monday"},
+    },
+    "Source": obj(
+        {
+            "object": {"const": "source"},
+            **dict.fromkeys(("name", "kind", "why"), TEXT),
+            "state": {"enum": [one.value for one in State]},
+            "trust": {"enum": [one.value for one in Trust]},
+            "tools": TEXTS,
+            "quarantined": {"type": "array", "items": ref("QuarantinedTool")},
+        }
+    ),
+    "QuarantinedTool": obj(
+        {"tool": TEXT, "why": TEXT, "before": or_null("DescribedTool"), "now": ref("DescribedTool")}
+    ),
+    "DescribedTool": obj({"description": TEXT, "parameters": OBJECT, "fingerprint": TEXT, "more": OBJECT}),
+    "Sources": page_of("Source", notices=TEXTS),
+    "Engine": obj(
+        {
+            "object": {"const": "engine"},
+            **dict.fromkeys(("model", "engine", "kind", "why"), TEXT),
+            **dict.fromkeys(("targets", "honours"), TEXTS),
+            "goes_on_cheaply": FLAG,
+            "state": {"enum": [READY, RESTING]},
+            "profile": or_null("Profile"),
+        }
+    ),
+    "Profile": obj(
+        {
+            **dict.fromkeys(("url", "model", "date"), TEXT),
+            "findings": {
+                "type": "array",
+                "items": obj(dict.fromkeys(("name", "verdict", "evidence"), TEXT)),
+            },
+            "going_on": {"type": ["number", "null"]},
+        }
+    ),
+    "Engines": page_of("Engine"),
+    "ConversationLine": obj(
+        {
+            "object": {"const": "conversation"},
+            "id": TEXT,
+            "principal": TEXT,
+            "opened_at": NUMBER,
+            "changed_at": NUMBER,
+            "version": COUNT,
+            "is_held": FLAG,
+            "title": TEXT,
+        }
+    ),
+    "Conversations": page_of("ConversationLine", has_more=FLAG),
+    "Conversation": {
+        "allOf": [
+            ref("ConversationLine"),
+            obj(
+                {
+                    "within": TEXT,
+                    "messages": OBJECTS,
+                    "is_unfinished": FLAG,
+                    "calls": {"type": "array", "items": ref("Call")},
+                    "approvals": {"type": "array", "items": ref("Approval")},
+                    "timeline": {"type": "array", "items": ref("Moment")},
+                    "audit": obj({"rows": OBJECTS, "chain": obj({"holds": FLAG, "breach": TEXT})}),
+                }
+            ),
+        ]
+    },
+    "Call": obj(
+        {
+            "id": TEXT,
+            "tool": TEXT,
+            "fingerprint": TEXT,
+            "arguments": TEXT,
+            "arguments_sha256": TEXT,
+            "side_effects": FLAG,
+            "needs_leave": FLAG,
+            "state": {"enum": [state.value for state in CallState]},
+            "outcome": {"type": ["object", "null"]},
+        }
+    ),
+    "ToolStats": obj(
+        {
+            "object": {"const": "tool.stats"},
+            "model": TEXT,
+            "tool": TEXT,
+            "fingerprint": TEXT,
+            "description": TEXT,
+            "first_at": MAYBE_NUMBER,
+            "last_at": MAYBE_NUMBER,
+            **{one.name: COUNT for one in fields(Tally)},
+            "wrong": COUNT,
+            "wrong_share": MAYBE_NUMBER,
+        }
+    ),
+    "MisnamedTool": obj({"model": TEXT, "wrote": TEXT, "tool": TEXT, "count": COUNT}),
+    "ToolStatsPage": page_of("ToolStats", misnamed={"type": "array", "items": ref("MisnamedTool")}, has_more=FLAG),
+    "Rpc": {
+        **obj(
+            {"jsonrpc": {"const": "2.0"}, "method": {"anyOf": [{"enum": _RPC_METHODS}, TEXT]}},
+            id={"type": ["string", "integer"]},
+            params=OBJECT,
+        ),
+        "example": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": _CALL},
+    },
+    "RpcReply": {"anyOf": [obj({**_RPC, "result": OBJECT}), ref("RpcError")]},
+    "Alive": obj({"status": {"const": "alive"}}),
+    "Ready": obj({"status": {"enum": ["ready", "not ready"]}, "draining": FLAG, "models": OBJECT, "ledger": TEXT}),
+    "OpenApi": obj({"openapi": TEXT, "info": OBJECT, "paths": OBJECT}),
+    "Me": obj(
+        {
+            "object": {"const": "principal"},
+            "name": TEXT,
+            "tenant": TEXT,
+            "rights": {"type": "array", "items": {"enum": ["admin", "approve", "models", "tools"]}},
+            "needs_key": FLAG,
+        }
+    ),
+    "Moment": obj(
+        {
+            "at": NUMBER,
+            "seconds": MAYBE_NUMBER,
+            "kind": {"enum": [kind.value for kind in Kind]},
+            **dict.fromkeys(("title", "call_id", "tool", "approval"), TEXT),
+            "tokens": {"anyOf": [obj({"prompt": COUNT, "completion": COUNT}), {"type": "null"}]},
+            **dict.fromkeys(("bytes", "message"), MAYBE_COUNT),
+            "is_error": FLAG,
+        }
+    ),
+}

@@ -1,0 +1,181 @@
+"""Reading arguments that stand one to an element, as raw text.
+
+A value ends at its closer and nowhere else: openers and other closers inside it are text, so nothing in a value becomes
+another argument or another call. Strings stream; what needs its end to be typed waits for it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ferrule.core.json_text import dumps, escaped
+from ferrule.schema.value_decoder import decode
+from ferrule.wire.node import Fields, Kind, Lit, Node, Slot, Space
+from ferrule.wire.open_call import OpenCall
+from ferrule.wire.parse_plan import first, first_of
+from ferrule.wire.stops import Stops
+from ferrule.wire.tape import MAX_NAME, MisfitError, Tape, Walk
+from ferrule.wire.tool_offer import Offered
+from ferrule.wire.value_reader import REPEATED_KEY, repeated_words
+
+_STRING_ONLY = frozenset({"string"})
+
+
+@lru_cache(maxsize=1024)
+def _stops(literals: tuple[str, ...]) -> Stops:
+    return Stops(literals)
+
+
+def read_fields(tape: Tape, node: Fields, call: OpenCall, rest: tuple[Node, ...], offered: Offered) -> Walk[None]:
+    """Read elements until what follows them in the call stands there; only then are the arguments closed."""
+    opener = first(node.field) or ()
+    ending = first_of(rest) or ()
+    duplicate = _last_spellings(node)
+    sep = node.sep.canonical.strip()
+    keys: set[str] = set()
+    call.json("{")
+    while True:
+        yield from tape.space()
+        if keys and sep and (yield from tape.peek((sep,))) > 0:
+            tape.at += len(sep)
+            yield from tape.space()
+        if (yield from tape.peek(opener)) >= 0:
+            yield from _Field(tape, node, call, keys, offered).read()
+            continue
+        if (yield from tape.peek(ending)) >= 0:
+            break
+        size = yield from tape.peek(duplicate)
+        if size <= 0 or not keys:
+            raise MisfitError("expected " + " or ".join(map(repr, (*opener[:1], *ending[:1]))))
+        call.note("stray_mark", "a closing mark is there twice", tape.text[tape.at : tape.at + size])
+        tape.at += size
+    call.json("}")
+
+
+def _last_spellings(node: Fields) -> tuple[str, ...]:
+    last = [part for part in node.field.parts if isinstance(part, Lit)][-1]
+    return tuple(s.strip() for s in last.spellings)
+
+
+class _Field:
+    """One element on its way in."""
+
+    def __init__(self, tape: Tape, node: Fields, call: OpenCall, keys: set[str], offered: Offered) -> None:
+        self.tape, self.node, self.call, self.keys, self.offered = tape, node, call, keys, offered
+        self.key = ""
+        self.kind: Kind | None = None
+
+    def read(self) -> Walk[None]:
+        parts = self.node.field.parts
+        skips_kind = False
+        for place, part in enumerate(parts):
+            rest = parts[place + 1 :]
+            match part:
+                case Lit():
+                    size = yield from self.tape.peek(part.spellings)
+                    if size < 0 and not part.may_be_missing:
+                        raise MisfitError(f"expected {part.canonical!r}")
+                    skips_kind = size < 0
+                    self.tape.at += max(size, 0)
+                case Space():
+                    yield from self.tape.space()
+                case Slot.KEY:
+                    self.key = yield from self._until(rest, "an argument's name")
+                case Slot.KIND if not skips_kind:
+                    word = yield from self._until(rest, "an argument's kind")
+                    self.kind = next((kind for kind in self.node.kinds if kind.word == word), None)
+                case Slot.VALUE:
+                    yield from self._value(rest)
+                case _:
+                    continue
+
+    def _until(self, rest: tuple[Node, ...], what: str) -> Walk[str]:
+        stops = _stops(first_of(rest) or ())
+        tape = self.tape
+        while True:
+            hit = stops.scan(tape.text, tape.at, tape.ended)
+            if hit.at - tape.at > MAX_NAME:
+                raise MisfitError(f"{what} is too long")
+            if hit.found:
+                word = tape.text[tape.at : hit.at]
+                tape.at = hit.at
+                return word
+            if tape.ended:
+                raise MisfitError(f"the text ends in {what}")
+            yield
+
+    def _value(self, rest: tuple[Node, ...]) -> Walk[None]:
+        if self.key in self.keys:
+            raise MisfitError(f"the argument {self.key!r} is there twice")
+        allowed = self.offered.types(self.call.name, self.key)
+        self.call.json((", " if self.keys else "") + dumps(self.key) + ": ")
+        self.keys.add(self.key)
+        closers = first_of(rest) or ()
+        streams = self.kind.is_raw if self.kind else allowed == _STRING_ONLY
+        quote = self.node.quote
+        is_quoted = quote is not None and (yield from self.tape.peek((quote[0],))) > 0
+        if quote is not None and is_quoted:
+            self.tape.at += len(quote[0])
+            closers = (quote[1],)
+        raw = _Collected()
+        yield from self._text(closers, _Streamed(self.call) if streams else raw)
+        if quote is not None and is_quoted:
+            self.tape.at += len(quote[1])
+        if not streams:
+            self._decoded(raw.text(), allowed)
+
+    def _text(self, closers: tuple[str, ...], sink: _Streamed | _Collected) -> Walk[None]:
+        stops = _stops(closers)
+        tape = self.tape
+        while True:
+            hit = stops.scan(tape.text, tape.at, tape.ended)
+            if hit.at > tape.at:
+                sink.add(tape.text[tape.at : hit.at])
+                tape.at = hit.at
+            if hit.found:
+                sink.close()
+                return
+            if tape.ended:
+                raise MisfitError(f"the text ends in the argument {self.key!r}")
+            yield
+
+    def _decoded(self, raw: str, allowed: frozenset[str]) -> None:
+        types = frozenset(self.kind.types) if self.kind and self.kind.types else allowed
+        decoded = decode(raw, types, self.node.python_literals)
+        if not decoded.ok:
+            wanted = " or ".join(sorted(types))
+            message = f"the value of {self.key!r} is not {wanted}; it is passed on as a string"
+            self.call.note("undecodable_value", message)
+        if decoded.repeated:
+            self.call.note(REPEATED_KEY, repeated_words(decoded.repeated))
+        self.call.json(decoded.json_text)
+
+
+class _Streamed:
+    """A string value that goes out as it comes in."""
+
+    def __init__(self, call: OpenCall) -> None:
+        self._call = call
+        call.json('"')
+
+    def add(self, text: str) -> None:
+        self._call.json(escaped(text))
+
+    def close(self) -> None:
+        self._call.json('"')
+
+
+class _Collected:
+    """A value that can be typed only once it is whole."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def add(self, text: str) -> None:
+        self._pieces.append(text)
+
+    def close(self) -> None:
+        return
+
+    def text(self) -> str:
+        return "".join(self._pieces)

@@ -1,0 +1,199 @@
+"""Reading a calls item: its opening, one call after another, its close; and what to do with one that breaks off.
+
+An opening that does not lead to a call is taken back and given out as prose. A call that breaks after its name is known
+is closed as incomplete, and the walk goes on at the next mark, so that one bad call does not spoil its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ferrule.core.event import Diagnostic
+from ferrule.core.ids import IdPolicy
+from ferrule.wire.call_reader import CallReader
+from ferrule.wire.node import Calls
+from ferrule.wire.open_call import Emit, OpenCall
+from ferrule.wire.parse_plan import Action, Plan, closers, first
+from ferrule.wire.tape import MisfitError, Tape, Walk
+from ferrule.wire.tool_offer import Offered
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of an opening. `leftover` was read while looking for more calls and is not part of them."""
+
+    accepted: bool
+    leftover: str = ""
+    is_prose: bool = True
+    problem: str = ""
+
+
+class _NotACallError(Exception):
+    """Internal: after some calls, what looked like another one is prose."""
+
+
+class ItemReader:
+    def __init__(
+        self,
+        tape: Tape,
+        plan: Plan,
+        offered: Offered,
+        emit: Emit,
+        account: Callable[[str, int], None],
+        ids: IdPolicy,
+        calls_before: int,
+    ) -> None:
+        self._tape, self._plan, self._emit, self._account = tape, plan, emit, account
+        self._ids, self._calls_before = ids, calls_before
+        self._reader = CallReader(tape, offered)
+        self._index = 0
+
+    def read(self, actions: Iterable[Action]) -> Walk[Outcome]:
+        """Try each shape that begins like this, in order. The tape is on hold until one of them has a name."""
+        tape = self._tape
+        tape.hold()
+        best, problem, is_cut, is_bare = -1, "", False, True
+        for action in actions:
+            item = action.item
+            if not isinstance(item, Calls):
+                continue
+            tape.rewind(action.skip)
+            try:
+                return Outcome(True, (yield from self._item(item)))
+            except MisfitError as misfit:
+                size = len(tape.held())
+                if size > best:
+                    best, problem = size, misfit.problem
+                is_cut = is_cut or tape.is_cut
+                is_bare = is_bare and item.only_offered
+        is_prose = is_bare or not is_cut
+        # A marked opening that the end cut off is no prose, to its last character.
+        tape.rewind(best)
+        if not is_prose:
+            tape.at = len(tape.text)
+        return Outcome(False, is_prose=is_prose, problem=problem)
+
+    def _item(self, item: Calls) -> Walk[str]:
+        """All calls of an item; what was read beyond them. `MisfitError` only while there is no call yet."""
+        tape = self._tape
+        if item.open is not None:
+            size = yield from tape.peek(item.open.spellings)
+            if size < 0 and not item.open.may_be_missing:
+                raise MisfitError(f"expected {item.open.canonical!r}")
+            tape.at += max(size, 0)
+            yield from self._passed_over(item)
+        yield from self._call(item, is_first=True)
+        while True:
+            before = tape.position
+            follows, leftover = yield from self._what_follows(item)
+            if not follows:
+                return leftover
+            tape.hold()
+            try:
+                yield from self._call(item, is_first=False)
+            except _NotACallError:
+                leftover += tape.held()
+                tape.release()
+                return leftover
+            if tape.position == before:
+                return ""
+
+    def _call(self, item: Calls, *, is_first: bool) -> Walk[None]:
+        tape = self._tape
+        call = OpenCall(self._index, self._emit, self._minted, tape.release)
+        try:
+            yield from self._reader.read(item, call)
+        except MisfitError as misfit:
+            if not call.started:
+                if is_first:
+                    raise
+                if item.only_offered:
+                    raise _NotACallError from misfit
+            yield from self._broken(item, call, misfit.problem)
+            return
+        call.end(complete=True)
+        self._index += 1
+
+    def _minted(self, name: str, index: int) -> str:
+        return self._ids.make(name, self._calls_before + index)
+
+    def _broken(self, item: Calls, call: OpenCall, problem: str) -> Walk[None]:
+        """Close a call that cannot be read on, and pass over the rest of it."""
+        tape = self._tape
+        is_cut = tape.is_cut
+        unread = "" if call.started else tape.held()
+        self._account("call", tape.position - len(unread))
+        tape.release()
+        if call.started:
+            call.end(complete=False)
+            self._index += 1
+        unread += yield from self._skip(item)
+        self._account("diagnostic", tape.position)
+        index = call.index if call.started else None
+        self._emit(Diagnostic("cut_off" if is_cut else "malformed_call", problem, unread, index))
+
+    def _skip(self, item: Calls) -> Walk[str]:
+        """Everything up to the next mark; the broken call's own closer goes with it."""
+        tape, stops = self._tape, self._plan.resync[id(item)]
+        pieces: list[str] = []
+        while True:
+            hit = stops.scan(tape.text, tape.at, tape.ended)
+            pieces.append(tape.text[tape.at : hit.at])
+            tape.at = hit.at
+            if hit.found:
+                if hit.found in closers(item.call):
+                    pieces.append(hit.found)
+                    tape.at += len(hit.found)
+                return "".join(pieces)
+            if tape.ended:
+                return "".join(pieces)
+            yield
+
+    def _what_follows(self, item: Calls) -> Walk[tuple[bool, str]]:
+        """Whether another call follows, and what was read to find out. The item's close is taken if it is there."""
+        if item.close is not None and (yield from self._take(item.close.spellings)):
+            return False, ""
+        if not item.is_loose:
+            return (yield from self._exactly_follows(item)), ""
+        read = yield from self._tape.space()
+        if item.close is not None and (yield from self._take(tuple(s.lstrip() for s in item.close.spellings))):
+            return False, ""
+        sep = tuple(s.strip() for s in item.sep.spellings)
+        if sep[0]:
+            size = yield from self._tape.peek(sep)
+            if size < 0:
+                return self._unclosed(item), read
+            read += self._tape.text[self._tape.at : self._tape.at + size]
+            self._tape.at += size
+            read += yield from self._tape.space()
+        starts = first(item.call)
+        if starts is None:
+            # A call that begins with its name: only a close that is still to come says that there is one more.
+            more = item.close is not None and (yield from self._tape.name_follows())
+        else:
+            more = (yield from self._tape.peek(starts)) >= 0
+        return more or self._unclosed(item), read
+
+    def _exactly_follows(self, item: Calls) -> Walk[bool]:
+        starts = first(item.call) or ("",)
+        for sep in item.sep.spellings:
+            if (yield from self._tape.peek(tuple(sep + start for start in starts))) >= 0:
+                self._tape.at += len(sep)
+                return True
+        return self._unclosed(item)
+
+    def _unclosed(self, item: Calls) -> bool:
+        """No more calls, and the close that should say so is not there."""
+        if item.close is not None:
+            self._emit(Diagnostic("missing_mark", f"{item.close.canonical!r} is missing"))
+        return False
+
+    def _take(self, spellings: tuple[str, ...]) -> Walk[bool]:
+        size = yield from self._tape.peek(spellings)
+        self._tape.at += max(size, 0)
+        return size >= 0
+
+    def _passed_over(self, item: Calls) -> Walk[None]:
+        if item.is_loose:
+            yield from self._tape.space()

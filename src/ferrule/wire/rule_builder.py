@@ -1,0 +1,331 @@
+"""Bind: a format, tools and a choice give the rule for one reply. The third walk over the format's tree.
+
+What the rule admits is canonical text; what it excludes is everything that the parser would read as something else.
+A choice that cannot be said raises here, before anything is generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any
+
+from ferrule.core.choice import ChoiceMode, ToolChoice
+from ferrule.core.json_text import dumps
+from ferrule.core.tool import ToolDefinition
+from ferrule.errors import FormatError
+from ferrule.rules.rule import (
+    Chars,
+    Members,
+    OneOf,
+    Prose,
+    Raw,
+    Repeat,
+    Rule,
+    RuleNode,
+    Shared,
+    Value,
+    as_it_is,
+    in_order,
+    maybe,
+    one_of,
+    rebuilt,
+    seq,
+)
+from ferrule.rules.rule import Seq as RuleSeq
+from ferrule.rules.rule import Text as Exactly
+from ferrule.schema.notation import JSON, OBJECT
+from ferrule.schema.value_decoder import types_allowed
+from ferrule.wire.encoding import encoding_of
+from ferrule.wire.format import Format
+from ferrule.wire.node import (
+    Args,
+    Calls,
+    Envelope,
+    Fields,
+    Free,
+    HeaderId,
+    Item,
+    Keyed,
+    Lit,
+    Node,
+    Seq,
+    Slot,
+    Space,
+    Think,
+)
+from ferrule.wire.parse_plan import Meaning, is_marker, opening, plan_of
+
+_ALNUM = Chars((("a", "z"), ("A", "Z"), ("0", "9")))
+_DIGITS = Repeat(Chars((("0", "9"),)), 1, 6)
+_IDS: dict[str, RuleNode] = {
+    "any": Repeat(Chars((("a", "z"), ("A", "Z"), ("0", "9"), ("_", "_"), ("-", "-"))), 1, 40),
+    "nine_alnum": Repeat(_ALNUM, 9, 9),
+    "ten_lower": Repeat(Chars((("a", "z"), ("0", "9"))), 10, 10),
+    "counter": _DIGITS,
+    "function_counter": _DIGITS,
+}
+
+
+class ReasoningMode(StrEnum):
+    """ON: the model may reason first. OFF: it may not. PREFILLED: the prompt has opened its reasoning already."""
+
+    ON = "on"
+    OFF = "off"
+    PREFILLED = "prefilled"
+
+
+def bind(
+    format: Format,
+    tools: Iterable[ToolDefinition],
+    choice: ToolChoice = ToolChoice.auto(),
+    *,
+    parallel: bool = True,
+    reasoning: ReasoningMode = ReasoningMode.ON,
+    response_schema: Mapping[str, Any] | None = None,
+    most_calls: int | None = None,
+    any_order: bool = False,
+) -> Rule:
+    """The rule for one reply. `response_schema` binds the text of an answer without calls.
+
+    `any_order` lets JSON arguments come in any order where the target can say so; else the schema's is kept, in which
+    names that are sure to come next need not be generated.
+    """
+    known = tuple(tools)
+    binder = _Binder(format, choice.offered(known), known, most_calls if parallel else 1)
+    rule = binder.rule(choice.mode, reasoning, response_schema)
+    return _in_any_order(rule) if any_order else rule
+
+
+class _Binder:
+    def __init__(
+        self,
+        format: Format,
+        tools: tuple[ToolDefinition, ...],
+        known: tuple[ToolDefinition, ...],
+        most_calls: int | None,
+    ) -> None:
+        self._format = format
+        self._tools = tools
+        self._most_calls = most_calls
+        self._names = _names(format, known)
+        self._markers = tuple(sorted({*_markers(format), *self._names}))
+
+    def rule(self, mode: ChoiceMode, reasoning: ReasoningMode, schema: Mapping[str, Any] | None) -> Rule:
+        calls = self._format.calls
+        thought = self._thought(reasoning)
+        tokens = self._format.tokens
+        if mode is ChoiceMode.NONE or not self._tools:
+            return Rule(seq(thought, self._answer(schema)), tokens=tokens)
+        called = self._calls(calls)
+        if mode is ChoiceMode.REQUIRED:
+            return Rule(seq(thought, called), tokens=tokens)
+        spoken = self._answer(schema)
+        # Free text beside the calls would let any text begin, also one that the schema forbids.
+        talked = called if calls.only_offered or schema is not None else self._around(calls, called)
+        start = seq(thought, OneOf((spoken, talked)))
+        triggers = () if calls.only_offered else opening(calls)[:1]
+        return Rule(start, triggers if schema is None else (), called if triggers else None, tokens)
+
+    def _thought(self, mode: ReasoningMode) -> RuleNode:
+        think = next((item for item in self._format.reply.items if isinstance(item, Think)), None)
+        if mode is ReasoningMode.OFF or think is None:
+            if mode is ReasoningMode.PREFILLED:
+                raise FormatError(
+                    f"{self._format.name} has no reasoning that a prompt could have opened",
+                    hint="Bind with reasoning off, or choose the format that the model's template belongs to.",
+                )
+            return Exactly("")
+        excludes = tuple({text.strip() for text in think.close.spellings} | set(self._call_markers()))
+        body = seq(Prose(tuple(sorted(excludes))), think.close.canonical, self._between())
+        return body if mode is ReasoningMode.PREFILLED else maybe(seq(think.open.canonical, body))
+
+    def _call_markers(self) -> tuple[str, ...]:
+        marked = (text.strip() for text in opening(self._format.calls) if is_marker(text))
+        return (*marked, *self._names)
+
+    def _answer(self, schema: Mapping[str, Any] | None) -> RuleNode:
+        """The text of a reply that makes no call."""
+        texts = [item for item in self._format.reply.items if isinstance(item, Free)]
+        if schema is not None:
+            return _wrapped(texts[-1], Value(schema, schema))
+        # Sorted, so that a rule is the same text in every process.
+        first = sorted({text[0] for text in opening(self._format.calls)})
+        bare = "".join(first) if self._format.calls.only_offered else ""
+        return _wrapped(texts[-1], Prose(self._markers, bare))
+
+    def _around(self, calls: Calls, called: RuleNode) -> RuleNode:
+        """Calls with the text that the format lets stand beside them."""
+        items = self._format.reply.items
+        place = next(number for number, item in enumerate(items) if item is calls)
+        before = self._text_of(items[:place])
+        after = self._text_of(items[place + 1 :]) if self._format.reply.is_ordered else None
+        whole = called if after is None else seq(called, after)
+        if before is None:
+            return whole
+        glue = calls.glue.canonical if calls.glue else ""
+        return OneOf((seq(before, glue, self._between(), whole), whole))
+
+    def _text_of(self, items: tuple[Item, ...]) -> RuleNode | None:
+        free = next((item for item in items if isinstance(item, Free)), None)
+        return None if free is None else _wrapped(free, Prose(self._markers))
+
+    def _between(self) -> str:
+        between = self._format.reply.between
+        return between.canonical if between else ""
+
+    def _calls(self, calls: Calls) -> RuleNode:
+        one = one_of(*(_with_shared_end(self._call(calls.call, tool)) for tool in self._tools))
+        limits = [limit for limit in (calls.max_calls, self._most_calls) if limit is not None]
+        most = min(limits, default=None)
+        many = one if most == 1 else Repeat(one, 1, most, self._between() or calls.sep.canonical)
+        opened = calls.open.canonical if calls.open else ""
+        closed = calls.close.canonical if calls.close else ""
+        return seq(opened, many, closed)
+
+    def _call(self, node: Node, tool: ToolDefinition) -> RuleNode:
+        match node:
+            case Lit() | Space():
+                return Exactly(node.canonical)
+            case Seq(parts):
+                return seq(*(self._call(part, tool) for part in parts))
+            case Slot.NAME:
+                return Exactly(tool.name)
+            case Slot.ID:
+                return _IDS[self._format.ids.name]
+            case HeaderId(prefix, sep):
+                return seq(f"{prefix}{tool.name}{sep}", _IDS[self._format.ids.name])
+            case Args():
+                return _arguments(node, tool)
+            case Envelope():
+                return self._envelope(node, tool)
+            case Keyed():
+                return seq("{" + dumps(tool.name) + ": ", _json(tool), "}")
+            case Fields():
+                return _fields(node, tool)
+            case _:
+                raise FormatError(f"{node} has no place in a call of {self._format.name}")
+
+    def _envelope(self, node: Envelope, tool: ToolDefinition) -> RuleNode:
+        parts: list[RuleNode | str] = []
+        for entry in node.entries:
+            parts.append(("{" if not parts else ", ") + dumps(entry.key) + ": ")
+            match entry.slot:
+                case Slot.NAME:
+                    parts.append(dumps(tool.name))
+                case Slot.ARGUMENTS:
+                    parts.append(_json(tool))
+                case _:
+                    parts.append(seq('"', _IDS[self._format.ids.name], '"'))
+        return seq(*parts, "}")
+
+
+def _with_shared_end(call: RuleNode) -> RuleNode:
+    """A call whose leading text, which has the tool's name, stands before one part that is the tool's own affair."""
+    match call:
+        case RuleSeq((Exactly() as lead, *rest)) if isinstance(rest[-1], Exactly | Value | Members):
+            return RuleSeq((lead, Shared(seq(*rest))))
+        case _:
+            return call
+
+
+def _in_any_order(rule: Rule) -> Rule:
+    def opened(node: RuleNode) -> RuleNode:
+        match node:
+            case Value():
+                return replace(node, any_order=True)
+            case Shared(inner):
+                return Shared(opened(inner))
+            case _:
+                return rebuilt(node, opened)
+
+    return replace(rule, start=opened(rule.start), triggered=rule.triggered and opened(rule.triggered))
+
+
+def _markers(format: Format) -> tuple[str, ...]:
+    """What free text may not contain: every text that the parser would take for structure.
+
+    A fence only quotes, and an opening that needs an offered name is prose without one, so these may stand in text.
+    """
+    found: set[str] = set()
+    for text, actions in plan_of(format).text.actions.items():
+        first = actions[0]
+        quotes = first.meaning is Meaning.FENCE or (isinstance(first.item, Calls) and first.item.only_offered)
+        if is_marker(text) and not quotes:
+            found.add(text.strip())
+    return tuple(sorted(found))
+
+
+def _names(format: Format, tools: tuple[ToolDefinition, ...]) -> tuple[str, ...]:
+    """What free text may not contain in a format without markers, in which a tool's name makes a call of a text."""
+    if not format.calls.only_offered:
+        return ()
+    is_python = encoding_of(format) == "Python"
+    return tuple(f"{tool.name}(" if is_python else dumps(tool.name) for tool in tools)
+
+
+def _wrapped(free: Free, body: RuleNode) -> RuleNode:
+    return seq(free.open.canonical if free.open else "", body, free.close.canonical if free.close else "")
+
+
+def _json(tool: ToolDefinition) -> RuleNode:
+    return Value(tool.parameters, tool.parameters)
+
+
+def _arguments(node: Args, tool: ToolDefinition) -> RuleNode:
+    if node.notation is JSON and node.root is OBJECT:
+        return _json(tool)
+    return Members(tool.parameters, node.notation, node.opener, node.root, node.sorts_keys)
+
+
+def _fields(node: Fields, tool: ToolDefinition) -> RuleNode:
+    """One element after another in the schema's order, those that are not required left out at will."""
+    elements = [(name in tool.required, _field(node, tool, name)) for name in tool.properties]
+    return in_order(elements, node.sep.canonical, as_it_is)
+
+
+def _field(node: Fields, tool: ToolDefinition, name: str) -> RuleNode:
+    schema = tool.properties[name]
+    if not node.kinds:
+        return _element(node, name, "", _raw(node, schema, tool))
+    options: list[RuleNode] = []
+    allowed = types_allowed(schema, tool.parameters)
+    for kind in node.kinds:
+        types = allowed & set(kind.types)
+        if not types:
+            continue
+        typed = schema if types == allowed else {"allOf": [schema, {"type": sorted(types)}]}
+        value = _raw(node, typed, tool) if kind.is_raw else Value(typed, tool.parameters, JSON, _closers(node))
+        options.append(_element(node, name, kind.word, value))
+    return one_of(*options)
+
+
+def _raw(node: Fields, schema: Any, tool: ToolDefinition) -> RuleNode:
+    """A raw value; where the family has quotes for values with markup in them, plain or quoted, never in between."""
+    if node.quote is None:
+        return Raw(schema, tool.parameters, _closers(node))
+    opened, closed = node.quote
+    plain = Raw(schema, tool.parameters, (*_closers(node), *node.quote_when))
+    return OneOf((plain, seq(opened, Raw(schema, tool.parameters, (closed,)), closed)))
+
+
+def _closers(node: Fields) -> tuple[str, ...]:
+    closer = node.field.parts[node.field.parts.index(Slot.VALUE) + 1]
+    spellings = closer.spellings if isinstance(closer, Lit) else ()
+    return tuple(dict.fromkeys(text.strip() for text in spellings))
+
+
+def _element(node: Fields, name: str, kind: str, value: RuleNode) -> RuleNode:
+    parts: list[RuleNode | str] = []
+    for part in node.field.parts:
+        match part:
+            case Lit() | Space():
+                parts.append(part.canonical)
+            case Slot.KEY:
+                parts.append(name)
+            case Slot.KIND:
+                parts.append(kind)
+            case _:
+                parts.append(value)
+    return seq(*parts)

@@ -1,0 +1,23 @@
+"""The public names: sorted, real, and changed only on purpose (tests/architecture/exports.txt)."""
+
+import ferrule
+from architecture.source_tree import ROOT
+
+EXPECTED = ROOT / "tests" / "architecture" / "exports.txt"
+
+
+def test_the_public_names_are_the_expected_ones() -> None:
+    expected = EXPECTED.read_text(encoding="utf-8").split()
+    added, lost = sorted(set(ferrule.__all__) - set(expected)), sorted(set(expected) - set(ferrule.__all__))
+    assert list(ferrule.__all__) == expected, (
+        f"added {added}, lost {lost}: if meant, change tests/architecture/exports.txt and name it in CHANGELOG.md"
+    )
+
+
+def test_the_public_names_are_sorted_and_said_once() -> None:
+    assert list(ferrule.__all__) == sorted(set(ferrule.__all__)), "sort ferrule.__all__ (capitals first)"
+
+
+def test_every_public_name_exists() -> None:
+    missing = [name for name in ferrule.__all__ if not hasattr(ferrule, name)]
+    assert not missing, f"{missing} are in ferrule.__all__ and not in ferrule"

@@ -1,0 +1,74 @@
+"""`import ferrule` is cheap and brings no optional package, so that a small program stays small."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from architecture.source_tree import ROOT, SRC
+
+# Beside a program that imports nothing but asyncio, in the same moments: a busy core takes longer over both.
+MOST_TIMES_ASYNCIO = 4.0
+TRIES = 5
+OPTIONAL = (
+    "agents",
+    "aiohttp",
+    "anthropic",
+    "crewai",
+    "httpx",
+    "httpx2",
+    "langchain_core",
+    "llama_index",
+    "mcp",
+    "nats",
+    "openai",
+    "opentelemetry",
+    "prometheus_client",
+    "psycopg",
+    "pydantic",
+    "pydantic_ai",
+    "rich",
+    "starlette",
+    "uvicorn",
+    "xllamacpp",
+)
+IMPORT_AND_REPORT = """
+import {module}, json, os, sys
+used = os.times()
+print(json.dumps({{"cpu": used.user + used.system, "modules": sorted(sys.modules)}}))
+"""
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [(_fresh_import("ferrule"), _fresh_import("asyncio")) for _ in range(TRIES)]
+
+
+def test_importing_ferrule_takes_little_cpu(reports: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    best = min(ours["cpu"] / plain["cpu"] for ours, plain in reports)
+    assert best < MOST_TIMES_ASYNCIO, (
+        f"{best:.1f} times the CPU of importing asyncio, allowed {MOST_TIMES_ASYNCIO}: "
+        "find the slow one with `python -X importtime -c 'import ferrule'` and import it later"
+    )
+
+
+def test_importing_ferrule_brings_no_optional_package(
+    reports: list[tuple[dict[str, Any], dict[str, Any]]],
+) -> None:
+    brought = sorted(set(OPTIONAL) & set(reports[0][0]["modules"]))
+    assert not brought, f"`import ferrule` also imports {brought}: import them inside the function that needs them"
+
+
+def _fresh_import(module: str) -> dict[str, Any]:
+    child = subprocess.run(
+        [sys.executable, "-c", IMPORT_AND_REPORT.format(module=module)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+    )
+    return json.loads(child.stdout)

@@ -1,0 +1,91 @@
+"""A third-party package is imported in one file, in the room that owns it: replacing it is a change to one file."""
+
+import re
+import tomllib
+
+import pytest
+
+from architecture.source_tree import ROOT, Import, all_imports, is_inside
+
+# Import name of the package -> the room, or the very file, that owns it.
+OWNERS = {
+    "aiohttp": "ferrule.engines",
+    "agents": "ferrule.integrations",
+    # anyio and httpx2 come with mcp: the streams and the HTTP that it is made of.
+    "anyio": "ferrule.sources.mcp.client",
+    "crewai": "ferrule.integrations",
+    "httpx2": "ferrule.sources.mcp.http",
+    "jinja2": "ferrule.wire.template.chat_template",
+    "jsonschema_rs": "ferrule.schema",
+    "langchain_core": "ferrule.integrations",
+    # Comes with langchain, and is asked for leave there.
+    "langgraph": "ferrule.integrations",
+    "llama_index": "ferrule.integrations",
+    "llguidance": "ferrule.rules",
+    "numpy": "ferrule.rules",
+    "mcp": "ferrule.sources.mcp.client",
+    "msgspec": "ferrule.core.json_wire",
+    "nats": "ferrule.sources.bus.connection",
+    # Comes with agents: the types of the items that it is made of.
+    "openai": "ferrule.integrations.openai_agents",
+    "opentelemetry": "ferrule.server",
+    "prometheus_client": "ferrule.server",
+    "psycopg": "ferrule.run",
+    "pydantic": "ferrule.schema.inference",
+    "pydantic_ai": "ferrule.integrations.pydantic_ai",
+    "rich": "ferrule.cli.terminal",
+    "starlette": "ferrule.server",
+    "uvicorn": "ferrule.server",
+    "uvloop": "ferrule.server.process.event_loop",
+    "xllamacpp": "ferrule.engines",
+}
+# Packages that more than one file may import, each with its reason. Empty is best.
+SPREAD: dict[str, str] = {
+    "pydantic": "a tool of CrewAI's has no arguments but a class of it",
+    "pydantic_ai": "its adapter is a package, of which each file is about one side of it",
+}
+# Read only where a user's own types or tools come in: importing our file must not import the package.
+ONLY_LAZILY = ("pydantic",)
+EXEMPT = "ferrule.bench"
+
+
+def third_party_imports() -> list[Import]:
+    return [found for found in all_imports() if found.is_third_party and not is_inside(found.importer, EXEMPT)]
+
+
+def test_every_third_party_package_has_an_owner() -> None:
+    unknown = [str(found) for found in third_party_imports() if found.package not in OWNERS]
+    assert not unknown, f"{unknown}: give it an owner in OWNERS and a row in docs/explanation/dependencies.md"
+
+
+def test_a_package_is_imported_only_by_its_owner() -> None:
+    broken = [
+        f"{found} (owner: {OWNERS[found.package]})"
+        for found in third_party_imports()
+        if found.package in OWNERS
+        and found.package not in SPREAD
+        and not is_inside(found.importer, OWNERS[found.package])
+    ]
+    assert not broken, "\n  ".join(["", *broken, "call what the owner offers instead"])
+
+
+@pytest.mark.parametrize("package", sorted(OWNERS.keys() - SPREAD.keys()))
+def test_a_package_is_imported_in_one_file(package: str) -> None:
+    files = sorted({found.importer for found in third_party_imports() if found.package == package})
+    assert len(files) <= 1, f"{package} is imported by {files}: keep one, and let the others call it"
+
+
+def test_lazy_packages_are_imported_inside_a_function() -> None:
+    broken = [str(found) for found in third_party_imports() if found.package in ONLY_LAZILY and not found.lazy]
+    assert not broken, f"{broken}: import it inside the function that needs it"
+
+
+def test_the_dependencies_page_names_every_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        declared += extra
+    names = {re.split(r"[<>=!~\[; ]", requirement)[0] for requirement in declared}
+    page = (ROOT / "docs" / "explanation" / "dependencies.md").read_text(encoding="utf-8")
+    missing = sorted(name for name in names if f"`{name}`" not in page)
+    assert not missing, f"docs/explanation/dependencies.md has no row for {missing}"

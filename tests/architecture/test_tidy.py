@@ -1,0 +1,86 @@
+"""Nothing in the tree that only one machine understands, and nothing that hides a failure."""
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from architecture.source_tree import ROOT
+
+# Spelled in two parts, so that this file does not find itself.
+NOT_IN_ANY_FILE = {
+    "a path of one machine": r"(?<![\w.])/(?:" + r"work|root" + r")/|(?<![\w.])/ho" + r"me/\w",
+    "the address of a package index": "--index" + "-url|extra-index" + "-url",
+}
+NOT_IN_PYTHON = {
+    "a test that is not run": r"pytest\.sk" + r"ip|mark\.sk" + r"ip|xf" + r"ail|importor" + r"skip",
+}
+NOT_IN_THE_PACKAGE = {
+    "a broad except": r"^\s*except\b\*?\s*(?::|[^:#]*\b(?:Base)?Exception\b)",
+}
+
+
+@cache
+def texts() -> dict[Path, str]:
+    """Every text file that is tracked, or would be if it were added now."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    found: dict[Path, str] = {}
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        path = ROOT / name
+        content = path.read_bytes() if path.is_file() else b"\0"
+        if b"\0" not in content:
+            found[Path(name)] = content.decode("utf-8", errors="replace")
+    return found
+
+
+def places(pattern: str, paths: list[Path]) -> list[str]:
+    return [
+        f"{path}:{number}: {line.strip()[:100]}"
+        for path in paths
+        for number, line in enumerate(texts()[path].splitlines(), start=1)
+        if re.search(pattern, line)
+    ]
+
+
+@pytest.mark.parametrize("what", NOT_IN_ANY_FILE)
+def test_no_file_holds(what: str) -> None:
+    found = places(NOT_IN_ANY_FILE[what], list(texts()))
+    assert not found, _told(what, found, "use a path from the repository's root, or a setting the reader makes himself")
+
+
+@pytest.mark.parametrize("what", NOT_IN_PYTHON)
+def test_no_python_file_holds(what: str) -> None:
+    found = places(NOT_IN_PYTHON[what], [path for path in texts() if path.suffix == ".py"])
+    assert not found, _told(what, found, "run it, mark it `live` or `oracle`, or remove it")
+
+
+@pytest.mark.parametrize("what", NOT_IN_THE_PACKAGE)
+def test_the_package_does_not_hold(what: str) -> None:
+    found = places(NOT_IN_THE_PACKAGE[what], [path for path in texts() if path.parts[0] == "src"])
+    assert not found, _told(what, found, "name the errors that can happen; an unknown one must be seen")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["cd /wo" + "rk/main", "/ho" + "me/ann/x", "see /ro" + "ot/.cache", "pip install --index" + "-url x"],
+)
+def test_the_search_finds_what_it_is_for(line: str) -> None:
+    assert any(re.search(pattern, line) for pattern in NOT_IN_ANY_FILE.values())
+
+
+@pytest.mark.parametrize(
+    "line", ["except:", "except Exception:", "except (Exception, OSError) as e:", "except BaseException:"]
+)
+def test_the_search_finds_broad_excepts(line: str) -> None:
+    assert re.search(NOT_IN_THE_PACKAGE["a broad except"], line)
+
+
+def _told(what: str, found: list[str], remedy: str) -> str:
+    return "\n  ".join([what, *found, remedy])

@@ -1,0 +1,72 @@
+"""Masks: in place, in batches, with a state per request that can be copied and taken back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ferrule import FormatError, ToolChoice, ToolDefinition, get_format
+from ferrule.rules.logit_processor import HuggingFaceProcessor, LogitProcessor, mask_batch
+from ferrule.rules.matcher import compile_matcher
+from ferrule.rules.vocabulary import Vocabulary
+from ferrule.wire.rule_builder import bind
+
+BYTES = Vocabulary([*(bytes([n]) for n in range(256)), b"<call>", b"</end>"], {"<tool_call>": 256}, end=257)
+PING = ToolDefinition("ping", "", {"type": "object", "properties": {}, "additionalProperties": False})
+
+
+def processor() -> LogitProcessor:
+    return LogitProcessor(BYTES, bind(get_format("hermes"), [PING], ToolChoice.required()))
+
+
+def test_what_cannot_come_next_is_ruled_out_in_place() -> None:
+    logits = np.zeros(300)
+    processor().start().mask(logits)
+    assert set(np.flatnonzero(np.isfinite(logits))) == {256, ord("<")}
+
+
+def test_each_row_of_a_batch_is_masked_by_its_own_state() -> None:
+    made = processor()
+    first, second = made.start(), made.start()
+    assert second.advance(256)
+    logits = np.zeros((2, len(BYTES)))
+    mask_batch([first, second], logits)
+    assert np.isfinite(logits[0, 256])
+    assert not np.isfinite(logits[1, 256])
+    assert np.flatnonzero(np.isfinite(logits[1])).tolist() == [ord("\n")]
+
+
+def test_forced_tokens_spell_the_envelope() -> None:
+    state = processor().start()
+    assert state.advance(256)
+    assert bytes(state.forced()).startswith(b'\n{"name": "ping", "arguments": {}}\n</tool_call>')
+
+
+def test_a_state_can_be_copied_and_taken_back() -> None:
+    state = processor().start()
+    before = state.allowed()
+    twin = state.copy()
+    assert state.advance(256)
+    assert not (state.allowed() == before).all()
+    state.rollback(1)
+    assert (state.allowed() == before).all()
+    assert (twin.allowed() == before).all()
+
+
+def test_a_token_that_is_not_allowed_is_not_taken() -> None:
+    assert not processor().start().advance(ord("x"))
+
+
+def test_hugging_face_calls_it_with_the_ids_so_far() -> None:
+    made = HuggingFaceProcessor(processor())
+    prompt = np.array([[1, 2, 3]])
+    scores = made(prompt, np.zeros((1, len(BYTES))))
+    assert np.isfinite(scores[0, 256])
+    scores = made(np.array([[1, 2, 3, 256]]), np.zeros((1, len(BYTES))))
+    assert np.flatnonzero(np.isfinite(scores[0])).tolist() == [ord("\n")]
+
+
+def test_a_grammar_that_does_not_compile_is_an_error_with_a_code() -> None:
+    with pytest.raises(FormatError, match="does not compile") as refusal:
+        compile_matcher(BYTES, "start: %nonsense")
+    assert refusal.value.code == "bad_grammar"

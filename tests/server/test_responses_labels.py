@@ -1,0 +1,101 @@
+"""By which label a client of the Responses API names the gateway's tools, whatever pane a source is seen through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import ToolDefinition
+from ferrule.cli.serve_pins import Pinned, PinsFile
+from ferrule.core.call import ToolCall
+from ferrule.core.context import Principal
+from ferrule.core.reply import Reply
+from ferrule.run.tool_settings import ToolSettings
+from ferrule.server.apis.responses.labels import Labels
+from ferrule.server.tool_catalog import Toolbox
+from ferrule.sources.adapters import Confirmed, Filtered, Prefixed, Timed
+from ferrule.sources.combined_sources import Joined
+from ferrule.sources.fake import FakeSource
+from ferrule.sources.mcp.servers import McpServers
+from ferrule.sources.source import Source
+from ferrule.sources.status import Standing
+from server.client import gateway_of, speaking
+from server.responses_world import PATH, World, config, items
+from sources.mcp_servers import SWIFT, plain, tool
+
+READ, SEND, OTHER = ToolDefinition("read"), ToolDefinition("send"), ToolDefinition("other")
+
+
+class Servers(FakeSource):
+    """Two servers as one source."""
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        return Standing("files", "mcp", tools=("read",)), Standing("mail", "mcp", tools=("send",))
+
+
+def hosts(*sources: Source) -> dict[str, list[str]]:
+    async def told() -> dict[str, list[str]]:
+        toolbox = Toolbox(Joined(sources), ToolSettings())
+        await toolbox.refresh()
+        found = Labels(toolbox).hosts(Principal("ann"))
+        return {label: [one.definition.name for one in tools] for label, tools in found.items()}
+
+    return asyncio.run(told())
+
+
+PANES: dict[str, Callable[[Source], Source]] = {
+    "none": lambda source: source,
+    "one": Confirmed,
+    "two": lambda source: Timed(Confirmed(source), 5),
+}
+
+
+@pytest.mark.parametrize("pane", PANES.values(), ids=PANES)
+def test_each_server_is_a_label_however_its_source_is_wrapped(pane: Callable[[Source], Source]) -> None:
+    servers = pane(Servers([READ, SEND], id="mcp"))
+    assert hosts(servers, FakeSource([OTHER], id="till")) == {
+        "files": ["read"],
+        "mail": ["send"],
+        "till": ["other"],
+        "ferrule": ["read", "send", "other"],
+    }
+
+
+def test_labels_follow_other_names_and_what_is_left_out() -> None:
+    servers = Servers([READ, SEND], id="mcp")
+    assert hosts(Prefixed(servers)) == {
+        "files": ["mcp_read"],
+        "mail": ["mcp_send"],
+        "ferrule": ["mcp_read", "mcp_send"],
+    }
+    assert hosts(Filtered(servers, lambda one: one == SEND)) == {"mail": ["send"], "ferrule": ["send"]}
+
+
+def test_a_name_that_two_sources_claim_has_no_label() -> None:
+    told = hosts(Servers([READ, SEND], id="mcp"), FakeSource([READ, OTHER], id="till"))
+    assert told == {"mail": ["send"], "till": ["other"], "ferrule": ["send", "other"]}
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_client_names_a_server_whether_or_not_its_pins_are_kept(is_pinned: bool, tmp_path: Path) -> None:
+    async def story() -> None:
+        two = [plain("files", [tool("read")], trusted=True), plain("mail", [tool("send")], trusted=True)]
+        servers = McpServers(two, habits=SWIFT, settle_seconds=60)
+        source: Source = Pinned(servers, PinsFile(tmp_path / "pins.json")) if is_pinned else servers
+        engine = speaking(Reply.of(ToolCall.of("mail_send", {}, "k")), "Sent.")
+        async with gateway_of(engine, sources=[source, World().source()], config=config(confirms=False)) as client:
+            declared: dict[str, Any] = {"type": "mcp", "server_label": "mail", "require_approval": "never"}
+            answer = await client.post(PATH, {"input": "Send it.", "tools": [declared]})
+            assert answer.status == 200, answer.body
+            (called,) = items(answer.json(), "mcp_call")
+            assert (called["server_label"], called["name"]) == ("mail", "mail_send")
+            (listed,) = items(answer.json(), "mcp_list_tools")
+            assert [one["name"] for one in listed["tools"]] == ["mail_send"]
+            assert [one.name for one in engine.requests[0].tools] == ["mail_send"]
+
+    asyncio.run(story())
