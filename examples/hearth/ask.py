@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from ferrule import ChatMessage, ToolCall, ToolCallRequest
 from ferrule.core.context import CallContext
 from ferrule.engines.engine import Engine
-from ferrule.engines.registry import pick
+from ferrule.engines.registry import load_engine
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.loop import Decision, Loop
 from ferrule.sources.bus.bus import Bus
@@ -35,7 +35,7 @@ async def _main() -> None:
     parser.add_argument("--engine", required=True, help="as `ferrule chat` takes it")
     parser.add_argument("--nats", default=os.environ.get("FERRULE_NATS", "nats://127.0.0.1:4222"))
     arguments = parser.parse_args()
-    async with pick(arguments.engine) as engine, Bus(arguments.nats) as bus:
+    async with load_engine(arguments.engine) as engine, Bus(arguments.nats) as bus:
         loop = await answered(engine, bus, arguments.question, ask_the_user)
     for message in loop.added:
         for result in message.results:

@@ -21,7 +21,7 @@ Made from `ferrule.__all__` by `scripts/docs --pages`; a test keeps it true. Wha
 which the built site shows below the lists.
 
 Everything that is listed under a heading before *Modules* is imported from `ferrule` itself, as in
-`from ferrule import pick`. Names that begin with an underscore, and modules that are not on this page, may change
+`from ferrule import load_engine`. Names that begin with an underscore, and modules that are not on this page, may change
 without notice.
 """
 _MODULES_HEAD = """
@@ -59,7 +59,7 @@ GROUPS = (
         "Asking a model",
         "An engine, and what it is asked.",
         (
-            *("pick", "Engine", "TextOptions", "ToolCallRequest", "ChatMessage", "Role", "Text", "Reasoning"),
+            *("load_engine", "Engine", "TextOptions", "ToolCallRequest", "ChatMessage", "Role", "Text", "Reasoning"),
             *("ToolChoice", "ChoiceMode", "ChoicePolicy"),
         ),
     ),

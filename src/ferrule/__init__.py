@@ -51,7 +51,7 @@ from ferrule.wire.renderer import render, render_results
 
 if TYPE_CHECKING:
     from ferrule.engines.engine import Engine
-    from ferrule.engines.registry import pick
+    from ferrule.engines.registry import load_engine
     from ferrule.engines.text.engine import TextOptions
     from ferrule.run.conversation import ConversationTurn, ToolConversation
     from ferrule.run.executor import ToolExecutor
@@ -65,7 +65,7 @@ _LATE = {
     "TextOptions": "engines.text.engine",
     "ToolConversation": "run.conversation",
     "ToolExecutor": "run.executor",
-    "pick": "engines.registry",
+    "load_engine": "engines.registry",
 }
 
 __all__ = [
@@ -125,9 +125,9 @@ __all__ = [
     "formats",
     "get_format",
     "has_native_support",
+    "load_engine",
     "parse",
     "parse_tool_calls",
-    "pick",
     "preset",
     "register",
     "render",

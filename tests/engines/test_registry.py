@@ -14,7 +14,7 @@ from ferrule import DefinitionError, Reply
 from ferrule.engines import registry as picking
 from ferrule.engines.chat.engine import ChatEngine
 from ferrule.engines.fake import FakeEngine
-from ferrule.engines.registry import ENGINES, Parts, check, parts_of, pick, place_of
+from ferrule.engines.registry import ENGINES, Parts, check, load_engine, parts_of, place_of
 from ferrule.engines.text.engine import TextEngine
 from ferrule.engines.text.prompt import FallbackMode
 from ferrule.errors import EngineError
@@ -22,7 +22,7 @@ from ferrule.errors import EngineError
 
 @pytest.mark.parametrize("name", ["vllm", "sglang", "llama-server"])
 def test_engines_on_an_address_take_text_options(name: str) -> None:
-    engine = pick(f"{name}:http://127.0.0.1:8000/v1?format=hermes&is_bounded=false&fallback_mode=always&first=9")
+    engine = load_engine(f"{name}:http://127.0.0.1:8000/v1?format=hermes&is_bounded=false&fallback_mode=always&first=9")
     assert isinstance(engine, TextEngine)
     assert (engine.traits.name, engine.options.format) == (name, "hermes")
     assert (engine.options.is_bounded, engine.options.fallback_mode) == (False, FallbackMode.ALWAYS)
@@ -38,7 +38,7 @@ def test_engines_on_an_address_take_text_options(name: str) -> None:
     ],
 )
 def test_engines_by_an_api_take_the_model_and_chat_options(name: str, label: str) -> None:
-    engine = pick(name)
+    engine = load_engine(name)
     assert isinstance(engine, ChatEngine)
     assert (engine.options.repairs, engine.api.label) == (0, label)
     body = engine.api.request_body(asked(), stream=True)
@@ -46,25 +46,25 @@ def test_engines_by_an_api_take_the_model_and_chat_options(name: str, label: str
 
 
 def test_a_keyword_counts_before_the_string() -> None:
-    engine = pick("vllm:http://127.0.0.1:8000?max_tokens=5", max_tokens=7)
+    engine = load_engine("vllm:http://127.0.0.1:8000?max_tokens=5", max_tokens=7)
     assert isinstance(engine, TextEngine)
     assert engine.options.max_tokens == 7
 
 
 @given(st.text(min_size=1).filter(lambda text: "?" not in text))
 def test_the_fake_says_what_it_is_told(text: str) -> None:
-    assert pick(f"fake:{text}").generate(asked()).text == text
+    assert load_engine(f"fake:{text}").generate(asked()).text == text
 
 
 def test_a_key_may_hold_a_plus_and_what_is_escaped() -> None:
-    engine = pick("openai:m?url=http://127.0.0.1:1&key=a+b%26c")
+    engine = load_engine("openai:m?url=http://127.0.0.1:1&key=a+b%26c")
     assert isinstance(engine, ChatEngine)
     assert engine.api.headers["Authorization"] == "Bearer a+b&c"
 
 
 def test_an_unknown_name_lists_the_known_ones_and_what_to_install() -> None:
     with pytest.raises(DefinitionError) as caught:
-        pick("model.gguf")
+        load_engine("model.gguf")
     assert caught.value.code == "unknown_engine"
     assert all(f"{name}:" in caught.value.hint for name in ENGINES)
     assert "ferrule[llama]" in caught.value.hint
@@ -82,13 +82,13 @@ def test_an_unknown_name_lists_the_known_ones_and_what_to_install() -> None:
 )
 def test_what_cannot_be_understood_is_refused(name: str, told: str) -> None:
     with pytest.raises(DefinitionError, match=told):
-        pick(name)
+        load_engine(name)
 
 
 @pytest.mark.parametrize("name", ["nonsense", "openai:", "openai:m?kye=1", "openai:m?tries=x", "openai:m?key=a&s3cret"])
 def test_a_string_is_checked_as_it_is_picked_and_no_secret_is_repeated(name: str) -> None:
     with pytest.raises(DefinitionError) as picked:
-        pick(name)
+        load_engine(name)
     with pytest.raises(DefinitionError) as checked:
         check(name)
     assert checked.value.message == picked.value.message
@@ -102,16 +102,16 @@ def test_checking_makes_nothing_and_parts_are_what_was_written() -> None:
 
 def test_a_model_file_that_is_not_there_is_told() -> None:
     with pytest.raises(EngineError, match="no-such"):
-        pick("llama:no-such.gguf?threads=2&format=hermes")
+        load_engine("llama:no-such.gguf?threads=2&format=hermes")
 
 
 def test_a_package_adds_an_engine_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("parrot", f"{__name__}:parrot", picking.ENTRY_POINTS)
     monkeypatch.setattr(EntryPoint, "load", lambda self: parrot)
     monkeypatch.setattr(picking, "entry_points", lambda group: [point])
-    assert pick("parrot:Polly?loud=1").generate(asked()).text == "Polly 1"
+    assert load_engine("parrot:Polly?loud=1").generate(asked()).text == "Polly 1"
     with pytest.raises(DefinitionError) as caught:
-        pick("cockatoo:Polly")
+        load_engine("cockatoo:Polly")
     assert "parrot" in caught.value.hint
 
 

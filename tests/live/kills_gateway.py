@@ -20,7 +20,7 @@ from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
-from ferrule.engines.registry import pick
+from ferrule.engines.registry import load_engine
 from ferrule.run.tool_settings import ToolSettings
 from ferrule.schema.tool_decorator import FunctionTool, tool
 from ferrule.server.app import application
@@ -77,7 +77,7 @@ async def main(ledger: str, effects: Path, engine: str, lease: float) -> None:
     )
 
     def chosen(use: str) -> Engine:
-        return Scripted() if use == SCRIPT else pick(use)
+        return Scripted() if use == SCRIPT else load_engine(use)
 
     async with opened(config, [Functions([noting_in(effects)], id="notes")], pick=chosen) as gateway:
         await serve(application(gateway), config.listening, lambda port: print(f"port {port}", flush=True))

@@ -14,7 +14,7 @@ from ferrule.core.event import Event, Finish, FinishReason, TextDelta
 from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
-from ferrule.server.answer.turn import Turn, Whose
+from ferrule.server.answer.turn import ToolOwner, Turn
 from server.client import gateway_of
 
 OURS = ("observability", "process")
@@ -49,7 +49,7 @@ def calls(events: int) -> Counter[str]:
     async def scenario() -> None:
         async with gateway_of(Fluent(events)) as client:
             request = ToolCallRequest(messages=(ChatMessage.user("Hello."),))
-            turn = Turn(request=request, principal=Principal(), whose=Whose.NOBODY)
+            turn = Turn(request=request, principal=Principal(), tool_owner=ToolOwner.NOBODY)
             sys.setprofile(profile)
             try:
                 async for _ in client.gateway.answer(turn):

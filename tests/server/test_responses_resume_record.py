@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dialects.requests import requests
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import DefinitionError
-from ferrule.server.answer.turn import Whose
+from ferrule.server.answer.turn import ToolOwner
 from ferrule.server.apis.responses.resume_record import Plan
 
 NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)
@@ -20,7 +20,7 @@ NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)
 
 @given(
     request=requests(),
-    whose=st.sampled_from(Whose),
+    whose=st.sampled_from(ToolOwner),
     names=st.none() | NAMES,
     labels=NAMES,
     asked=NAMES.map(frozenset),
@@ -31,7 +31,7 @@ NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)
 )
 def test_whatever_is_planned_comes_back_from_json_the_same(
     request: ToolCallRequest,
-    whose: Whose,
+    whose: ToolOwner,
     names: tuple[str, ...] | None,
     labels: tuple[str, ...],
     asked: frozenset[str],

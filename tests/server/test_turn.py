@@ -12,7 +12,7 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.server.answer.turn import Turn, Whose, turn_of
+from ferrule.server.answer.turn import ToolOwner, Turn, turn_of
 
 TOOL = ToolDefinition("weather", "", {"type": "object"})
 
@@ -25,21 +25,21 @@ def turn(brings: bool, has: bool, said: Any = None) -> Turn:
 @pytest.mark.parametrize(
     "brings, has, whose",
     [
-        (False, False, Whose.NOBODY),
-        (True, False, Whose.CALLER),
-        (True, True, Whose.CALLER),
-        (False, True, Whose.GATEWAY),
+        (False, False, ToolOwner.NOBODY),
+        (True, False, ToolOwner.CALLER),
+        (True, True, ToolOwner.CALLER),
+        (False, True, ToolOwner.GATEWAY),
     ],
 )
-def test_the_four_rows(brings: bool, has: bool, whose: Whose) -> None:
-    assert turn(brings, has).whose is whose
+def test_the_four_rows(brings: bool, has: bool, whose: ToolOwner) -> None:
+    assert turn(brings, has).tool_owner is whose
 
 
 def test_a_caller_says_which_he_wants() -> None:
-    assert turn(False, True, {"tools": "none"}).whose is Whose.NOBODY
+    assert turn(False, True, {"tools": "none"}).tool_owner is ToolOwner.NOBODY
     assert turn(False, True, {"tools": ["weather"]}).names == ("weather",)
-    assert turn(False, False, {"tools": "gateway"}).whose is Whose.GATEWAY
-    assert turn(False, True, {"tools": "caller"}).whose is Whose.NOBODY
+    assert turn(False, False, {"tools": "gateway"}).tool_owner is ToolOwner.GATEWAY
+    assert turn(False, True, {"tools": "caller"}).tool_owner is ToolOwner.NOBODY
 
 
 def test_tools_that_nobody_may_call_stay_for_the_model_to_read_its_history_by() -> None:
@@ -50,7 +50,7 @@ def test_tools_that_nobody_may_call_stay_for_the_model_to_read_its_history_by() 
 
 def test_to_resume_is_to_have_the_gateway_go_on() -> None:
     made = turn(False, False, {"resume": "conv_1"})
-    assert (made.whose, made.resumes) == (Whose.GATEWAY, "conv_1")
+    assert (made.tool_owner, made.resumes) == (ToolOwner.GATEWAY, "conv_1")
 
 
 @pytest.mark.parametrize("said", ["gateway", 1, {"tools": 5}, {"tools": "both"}, {"resume": 1}, {"tools": [1]}])

@@ -18,7 +18,7 @@ from ferrule.core.reply import Reply, fold
 from ferrule.dialects.frames import server_frames as out
 from ferrule.engines.fake import events_of
 from ferrule.run.events import ToolFinished, ToolProgressed, ToolStarted
-from ferrule.server.answer.turn import Whose
+from ferrule.server.answer.turn import ToolOwner
 from ferrule.server.websocket.encoder import Telling
 
 
@@ -26,8 +26,8 @@ def told(telling: Telling, events: list[Event]) -> list[Any]:
     return [frame for event in events for frame in telling.feed(event)]
 
 
-@given(streams(), st.sampled_from(Whose))
-def test_frames_say_what_the_reply_says(events: list[Event], whose: Whose) -> None:
+@given(streams(), st.sampled_from(ToolOwner))
+def test_frames_say_what_the_reply_says(events: list[Event], whose: ToolOwner) -> None:
     frames, reply = told(Telling(whose), events), fold(events)
     assert "".join(one.text for one in frames if isinstance(one, out.Token)) == reply.text
     assert "".join(one.text for one in frames if isinstance(one, out.Reasoning)) == reply.reasoning
@@ -44,7 +44,7 @@ def test_frames_say_what_the_reply_says(events: list[Event], whose: Whose) -> No
 
 @given(streams())
 def test_a_call_that_is_not_handed_on_can_never_be_read_as_a_whole_one(events: list[Event]) -> None:
-    frames = told(Telling(Whose.CALLER), events)
+    frames = told(Telling(ToolOwner.CALLER), events)
     whole = {one.id for one in frames if isinstance(one, out.Call)}
     begun = {one.id for one in frames if isinstance(one, out.CallDelta)}
     cut = {one.id: one.text for one in frames if isinstance(one, out.Odd) and one.code == "incomplete_call"}
@@ -58,7 +58,7 @@ def test_a_call_that_is_not_handed_on_can_never_be_read_as_a_whole_one(events: l
 
 
 def test_calls_with_one_id_are_told_apart_over_all_rounds_where_the_caller_runs_them() -> None:
-    telling = Telling(Whose.CALLER)
+    telling = Telling(ToolOwner.CALLER)
     reply = Reply.of(ToolCall.of("a", {}, "call_1"), ToolCall.of("a", {}, "call_1"))
     ids = [one.id for _ in range(2) for one in told(telling, list(events_of(reply))) if isinstance(one, out.Call)]
     assert len(set(ids)) == 4
@@ -66,14 +66,14 @@ def test_calls_with_one_id_are_told_apart_over_all_rounds_where_the_caller_runs_
 
 
 def test_calls_with_one_id_are_told_apart_as_the_loop_does_where_the_gateway_runs_them() -> None:
-    telling = Telling(Whose.GATEWAY)
+    telling = Telling(ToolOwner.GATEWAY)
     reply = Reply.of(ToolCall.of("a", {}, "call_1"), ToolCall.of("a", {}, "call_1"))
     rounds = [[one.id for one in told(telling, list(events_of(reply))) if isinstance(one, out.Call)] for _ in range(2)]
     assert rounds == [["call_1", "call_2"]] * 2
 
 
 def test_usage_is_the_sum_of_all_rounds() -> None:
-    telling = Telling(Whose.GATEWAY)
+    telling = Telling(ToolOwner.GATEWAY)
     for reason in (FinishReason.TOOL_CALLS, FinishReason.STOP):
         told(telling, [CallStart(0, "c", "a"), CallEnd(0), Finish(reason, Usage(10, 2))])
     assert telling.done("so far").usage == Usage(20, 4)
@@ -82,13 +82,13 @@ def test_usage_is_the_sum_of_all_rounds() -> None:
 
 
 def test_an_answer_that_was_cut_off_never_looks_finished() -> None:
-    telling = Telling(Whose.CALLER)
+    telling = Telling(ToolOwner.CALLER)
     told(telling, [CallStart(0, "c", "a"), CallEnd(0), Finish(FinishReason.LENGTH)])
     assert telling.done().finish_reason == "length"
 
 
 def test_tools_tell_what_they_do() -> None:
-    telling, call = Telling(Whose.GATEWAY), ToolCall.of("add", {"a": 1}, "c")
+    telling, call = Telling(ToolOwner.GATEWAY), ToolCall.of("add", {"a": 1}, "c")
     assert telling.feed(ToolStarted(call)) == [out.ToolStarted("c", "add", '{"a": 1}')]
     assert telling.feed(ToolProgressed("c", Progress(1, 2, "half"))) == [out.ToolProgress("c", 1, 2, "half")]
     assert telling.feed(ToolFinished(ToolResult("c", "add", {"sum": 1}))) == [out.ToolGave("c", "add", {"sum": 1})]
@@ -102,4 +102,4 @@ def test_tools_tell_what_they_do() -> None:
     ],
 )
 def test_progress_that_json_has_no_number_for_is_left_out(progress: Progress, frames: list[Any]) -> None:
-    assert Telling(Whose.GATEWAY).feed(ToolProgressed("c", progress)) == frames
+    assert Telling(ToolOwner.GATEWAY).feed(ToolProgressed("c", progress)) == frames

@@ -18,7 +18,7 @@ from ferrule.bench.bfcl_requests import data_folder
 from ferrule.cli import terminal
 from ferrule.cli.bench_options import add_data, add_engine, at_least_one, show
 from ferrule.engines.engine import Engine
-from ferrule.engines.registry import ENGINES, parts_of, pick
+from ferrule.engines.registry import ENGINES, load_engine, parts_of
 from ferrule.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> None:
 def _engine(name: str, manner: Manner) -> Engine:
     kind = parts_of(name).kind
     if manner.is_constrained:
-        return pick(name)
+        return load_engine(name)
     entry = ENGINES.get(kind)
     if entry is not None and _FREE not in entry.known:
         free = ", ".join(sorted(one for one, held in ENGINES.items() if _FREE in held.known))
@@ -80,7 +80,7 @@ def _engine(name: str, manner: Manner) -> Engine:
             f"{kind} is not held by a rule of ours, so there is nothing to leave out",
             hint=f"--unconstrained is for {free}.",
         )
-    return pick(name, **{_FREE: False})
+    return load_engine(name, **{_FREE: False})
 
 
 async def _measured(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ferrule.bench.bfcl.engine_label import named
 from ferrule.cli import terminal
 from ferrule.cli.bench_options import add_engine, at_least_one, show
-from ferrule.engines.registry import pick
+from ferrule.engines.registry import load_engine
 from ferrule.engines.text.engine import TextEngine
 from ferrule.errors import UnsupportedError
 
@@ -24,7 +24,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> None:
     from ferrule.bench.engine_costs import table_of
 
-    engine = pick(arguments.engine)
+    engine = load_engine(arguments.engine)
     if not isinstance(engine, TextEngine):
         raise UnsupportedError(
             f"{engine.traits.name} cannot be run bare: its provider renders the prompt and reads the calls",

@@ -14,7 +14,7 @@ from ferrule.bench.bfcl_requests import Question, data_folder, questions
 from ferrule.cli import terminal
 from ferrule.cli.bench_options import add_data, add_engine, at_least_one, show
 from ferrule.engines.engine import Engine
-from ferrule.engines.registry import pick
+from ferrule.engines.registry import load_engine
 from ferrule.engines.text.engine import TextEngine
 from ferrule.errors import UnsupportedError
 
@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> None:
     from ferrule.bench.validity import repeated, table_of
 
     asked = repeated(questions(arguments.count, data=data_folder(arguments.data)), arguments.count)
-    engine = pick(arguments.engine)
+    engine = load_engine(arguments.engine)
     started = time.monotonic()
     free = -(-len(asked) // arguments.free) if isinstance(engine, TextEngine) else 0
     with terminal.progress("asking", len(asked) + free) as advance:

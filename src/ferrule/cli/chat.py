@@ -17,7 +17,7 @@ from ferrule.cli.grammars import chosen
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ChoicePolicy, ToolChoice
 from ferrule.core.request import ToolCallRequest
-from ferrule.engines.registry import pick
+from ferrule.engines.registry import load_engine
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import ConfirmationRequired, LoopEnded, ToolFinished, ToolProgressed, ToolStarted
 from ferrule.run.journal import Decision
@@ -57,7 +57,7 @@ def _run(arguments: Namespace) -> None:
         max_tokens=arguments.max_tokens,
         temperature=arguments.temperature,
     )
-    engine = pick(arguments.engine)
+    engine = load_engine(arguments.engine)
     talk = ToolConversation(engine, tools, system=arguments.system, request=request, decide=_decided)
     asyncio.run(_conversation(talk, arguments.message))
 

@@ -9,7 +9,7 @@ from ferrule.cli.config_view import Row
 from ferrule.cli.serve_sources import bus_of, mcp_of
 from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
-from ferrule.engines.registry import pick
+from ferrule.engines.registry import load_engine
 from ferrule.errors import FerruleError
 from ferrule.server.addresses import without_secrets
 from ferrule.server.config.config import Config, EngineConfig
@@ -47,7 +47,7 @@ async def _engine(engine: EngineConfig) -> Found:
 
 async def _one_token(use: str) -> str:
     # In a thread: an engine in this process loads its model when it is made.
-    engine = await asyncio.to_thread(pick, use)
+    engine = await asyncio.to_thread(load_engine, use)
     request = ToolCallRequest(messages=(ChatMessage.user("Hello."),), max_tokens=1)
     try:
         async with aclosing(engine.stream(request)) as events:

@@ -131,7 +131,7 @@ ENGINES: dict[str, _Entry] = {
 }
 
 
-def pick(name: str, **options: Any) -> Engine:
+def load_engine(name: str, **options: Any) -> Engine:
     """The engine that the string names. Keywords are the same options; where both give one, the keyword counts."""
     parts = parts_of(name)
     given = {**parts.options, **options}
@@ -170,7 +170,7 @@ def place_of(name: str) -> tuple[str, str]:
 
 
 def check(name: str) -> None:
-    """`DefinitionError` where `pick` would raise one for the string itself. Makes nothing and reaches nobody."""
+    """`DefinitionError` where `load_engine` would raise one for the string itself. Makes nothing and reaches nobody."""
     parts = parts_of(name)
     if parts.kind in ENGINES:
         _settings(parts.kind, ENGINES[parts.kind], parts.on, parts.options)

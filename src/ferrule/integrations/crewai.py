@@ -43,7 +43,7 @@ from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, To
 from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
 from ferrule.integrations.exported_tools import lend as lend_in_loop
 from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
-from ferrule.integrations.model import engine_of, events_of, why_unfit
+from ferrule.integrations.model import engine_of, reply_events, why_unfit
 from ferrule.run.loop import Decide, nobody
 from ferrule.sources.source import Source
 
@@ -157,7 +157,7 @@ def _borrowed(tool: BaseTool) -> BorrowedTool:
 
 
 class FerruleLLM(BaseLLM):
-    """An engine as a model, from an `Engine` or the string that `ferrule.pick` takes. Whoever gives it closes it.
+    """An engine as a model, from an `Engine` or a string for `ferrule.load_engine`. The caller closes it.
 
     `temperature`, `top_p`, `max_tokens`, `seed`, `stop` and `stream` are CrewAI's own. Of other options it reads those
     of OpenAI's chat API: `tool_choice`, `parallel_tool_calls`, `top_k`, and `tool_choice_policy`. The engine is used in
@@ -255,7 +255,7 @@ class FerruleLLM(BaseLLM):
         folding, sequence, is_streamed = Folding(), Sequence(), self._effective_stream()
         calls: dict[int, FunctionCall] = {}
         ids: dict[int, str] = {}
-        for event in iterate(events_of(self._engine, request)):
+        for event in iterate(reply_events(self._engine, request)):
             folding.add(event)
             for plain in sequence.feed(event) if is_streamed else ():
                 match plain:

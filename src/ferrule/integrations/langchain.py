@@ -180,7 +180,7 @@ def _parameters(tool: BaseTool) -> dict[str, Any]:
 
 
 class ChatFerrule(BaseChatModel):
-    """An engine as a chat model: `ChatFerrule(engine)`, or a string that `ferrule.pick` reads.
+    """An engine as a chat model: `ChatFerrule(engine)`, or a string that `ferrule.load_engine` reads.
 
     What stands here goes with every request; the same words given to `bind` or `invoke` count before it.
     `tool_choice_policy="required_first_hop"` makes an agent call a tool before it answers. `model_name` is what traces

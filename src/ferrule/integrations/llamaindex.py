@@ -188,7 +188,7 @@ def _completion(method: _Method) -> _Method:
 
 
 class FerruleLLM(FunctionCallingLLM):
-    """An engine as a model that calls functions: `FerruleLLM(engine)`, or a string that `ferrule.pick` reads.
+    """An engine as a model that calls functions: `FerruleLLM(engine)`, or a string that `ferrule.load_engine` reads.
 
     What stands here goes with every request; the same words given to a method count before it.
     `tool_choice_policy="required_first_hop"` makes an agent call a tool before it answers. `context_window` is what

@@ -15,17 +15,17 @@ from ferrule.core.ids import apart
 from ferrule.core.reply import Folding, Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
-from ferrule.engines.registry import pick
+from ferrule.engines.registry import load_engine
 
 CUT_OFF_HINT = "Raise the limit of tokens, or ask for less."
 
 
 def engine_of(engine: Engine | str) -> Engine:
-    """The engine itself, or the one that the string names, as `ferrule.pick` reads it."""
-    return pick(engine) if isinstance(engine, str) else engine
+    """The engine itself, or the one that the string names, as `ferrule.load_engine` reads it."""
+    return load_engine(engine) if isinstance(engine, str) else engine
 
 
-async def events_of(engine: Engine, request: ToolCallRequest) -> AsyncGenerator[Event]:
+async def reply_events(engine: Engine, request: ToolCallRequest) -> AsyncGenerator[Event]:
     """The answer as it forms. No call has the id of an earlier one: frameworks take two such calls for one."""
     taken = [call.id for message in request.messages for call in message.tool_calls]
     async with aclosing(engine.stream(request)) as events:
@@ -40,7 +40,7 @@ async def events_of(engine: Engine, request: ToolCallRequest) -> AsyncGenerator[
 async def reply_of(engine: Engine, request: ToolCallRequest) -> Reply:
     """The whole answer."""
     folding = Folding()
-    async with aclosing(events_of(engine, request)) as events:
+    async with aclosing(reply_events(engine, request)) as events:
         async for event in events:
             folding.add(event)
     return folding.reply()

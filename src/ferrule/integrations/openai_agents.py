@@ -60,7 +60,7 @@ from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, To
 from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
 from ferrule.integrations.exported_tools import lend as lend_in_loop
 from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
-from ferrule.integrations.model import engine_of, events_of, why_unfit
+from ferrule.integrations.model import engine_of, reply_events, why_unfit
 from ferrule.run.loop import Decide, nobody
 from ferrule.schema.checker import checker_for
 from ferrule.sources.source import Source
@@ -170,7 +170,7 @@ def _plain(given: Any) -> Any:
 
 
 class FerruleProvider(ModelProvider):
-    """Models by the strings that `ferrule.pick` takes, for `RunConfig(model_provider=...)`; `default` where none is."""
+    """Models by strings for `ferrule.load_engine`, for `RunConfig(model_provider=...)`; `default` where none is."""
 
     def __init__(self, default: Engine | str) -> None:
         self._default = FerruleModel(default)
@@ -189,7 +189,7 @@ class FerruleProvider(ModelProvider):
 
 
 class FerruleModel(Model):
-    """An engine as a model, from an `Engine` or the string that `ferrule.pick` takes.
+    """An engine as a model, from an `Engine` or the string that `ferrule.load_engine` takes.
 
     `tool_choice_policy` is what becomes of the choice "auto": "required_first_hop" makes a small model call a tool
     before it answers. Of `ModelSettings.extra_args` it reads `seed`, `stop`, `top_k` and another policy.
@@ -240,7 +240,7 @@ class FerruleModel(Model):
             asked = _request(system_instructions, input, model_settings, tools, output_schema, handoffs, more)
             encoder = EventEncoder(id=FAKE_RESPONSES_ID, model=self.model, created=int(time.time()), request=asked)
             folding = Folding()
-            async with aclosing(events_of(self.engine, asked)) as events:
+            async with aclosing(reply_events(self.engine, asked)) as events:
                 async for event in events:
                     folding.add(event)
                     for body in encoder.feed(event):

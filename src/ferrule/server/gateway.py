@@ -15,7 +15,7 @@ from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.machine import State
-from ferrule.server.answer.turn import Turn, Whose
+from ferrule.server.answer.turn import ToolOwner, Turn
 from ferrule.server.auth.request_limits import Admission
 from ferrule.server.config.config import Config
 from ferrule.server.observability.telemetry import Watch
@@ -79,13 +79,13 @@ class Gateway:
         asked = replace(_within(turn.request, self.config.limits.max_tokens), model=engine.model)
         if asked.tool_choice_policy is ChoicePolicy.AUTO:
             asked = replace(asked, tool_choice_policy=self.config.tool_choice_policy)
-        if turn.whose is Whose.GATEWAY:
+        if turn.tool_owner is ToolOwner.GATEWAY:
             events = self._looped(replace(turn, request=asked), engine, opens or self.conversation)
         else:
             events = _once(
-                engine, asked if turn.whose is Whose.CALLER else replace(asked, tool_choice=ToolChoice.auto())
+                engine, asked if turn.tool_owner is ToolOwner.CALLER else replace(asked, tool_choice=ToolChoice.auto())
             )
-        own = self.toolbox.tools if turn.whose is Whose.GATEWAY else ()
+        own = self.toolbox.tools if turn.tool_owner is ToolOwner.GATEWAY else ()
         with self.watch.answer(engine.model, engine.traits.name, own, turn.resumes or turn.conversation) as noted:
             async with aclosing(events):
                 noted.wait()

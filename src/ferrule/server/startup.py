@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from ferrule.engines.engine import Engine
-from ferrule.engines.registry import pick
+from ferrule.engines.registry import load_engine
 from ferrule.errors import DefinitionError
 from ferrule.run.ledger.address import ledger_at
 from ferrule.run.ledger.ledger import Ledger
@@ -26,7 +26,7 @@ from ferrule.sources.source import Source
 async def opened(
     config: Config,
     sources: Iterable[Source] = (),
-    pick: Callable[[str], Engine] = pick,
+    pick: Callable[[str], Engine] = load_engine,
     watch: Watch | None = None,
 ) -> AsyncGenerator[Gateway]:
     """`sources` are those that the configuration names, made by whoever may read it; see `cli.serve_sources`."""
@@ -47,8 +47,8 @@ async def opened(
         yield gateway
 
 
-def router_of(config: Config, pick: Callable[[str], Engine] = pick) -> Router:
-    replicas = {one.name: Replica(one.name, pick(one.use)) for one in config.engines}
+def router_of(config: Config, load: Callable[[str], Engine] = load_engine) -> Router:
+    replicas = {one.name: Replica(one.name, load(one.use)) for one in config.engines}
     models: dict[str, RoutedEngine] = {}
     for model in config.served:
         missing = [name for name in model.engines if name not in replicas]

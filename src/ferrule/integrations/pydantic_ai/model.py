@@ -24,7 +24,7 @@ from ferrule.dialects.extension import Extension
 from ferrule.dialects.sequence import Sequence
 from ferrule.engines.engine import Engine
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError, FerruleError, UnsupportedError
-from ferrule.integrations.model import engine_of, events_of, is_cut_off, reply_of, why_unfit
+from ferrule.integrations.model import engine_of, is_cut_off, reply_events, reply_of, why_unfit
 from ferrule.integrations.pydantic_ai.messages import FINISHES, SYSTEM, request_of, response_of, usage_of
 
 _PROFILE = ModelProfile(
@@ -102,7 +102,7 @@ class FerruleModel(Model[Any]):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         asked, prepared = self._asked(messages, model_settings, model_request_parameters)
-        async with aclosing(events_of(self.engine, asked)) as events:
+        async with aclosing(reply_events(self.engine, asked)) as events:
             yield _Stream(prepared, events, self._name)
 
     async def count_tokens(

@@ -10,7 +10,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.extension import KEY
 from ferrule.server.answer.flatten import Aside, Rounds
 from ferrule.server.answer.stream import Said, said_in
-from ferrule.server.answer.turn import Whose, turn_of
+from ferrule.server.answer.turn import ToolOwner, turn_of
 from ferrule.server.gateway import Gateway, new_conversation
 
 
@@ -20,7 +20,7 @@ def said_to(
     """What is answered to a body, as it forms."""
     turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal))
     conversation = turn.resumes or new_conversation()
-    rounds = Rounds(turn.whose is Whose.GATEWAY, conversation)
+    rounds = Rounds(turn.tool_owner is ToolOwner.GATEWAY, conversation)
     return said_in(gateway.answer(turn.held_in(conversation)), rounds, gateway.config.limits)
 
 

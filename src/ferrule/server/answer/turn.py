@@ -24,7 +24,7 @@ from ferrule.dialects.field import Field
 from ferrule.errors import DefinitionError
 
 
-class Whose(StrEnum):
+class ToolOwner(StrEnum):
     """Who runs the calls."""
 
     NOBODY = "none"
@@ -41,7 +41,7 @@ class Turn:
 
     request: ToolCallRequest
     principal: Principal
-    whose: Whose = Whose.CALLER
+    tool_owner: ToolOwner = ToolOwner.CALLER
     names: tuple[str, ...] | None = None
     resumes: str = ""
     conversation: str = ""
@@ -61,22 +61,24 @@ def turn_of(body: dict[str, Any], request: ToolCallRequest, principal: Principal
     wish = said["tools"] if said.is_given else Field(None)
     resumes = said["resume"].or_else(Field.string, "") if said.is_given else ""
     if not wish.is_given:
-        whose = Whose.CALLER if request.tools else Whose.GATEWAY if has_tools else Whose.NOBODY
-        return Turn(request=request, principal=principal, whose=Whose.GATEWAY if resumes else whose, resumes=resumes)
+        whose = ToolOwner.CALLER if request.tools else ToolOwner.GATEWAY if has_tools else ToolOwner.NOBODY
+        return Turn(
+            request=request, principal=principal, tool_owner=ToolOwner.GATEWAY if resumes else whose, resumes=resumes
+        )
     if isinstance(wish.value, str):
-        whose, names = wish.one_of({one.value: one for one in Whose}), None
+        whose, names = wish.one_of({one.value: one for one in ToolOwner}), None
     else:
-        whose, names = Whose.GATEWAY, tuple(entry.string() for entry in wish.items())
-    if whose is Whose.GATEWAY and request.tools:
+        whose, names = ToolOwner.GATEWAY, tuple(entry.string() for entry in wish.items())
+    if whose is ToolOwner.GATEWAY and request.tools:
         raise DefinitionError(
             "the caller brings tools and asks for the gateway's", hint="Leave out tools, or ferrule.tools."
         )
-    if whose is Whose.CALLER and not request.tools:
-        whose = Whose.NOBODY
-    if whose is Whose.NOBODY and request.tools:
+    if whose is ToolOwner.CALLER and not request.tools:
+        whose = ToolOwner.NOBODY
+    if whose is ToolOwner.NOBODY and request.tools:
         # On offer they stay, for the model to read its earlier calls by; but nothing is called.
-        return Turn(request=_without_calls(request), principal=principal, whose=Whose.CALLER)
-    return Turn(request=request, principal=principal, whose=whose, names=names, resumes=resumes)
+        return Turn(request=_without_calls(request), principal=principal, tool_owner=ToolOwner.CALLER)
+    return Turn(request=request, principal=principal, tool_owner=whose, names=names, resumes=resumes)
 
 
 def shows_wire(body: dict[str, Any]) -> bool:

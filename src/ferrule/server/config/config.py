@@ -87,7 +87,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """One engine: what `engines.pick` takes."""
+    """One engine: what `load_engine` takes."""
 
     name: str
     use: str = field(repr=False)

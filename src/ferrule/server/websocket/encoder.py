@@ -31,14 +31,14 @@ from ferrule.dialects.frames import server_frames as out
 from ferrule.dialects.sequence import Sequence
 from ferrule.errors import FerruleError
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolProgressed, ToolStarted
-from ferrule.server.answer.turn import Whose
+from ferrule.server.answer.turn import ToolOwner
 
 
 @dataclass(slots=True)
 class Telling:
     """The frames of one turn, over all of its rounds. `reply` is the last round's, where the caller runs the calls."""
 
-    whose: Whose
+    whose: ToolOwner
     usage: Usage | None = None
     reason: FinishReason = FinishReason.STOP
     reply: Reply = field(default_factory=Reply)
@@ -69,7 +69,7 @@ class Telling:
 
     def done(self, words: str = "") -> out.Done:
         reason = self.reason
-        if self.whose is Whose.GATEWAY and reason is FinishReason.TOOL_CALLS:
+        if self.whose is ToolOwner.GATEWAY and reason is FinishReason.TOOL_CALLS:
             # They were the gateway's own, and have been run.
             reason = FinishReason.STOP
         return out.Done(reason.value, self.usage, words)
@@ -81,7 +81,7 @@ class Telling:
         return self._ids[index]
 
     def _model(self, event: Event) -> list[out.Outgoing]:
-        if self.whose is Whose.CALLER:
+        if self.whose is ToolOwner.CALLER:
             self._folding.add(event)
         told: list[out.Outgoing] = []
         for plain in self._sequence.feed(event):
@@ -121,7 +121,7 @@ class Telling:
         self.reason, self.usage = reason, added(self.usage, usage)
         self.reply, self._folding, self._sequence = self._folding.reply(), Folding(), Sequence()
         self._calls, self._ids = [], {}
-        if self.whose is not Whose.CALLER:
+        if self.whose is not ToolOwner.CALLER:
             self._taken = []
 
 
@@ -131,7 +131,7 @@ def failed(error: FerruleError, ref: str = "") -> out.Failed:
 
 def handed_out(frame: out.Outgoing) -> ToolCall | None:
     """The call that the caller is to run, where a frame is one."""
-    if isinstance(frame, out.Call) and frame.runs == Whose.CALLER.value:
+    if isinstance(frame, out.Call) and frame.runs == ToolOwner.CALLER.value:
         return ToolCall.of(frame.name, frame.arguments, frame.id)
     return None
 

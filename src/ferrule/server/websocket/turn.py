@@ -23,7 +23,7 @@ from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, No
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent
 from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.run.machine import State
-from ferrule.server.answer.turn import Turn, Whose
+from ferrule.server.answer.turn import ToolOwner, Turn
 from ferrule.server.gateway import Gateway
 from ferrule.server.websocket.approval import asked_for
 from ferrule.server.websocket.encoder import Telling, failed, handed_out
@@ -53,7 +53,7 @@ class LiveTurn:
     _is_cancelled: bool = False
 
     def __post_init__(self) -> None:
-        self._telling = (WireTelling if self.turn.request.shows_wire else Telling)(self.turn.whose)
+        self._telling = (WireTelling if self.turn.request.shows_wire else Telling)(self.turn.tool_owner)
 
     @property
     def id(self) -> str:
@@ -64,7 +64,7 @@ class LiveTurn:
         self.log.add(started)
         try:
             async with asyncio.timeout(self.gateway.config.limits.total_seconds):
-                words = await (self._by_gateway() if self.turn.whose is Whose.GATEWAY else self._by_caller())
+                words = await (self._by_gateway() if self.turn.tool_owner is ToolOwner.GATEWAY else self._by_caller())
             self.log.add(self._telling.done(words))
         except TimeoutError:
             late = EngineTimeoutError("the answer took too long", hint="Ask for less, or raise the limits.")

@@ -20,7 +20,7 @@ from ferrule.dialects.frames.client_frames import Ask
 from ferrule.dialects.frames.server_frames import Started
 from ferrule.dialects.openai_chat.request_decoder import read_request as read_openai
 from ferrule.errors import NotFoundError
-from ferrule.server.answer.turn import Whose, shows_wire, turn_of
+from ferrule.server.answer.turn import ToolOwner, shows_wire, turn_of
 from ferrule.server.auth.rate_limits import Limiter
 from ferrule.server.config.config import MEGABYTE
 from ferrule.server.gateway import Gateway, new_conversation
@@ -52,7 +52,7 @@ class Turns:
         turn = turn_of(ask.body, request, principal, has_tools=gateway.has_tools(principal))
         model = gateway.engine(request, principal).model
         held = ""
-        if turn.whose is Whose.GATEWAY:
+        if turn.tool_owner is ToolOwner.GATEWAY:
             held = turn.resumes or new_conversation()
             turn = turn.held_in(held)
         with ExitStack() as stack:
@@ -63,7 +63,7 @@ class Turns:
                 gateway, turn, FrameLog(f"turn_{secrets.token_hex(16)}", gateway.config.limits.resume_bytes)
             )
             self._turns[live.id] = live
-            running = live.run(Started(turn.whose.value, request.model or model, held, ask.ref))
+            running = live.run(Started(turn.tool_owner.value, request.model or model, held, ask.ref))
             task = asyncio.ensure_future(gateway.watch.engaged(running))
             self._tasks[live.id] = task
             task.add_done_callback(partial(self._ended, live, stack.pop_all()))

@@ -26,7 +26,7 @@ from ferrule.dialects.openai_responses.stored_response import deleted_body, erro
 from ferrule.dialects.sse import encode
 from ferrule.errors import ApprovalError, DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger.ledger import ResponseRecord
-from ferrule.server.answer.turn import Whose
+from ferrule.server.answer.turn import ToolOwner
 from ferrule.server.apis.responses.codec import KEEP_ALIVE, instructed, receipts_header, said, speech_of
 from ferrule.server.apis.responses.direct import answered_directly
 from ferrule.server.apis.responses.plan import Start, conflict, held, start_of
@@ -170,7 +170,7 @@ async def _count(responses: Responses, asked: Asked) -> Answer:
     body, ask = await asked.read(lambda body: read_ask(body, hosts))
     start = await start_of(gateway, asked, ask, body, "count")
     counted = _asked_in(ask, start)
-    if start.plan.whose is Whose.GATEWAY:
+    if start.plan.whose is ToolOwner.GATEWAY:
         counted = replace(counted, tools=gateway.toolbox.offered(principal, start.plan.names))
     return Whole.of(count_body(await gateway.count_tokens(counted, principal)))
 

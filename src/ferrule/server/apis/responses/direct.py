@@ -23,7 +23,7 @@ from ferrule.run.events import LoopEvent
 from ferrule.run.lease import Holding
 from ferrule.server.answer.flatten import Aside, Rounds
 from ferrule.server.answer.stream import Said, said_in, streamed, whole
-from ferrule.server.answer.turn import Turn, Whose
+from ferrule.server.answer.turn import ToolOwner, Turn
 from ferrule.server.apis.responses.codec import KEEP_ALIVE, instructed, receipts_header, speech_of
 from ferrule.server.apis.responses.labels import executor_of
 from ferrule.server.apis.responses.loop_events import Instructed, Speech
@@ -51,8 +51,8 @@ async def answered_directly(
 
 async def _events(gateway: Gateway, ask: ResponsesAsk, start: Start, principal: Principal) -> AsyncGenerator[LoopEvent]:
     plan, messages = start.plan, start.messages or ()
-    turn = Turn(request=plan.request, principal=principal, whose=plan.whose, names=plan.names)
-    if plan.whose is not Whose.GATEWAY:
+    turn = Turn(request=plan.request, principal=principal, tool_owner=plan.whose, names=plan.names)
+    if plan.whose is not ToolOwner.GATEWAY:
         request = replace(plan.request, messages=(*instructed(ask), *messages))
         async with aclosing(gateway.answer(replace(turn, request=request))) as events:
             async for event in events:

@@ -15,7 +15,7 @@ from ferrule.dialects.openai_responses.hosted_tools import HostedTool, Hosts
 from ferrule.errors import AuthorityError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.policy import Policy
-from ferrule.server.answer.turn import Whose
+from ferrule.server.answer.turn import ToolOwner
 from ferrule.server.apis.responses.resume_record import Plan
 from ferrule.server.auth.keys import principal_of
 from ferrule.server.config.config import Config, KeyConfig
@@ -49,7 +49,7 @@ class Labels:
 
 def hosted_in(plan: Plan, hosts: Hosts) -> dict[str, HostedTool]:
     """The tools that the gateway runs for a response, by the names that the model knows; of two labels the first."""
-    if plan.whose is not Whose.GATEWAY:
+    if plan.whose is not ToolOwner.GATEWAY:
         return {}
     found: dict[str, HostedTool] = {}
     for label in plan.labels or tuple(hosts):

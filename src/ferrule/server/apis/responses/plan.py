@@ -20,7 +20,7 @@ from ferrule.run.conversation import settled_messages
 from ferrule.run.lease import Holding
 from ferrule.run.ledger.ledger import Approval, ConversationRecord, ResponseRecord, Verdict
 from ferrule.run.machine import State
-from ferrule.server.answer.turn import Whose, turn_of
+from ferrule.server.answer.turn import ToolOwner, turn_of
 from ferrule.server.apis.responses.resume_record import Plan
 from ferrule.server.gateway import Gateway, new_conversation
 from ferrule.server.http import Asked
@@ -110,7 +110,7 @@ def _plan(gateway: Gateway, principal: Principal, ask: ResponsesAsk, body: dict[
         is_first = ask.previous_response_id is None and not ask.approvals
         return Plan(
             request=request,
-            whose=Whose.GATEWAY,
+            whose=ToolOwner.GATEWAY,
             names=tuple(ask.hosted_tools),
             labels=labels,
             lists=tuple(label for label in labels if is_first and label not in known),
@@ -120,7 +120,7 @@ def _plan(gateway: Gateway, principal: Principal, ask: ResponsesAsk, body: dict[
     turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal))
     if turn.resumes:
         raise DefinitionError("ferrule.resume: responses go on by their own ids", hint="Name previous_response_id.")
-    whose = Whose.GATEWAY if ask.approvals else turn.whose
+    whose = ToolOwner.GATEWAY if ask.approvals else turn.tool_owner
     return Plan(request=turn.request, whose=whose, names=turn.names, **told)
 
 

@@ -13,7 +13,7 @@ from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.server.answer.turn import Whose
+from ferrule.server.answer.turn import ToolOwner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Plan:
     """
 
     request: ToolCallRequest
-    whose: Whose
+    whose: ToolOwner
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Plan:
 def _read(held: Mapping[str, Any]) -> Plan:
     return Plan(
         request=_request_from_json(held["request"]),
-        whose=Whose(held["whose"]),
+        whose=ToolOwner(held["whose"]),
         names=None if held["names"] is None else tuple(held["names"]),
         labels=tuple(held["labels"]),
         lists=tuple(held["lists"]),

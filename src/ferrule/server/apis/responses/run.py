@@ -24,7 +24,7 @@ from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.lease import Holding
 from ferrule.run.ledger.ledger import ApprovalState, ResponseRecord, ResponseStatus
 from ferrule.run.machine import State
-from ferrule.server.answer.turn import Turn, Whose
+from ferrule.server.answer.turn import ToolOwner, Turn
 from ferrule.server.apis.responses.encoder import Telling
 from ferrule.server.apis.responses.labels import executor_of
 from ferrule.server.apis.responses.loop_events import Instructed, Speech, in_time
@@ -92,24 +92,24 @@ class Run:
 
     async def _answered(self) -> None:
         async with AsyncExitStack() as stack:
-            if self.plan.whose is Whose.GATEWAY:
+            if self.plan.whose is ToolOwner.GATEWAY:
                 self.holding.keeper = self._keep
             else:
                 await stack.enter_async_context(self.holding)
             self.telling.add(self.speech.begun())
             reply = await self._heard(self._events())
-            if self.plan.whose is not Whose.GATEWAY:
+            if self.plan.whose is not ToolOwner.GATEWAY:
                 await self._end(self._last, self._state_after(reply))
 
     def _events(self) -> AsyncGenerator[LoopEvent]:
         state = self.holding.record.state
         plan, messages = self.plan, messages_from_json(state["messages"])
         first = () if plan.instructions is None else (ChatMessage.system(plan.instructions),)
-        is_gateways = plan.whose is Whose.GATEWAY
+        is_gateways = plan.whose is ToolOwner.GATEWAY
         turn = Turn(
             request=replace(plan.request, messages=messages if is_gateways else (*first, *messages)),
             principal=self.principal,
-            whose=plan.whose,
+            tool_owner=plan.whose,
             names=plan.names,
             resumes=self.record.conversation if state["loop"] else "",
             conversation=self.record.conversation,
@@ -126,7 +126,7 @@ class Run:
                     self._last = self.speech.heard(event)
                     continue
                 self.telling.add(self.speech.heard(event))
-                if self.plan.whose is not Whose.GATEWAY:
+                if self.plan.whose is not ToolOwner.GATEWAY:
                     folding.add(event)  # pyright: ignore[reportArgumentType]  # without a loop there is nothing else
                 if self.telling.is_full:
                     await self.telling.flush()

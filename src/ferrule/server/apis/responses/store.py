@@ -19,7 +19,7 @@ from ferrule.errors import EngineUnavailableError, FencedError, FerruleError, To
 from ferrule.run.lease import Holding
 from ferrule.run.ledger.claim import kept_json
 from ferrule.run.ledger.ledger import ResponseRecord, ResponseStatus, Verdict
-from ferrule.server.answer.turn import Whose
+from ferrule.server.answer.turn import ToolOwner
 from ferrule.server.apis.responses.encoder import Telling
 from ferrule.server.apis.responses.labels import Labels, hosted_in, principal_named
 from ferrule.server.apis.responses.loop_events import Speech
@@ -32,7 +32,7 @@ _AT_ONCE = 16
 _MOST_OWNERS = 10
 """A response that outlives so many processes is likely what they die of."""
 _PAGE = 1000
-_NO_PLAN = Plan(request=ToolCallRequest(messages=()), whose=Whose.NOBODY)
+_NO_PLAN = Plan(request=ToolCallRequest(messages=()), whose=ToolOwner.NOBODY)
 """Of a response that cannot be gone on with."""
 _POLL, _SLOWEST_POLL = 0.05, 1.0
 
@@ -171,7 +171,7 @@ class Responses:
         hosted = hosted_in(plan, self.labels.hosts(principal))
         encoder = HostedEncoder.restored(events_of(told), hosted)
         run = self._made(record, plan, principal, holding, Speech(encoder, plan, hosted), told)
-        if plan.whose is not Whose.GATEWAY:
+        if plan.whose is not ToolOwner.GATEWAY:
             run.earlier = told_parts(encoder.response["output"])
         if record.is_cancelled:
             run.telling.cancelled.set()
