@@ -1,7 +1,7 @@
-"""A tool that changes the world, and so waits for leave. You are asked in the terminal before it runs.
+"""A tool with side effects, which needs approval. The program asks you in the terminal before the tool runs.
 
-Here leave is a question in this process. With a ledger it is a row that anybody with the right decides on later, by
-`ferrule approvals` or the gateway, and that survives a crash: docs/explanation/loop.md.
+Here the approval is a question in this process. With a ledger it is a database row that an authorized person decides on
+later, with `ferrule approvals` or the gateway, and that survives a crash: docs/explanation/loop.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ferrule.sources.functions import Functions
 
 
 def list_in(file: Path) -> FunctionTool[[str], str]:
-    @tool(side_effects=True)  # without this it would run unasked
+    @tool(side_effects=True)  # without this it would run without approval
     def add_item(item: str) -> str:
         """Adds an item to the shopping list."""
         with file.open("a", encoding="utf-8") as page:
@@ -40,16 +40,16 @@ def list_in(file: Path) -> FunctionTool[[str], str]:
 
 
 async def ask(call: ToolCall) -> Decision:
-    """What you say to a call: yes, no, or other arguments, which are checked as the model's were."""
-    # Drawn from the arguments that will be used, with everything but ASCII spelled out: nothing can hide in it.
-    shown = json.dumps(call.arguments, ensure_ascii=True)
+    """Ask the user: yes, no, or other arguments, which are validated like the model's."""
+    # Show the arguments that will be used, with all but ASCII escaped, so that nothing can hide in them.
+    visible = json.dumps(call.arguments, ensure_ascii=True)
     try:
-        said = await asyncio.to_thread(input, f"run {call.name} {shown}? [y, n, or other arguments as JSON] ")
+        answer = await asyncio.to_thread(input, f"run {call.name} {visible}? [y, n, or other arguments as JSON] ")
     except EOFError:
-        said = ""
-    if said.strip().startswith("{"):
-        return Decision(True, arguments=said)
-    return Decision(said.strip().lower() in ("y", "yes"), "the user said no")
+        answer = ""
+    if answer.strip().startswith("{"):
+        return Decision(True, arguments=answer)
+    return Decision(answer.strip().lower() in ("y", "yes"), "the user refused it")
 
 
 async def agree(call: ToolCall) -> Decision:
@@ -58,10 +58,10 @@ async def agree(call: ToolCall) -> Decision:
 
 async def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--yes", action="store_true", help="give leave without asking")
-    parser.add_argument("--file", type=Path, help="where the list is kept (default: a file in a folder of its own)")
-    given = parser.parse_args()
-    file: Path = given.file or Path(tempfile.mkdtemp()) / "shopping.txt"
+    parser.add_argument("--yes", action="store_true", help="approve without asking")
+    parser.add_argument("--file", type=Path, help="the file of the list (default: a temporary file)")
+    args = parser.parse_args()
+    file: Path = args.file or Path(tempfile.mkdtemp()) / "shopping.txt"
     request = ToolCallRequest(
         messages=(),
         tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP,
@@ -70,24 +70,24 @@ async def main() -> None:
         temperature=0.0,
     )
     tools = ToolExecutor(Functions([list_in(file)]), max_iterations=1)
-    async with engine_of(given) as engine:
-        talk = ToolConversation(engine, tools, request=request, decide=agree if given.yes else ask)
+    async with engine_of(args) as engine:
+        talk = ToolConversation(engine, tools, request=request, decide=agree if args.yes else ask)
         question = "Add milk to the shopping list."
         print(f"you: {question}")
         async with aclosing(talk.stream(question)) as events:
             async for event in events:
                 match event:
                     case ConfirmationRequired(call):
-                        print(f"waits for leave: {call.name} {call.function.arguments}")
+                        print(f"waiting for approval: {call.name} {call.function.arguments}")
                     case ToolStarted(call):
-                        print(f"runs: {call.name} {call.function.arguments}")
+                        print(f"running: {call.name} {call.function.arguments}")
                     case ToolFinished(result):
-                        print(f"{result.name} {'failed' if result.is_error else 'gave'}: {result.text}")
+                        print(f"{result.name} {'failed' if result.is_error else 'returned'}: {result.text}")
                     case _:
                         pass
-        # A denial is told to the model as the call's result.
-        told = [result.text for message in talk.messages for result in message.results]
-        print(f"the model was told: {'; '.join(told)}")
+        # The model sees a denial as the call's result.
+        results = [result.text for message in talk.messages for result in message.results]
+        print(f"the model sees: {'; '.join(results)}")
     print(f"{file}: {file.read_text(encoding='utf-8').strip() if file.exists() else 'nothing was written'}")
 
 

@@ -1,12 +1,12 @@
-"""A wire format of your own, in one file: a made-up family, registered, read, written, and its rule printed.
+"""A custom wire format in one file: it is registered, parsed and rendered, and its grammar is printed.
 
-A model of this family would call a tool like this:
+A model with this format would call a tool like this:
 
   @@call get_weather
   {"city": "Paris", "days": 2}
   @@end
 
-It needs no model. With `--engine llama:MODEL.gguf` one that never saw the family writes in it, held by the rule.
+It needs no model. With `--engine llama:MODEL.gguf` a model that never saw the format writes it under the rule.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from ferrule.wire.format import PARIS, ROME, Example, results
 from ferrule.wire.node import ARGS, BODY, NAME, calls, closer, free, seq, space, turn
 from ferrule.wire.rule_builder import bind
 
-# The one definition. What is written, what is read and what may be generated all follow from it.
+# The only definition. The renderer, the parser and the grammar all follow from it.
 FORMAT = Format(
     name="lantern",
     about="Lantern, which does not exist",
-    marks=("@@call ",),  # what its chat template would contain
+    markers=("@@call ",),  # what its chat template would contain
     reply=turn(
         free(),
         calls(
-            # Written with these newlines, read with any white space there; an end that was forgotten is forgiven.
+            # Rendered with these newlines; parsed with any whitespace there, and a missing end is tolerated.
             seq("@@call ", NAME, space("\n"), ARGS, space("\n"), closer("@@end")),
             sep="\n",
             glue="\n",
@@ -52,7 +52,7 @@ FORMAT = Format(
 )
 PARIS_TEXT = '@@call get_weather\n{"city": "Paris", "days": 2}\n@@end'
 ROME_TEXT = '@@call get_weather\n{"city": "Rome"}\n@@end'
-# Texts and what they mean. In the folder of a family Ferrule's own tests read these, cut at every place.
+# Texts and their meaning. For built-in formats Ferrule's tests parse such examples, split at every position.
 EXAMPLES = (
     Example("lantern", PARIS_TEXT, Reply.of(PARIS)),
     Example("lantern", f"Let me look.\n{PARIS_TEXT}\n{ROME_TEXT}", Reply.of("Let me look.", PARIS, ROME)),
@@ -69,39 +69,39 @@ def get_weather(city: str, days: int = 1) -> str:
 TOOLS = (get_weather.definition,)
 
 
-def said(reply: Reply) -> tuple[str, list[FunctionCall]]:
-    """A reply without the ids of its calls: this format writes none, so each reading makes new ones."""
+def content_of(reply: Reply) -> tuple[str, list[FunctionCall]]:
+    """A reply without call ids: this format does not write them, so each parse generates new ones."""
     return reply.text, [call.function for call in reply.calls]
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
+    args = options(__doc__).parse_args()
     register(FORMAT)  # for this process; a package of yours uses the entry-point group "ferrule.formats"
     for example in EXAMPLES:
         reply = parse(FORMAT, example.text, TOOLS)
-        assert said(reply) == said(example.reply)
+        assert content_of(reply) == content_of(example.reply)
         assert (render(FORMAT, reply, TOOLS) == example.text) is example.is_canonical
-        # However the text is cut, here into single characters, it gives the same.
+        # However the text is chunked, here into single characters, the result is the same.
         parser = Parser(FORMAT, TOOLS)
         events = [event for character in example.text for event in parser.feed(character)]
-        assert said(fold([*events, *parser.close()])) == said(reply)
-        print(f"read: {example.text!r}\n  as {[(call.name, call.arguments) for call in reply.calls]}")
+        assert content_of(fold([*events, *parser.close()])) == content_of(reply)
+        print(f"parsed: {example.text!r}\n  as {[(call.name, call.arguments) for call in reply.calls]}")
     (call,) = parse(FORMAT, PARIS_TEXT, TOOLS).calls
     result = ChatMessage.tool(call.id, get_weather(**call.arguments), call.name).results
-    print(f"a result is written: {render_results(FORMAT, result)!r}")
+    print(f"a result is rendered as: {render_results(FORMAT, result)!r}")
 
     rule = emit_lark(bind(FORMAT, TOOLS, ToolChoice.required()))
-    print(f"\nwhat may be generated where a call is required, as a grammar for llguidance:\n{rule}")
+    print(f"\nthe grammar for llguidance, if a call is required:\n{rule}")
     matcher = ByteMatcher(rule)
     for text in (PARIS_TEXT, PARIS_TEXT.replace("2", '"two"'), PARIS_TEXT.replace("weather", "whether")):
-        reach = matcher.reach(text)
-        print(f"{'admitted' if reach.is_whole else f'stopped after {text[: reach.characters]!r}'}: {text!r}")
-    if given.engine:
-        given.engine += f"{'&' if '?' in given.engine else '?'}format={FORMAT.name}"
+        reach = matcher.match(text)
+        print(f"{'accepted' if reach.is_complete else f'stopped after {text[: reach.characters]!r}'}: {text!r}")
+    if args.engine:
+        args.engine += f"{'&' if '?' in args.engine else '?'}format={FORMAT.name}"
         question = (ChatMessage.user("How will the weather be in Paris for 3 days?"),)
-        asked = ToolCallRequest(messages=question, tools=TOOLS, tool_choice=ToolChoice.required(), max_tokens=100)
-        for call in engine_of(given).generate(asked).calls:
-            print(f"\n{given.engine} calls: {call.name} {call.arguments}\n  {call.receipt}")
+        request = ToolCallRequest(messages=question, tools=TOOLS, tool_choice=ToolChoice.required(), max_tokens=100)
+        for call in engine_of(args).generate(request).calls:
+            print(f"\n{args.engine} calls: {call.name} {call.arguments}\n  {call.receipt}")
 
 
 if __name__ == "__main__":

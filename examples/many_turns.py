@@ -1,7 +1,7 @@
-"""A conversation of several turns, in which Ferrule runs the tools, and which goes on after it was saved and loaded.
+"""A conversation of several turns in which Ferrule runs the tools. It is saved, loaded and resumed.
 
-`ToolConversation` is the loop of `tool_calling.py`: it asks, runs what is called, tells the model, and asks again until
-the model answers or a limit is reached.
+`ToolConversation` runs the loop of `tool_calling.py`: it sends the messages, runs the calls, sends the results, and
+repeats until the model answers or a limit is reached.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def add_item(item: str) -> str:
 
 REQUEST = ToolCallRequest(
     messages=(),
-    # A call before the first answer of each turn; after that the model may do as it likes.
+    # The model must call a tool before it answers in each turn; after that it is free to choose.
     tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP,
     parallel_tool_calls=False,
     max_tokens=40,
@@ -34,33 +34,33 @@ REQUEST = ToolCallRequest(
 
 
 def show(messages: list[ChatMessage]) -> None:
-    """What a turn has added to the conversation."""
+    """Print the messages that a turn has added."""
     for message in messages:
         for call in message.tool_calls:
             print(f"  calls: {call.name} {call.function.arguments}")
         for result in message.results:
-            print(f"  {result.name} {'failed' if result.is_error else 'gave'}: {result.text}")
+            print(f"  {result.name} {'failed' if result.is_error else 'returned'}: {result.text}")
         if message.role is Role.ASSISTANT and message.content.strip():
             print(f"model: {message.content.strip()}")
 
 
 def say(talk: ToolConversation, text: str) -> None:
-    known = len(talk.messages)
+    previous = len(talk.messages)
     print(f"\nyou: {text}")
     talk.send(text)
-    show(talk.messages[known + 1 :])
+    show(talk.messages[previous + 1 :])
     print(f"  ({len(talk.messages)} messages so far)")
 
 
 def main() -> None:
     engine = engine_of(options(__doc__).parse_args())
-    # At most two rounds of calls a turn. A model that wants more is told so and asked for its answer.
+    # At most two rounds of calls per turn. After that the model must answer.
     tools = ToolExecutor(Functions([add_item]), max_iterations=2)
     talk = ToolConversation(engine, tools, request=REQUEST)
     say(talk, "Add milk to the shopping list.")
     say(talk, "Add bread to the shopping list.")
 
-    # The whole conversation is JSON: keep it in a file, send it elsewhere. Engine and tools are given again.
+    # The whole conversation is JSON: save it to a file or send it. Pass the engine and the tools again to load it.
     saved = json.dumps(talk.save())
     print(f"\nsaved: {len(saved)} bytes of JSON")
     loaded = ToolConversation.load(json.loads(saved), engine, tools, request=REQUEST)

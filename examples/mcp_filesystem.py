@@ -1,8 +1,8 @@
-"""The tools of an MCP server: the protocol's own server for files, on a folder, and a model that reads from it.
+"""The tools of an MCP server: the reference filesystem server on a folder, and a model that reads a file in it.
 
-By default the server is fetched and started by npx, for which node has to be installed:
+By default npx downloads and starts the server, so node must be installed:
   npx -y @modelcontextprotocol/server-filesystem FOLDER
-`--server` names another command, to which the folder is added.
+`--server` sets another command; the folder is appended to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from engine_option import engine_of, options
 
 from ferrule import ChatMessage, ChoicePolicy, Role, ToolCall, ToolCallRequest, ToolExecutor
-from ferrule.sources.mcp.config import Process, Server, Timeouts
+from ferrule.sources.mcp.config import Server, StdioTransport, Timeouts
 from ferrule.sources.mcp.servers import McpServers
 
 NPX = "npx -y @modelcontextprotocol/server-filesystem"
@@ -33,31 +33,31 @@ def folder_with_files() -> Path:
 
 
 async def read_by_hand(executor: ToolExecutor, name: str) -> tuple[ChatMessage, ...]:
-    """A turn in which this program is the one that calls. It is run as a model's call would be."""
+    """A turn in which this program makes the call. It runs like a model's call."""
     call = ToolCall.of(READ, {"path": name}, id="byhand001")
     result = await executor.dispatch(call)
     print(f"this program reads {name}: {result.text}")
-    said = (ChatMessage.user(f"Read the file {name}."), ChatMessage.assistant(tool_calls=[call]))
-    return (*said, ChatMessage(Role.TOOL, (result,)), ChatMessage.assistant("I have read it."))
+    history = (ChatMessage.user(f"Read the file {name}."), ChatMessage.assistant(tool_calls=[call]))
+    return (*history, ChatMessage(Role.TOOL, (result,)), ChatMessage.assistant("I have read it."))
 
 
 async def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--server", default=NPX, help=f"the command that starts it (default: {NPX})")
-    given = parser.parse_args()
+    args = parser.parse_args()
     folder = folder_with_files()
-    command, *rest = shlex.split(given.server)
-    # A call to an MCP server needs leave. Of a server that you trust, tools that say that they only read do not.
-    reach = Process(command, (*rest, str(folder)), cwd=str(folder))
-    server = Server("files", reach, trusted=True, timeouts=Timeouts(connect=SECONDS_TO_FETCH))
+    command, *rest = shlex.split(args.server)
+    # Calls to an MCP server need approval, except tools of a trusted server that declare themselves read-only.
+    transport = StdioTransport(command, (*rest, str(folder)), cwd=str(folder))
+    server = Server("files", transport, trusted=True, timeouts=Timeouts(connect=SECONDS_TO_FETCH))
     async with McpServers([server], settle_seconds=SECONDS_TO_FETCH) as source:
         tools = await source.tools()
         if not tools:
             sys.exit("\n".join(source.notices))
-        print(f"free to call: {', '.join(tool.name for tool in tools if not tool.side_effects)}")
-        print(f"with leave: {', '.join(tool.name for tool in tools if tool.side_effects)}")
+        print(f"no approval needed: {', '.join(tool.name for tool in tools if not tool.side_effects)}")
+        print(f"approval needed: {', '.join(tool.name for tool in tools if tool.side_effects)}")
 
-        # One of fourteen tools, and a turn that shows how it is used: without that turn SmolLM2 makes up a path.
+        # One of fourteen tools, and an example turn: without that turn SmolLM2 makes up a path.
         executor = ToolExecutor(source, tools=[READ], max_iterations=1)
         await executor.refresh()
         history = await read_by_hand(executor, "todo.txt")
@@ -70,13 +70,13 @@ async def main() -> None:
             temperature=0.0,
         )
         print(f"you: {question}")
-        async with engine_of(given) as engine:
+        async with engine_of(args) as engine:
             loop = await executor.run_chat_with_tools(engine, request)
-        for message in loop.added:
+        for message in loop.new_messages:
             for call in message.tool_calls:
                 print(f"calls: {call.name} {call.function.arguments}")
             for result in message.results:
-                print(f"{result.name} {'failed' if result.is_error else 'gave'}: {result.text}")
+                print(f"{result.name} {'failed' if result.is_error else 'returned'}: {result.text}")
         print(f"model: {loop.reply.text.strip()}")
 
 

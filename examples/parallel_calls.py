@@ -1,4 +1,4 @@
-"""Several calls in one turn: they run side by side, and their results come back to the model together, in its order."""
+"""Several calls in one turn: they run concurrently, and the model gets their results together, in order."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SECONDS = 0.5
 @tool
 async def get_weather(city: str) -> str:
     """The weather of a city."""
-    await asyncio.sleep(SECONDS)  # as if somebody far away had to be asked
+    await asyncio.sleep(SECONDS)  # like a request to a remote API
     return f"sunny in {city}"
 
 
-# A turn that the model did not have. Without it SmolLM2 makes one call only; try another model without it.
+# An example turn. Without it SmolLM2 makes only one call; try another model without it.
 SHOWN = (
     ChatMessage.user("How is the weather in Oslo and in Lima?"),
     ChatMessage.assistant(
@@ -52,22 +52,22 @@ SHOWN = (
 async def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--question", default="How is the weather in Paris and in Rome?")
-    given = parser.parse_args()
+    args = parser.parse_args()
     request = ToolCallRequest(
         messages=(),
         tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP,
-        parallel_tool_calls=True,  # the default; False holds the model to one call
-        max_tokens=300,  # room for several calls: what could not be finished is not begun
+        parallel_tool_calls=True,  # the default; False limits the model to one call
+        max_tokens=300,  # enough for several calls: a call that cannot be finished is not started
         temperature=0.0,
     )
-    # `max_concurrent` is how many run at once; the others wait their turn.
+    # `max_concurrent` calls run at once; the others wait.
     tools = ToolExecutor(Functions([get_weather]), max_iterations=2, max_concurrent=4)
-    async with engine_of(given) as engine:
+    async with engine_of(args) as engine:
         talk = ToolConversation(engine, tools, request=request)
         talk.messages += SHOWN
-        print(f"you: {given.question}")
+        print(f"you: {args.question}")
         moments: list[float] = []
-        async with aclosing(talk.stream(given.question)) as events:
+        async with aclosing(talk.stream(args.question)) as events:
             async for event in events:
                 match event:
                     case ToolStarted(call):
@@ -79,8 +79,8 @@ async def main() -> None:
                     case _:
                         pass
         calls = len(moments) // 2
-        took = moments[-1] - moments[0]
-        print(f"{calls} calls of {SECONDS} s each took {took:.1f} s together")
+        seconds = moments[-1] - moments[0]
+        print(f"{calls} calls of {SECONDS} s each took {seconds:.1f} s together")
         print(f"model: {talk.last.text.strip()}")
 
 

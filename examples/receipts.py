@@ -1,7 +1,7 @@
-"""Receipts: how each call was guaranteed, keyword by keyword of its schema.
+"""Receipts: how each call was guaranteed, for every keyword of its schema.
 
-What the engine's grammar can say is enforced while the model writes; the rest is checked after, and a call that fails
-there is shown here as one that was not handed on.
+The engine's grammar enforces what it can express while the model writes. The rest is checked afterwards, and a call
+that fails this check is printed here as rejected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TAG = ToolDefinition(
     {
         "type": "object",
         "properties": {
-            # That no two are equal is more than the grammars of today's engines can say.
+            # Today's engines cannot express uniqueItems in a grammar.
             "tags": {
                 "type": "array",
                 "items": {"enum": ["sea", "hill"]},
@@ -51,27 +51,27 @@ QUESTIONS = {
 
 def main() -> None:
     engine = engine_of(options(__doc__).parse_args())
-    for question, meant in QUESTIONS.items():
+    for question, expected in QUESTIONS.items():
         print(f"\nyou: {question}")
-        asked = ToolCallRequest(
+        request = ToolCallRequest(
             messages=(ChatMessage.user(question),),
-            tools=(meant,),
+            tools=(expected,),
             tool_choice=ToolChoice.required(),
             parallel_tool_calls=False,
             max_tokens=100,
             temperature=0.0,
         )
-        reply = engine.generate(asked)
+        reply = engine.generate(request)
         for call in (*reply.calls, *reply.incomplete):
-            print(f"{'calls' if call.complete else 'not handed on'}: {call.name} {call.function.arguments}")
+            print(f"{'calls' if call.complete else 'rejected'}: {call.name} {call.function.arguments}")
             receipt = call.receipt
             if receipt is not None:
                 print(f"  {receipt.how} by {receipt.engine} ({receipt.path}), format {receipt.format or 'its own'}")
-                print(f"  enforced while writing: {', '.join(receipt.enforced) or 'nothing'}")
-                print(f"  checked after: {', '.join(receipt.checked) or 'nothing'}")
-                print(f"  checked by nobody: {', '.join(receipt.unchecked) or 'nothing'}")
+                print(f"  enforced while decoding: {', '.join(receipt.enforced) or 'nothing'}")
+                print(f"  checked afterwards: {', '.join(receipt.checked) or 'nothing'}")
+                print(f"  not checked: {', '.join(receipt.unchecked) or 'nothing'}")
         for diagnostic in reply.diagnostics:
-            print(f"  odd: {diagnostic.message}")
+            print(f"  diagnostic: {diagnostic.message}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Streaming: the arguments of a call as they form, then what the tool gave, then the answer word by word.
+"""Streaming: the arguments of a call as they arrive, then the tool's result, then the answer word by word.
 
-In a terminal the pieces appear as the model writes them; elsewhere a bar stands between them.
+In a terminal the pieces appear as the model writes them; elsewhere they are separated by a bar.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def get_weather(city: str, days: int) -> str:
 
 
 def show(event: LoopEvent, console: Console) -> None:
-    """One event. What a model wrote is never read as rich's markup: that is off for the whole console."""
+    """Print one event. The console has rich's markup disabled, so that model output is never interpreted as markup."""
     between = "" if console.is_terminal else "|"
     match event:
         case ReasoningDelta(text):
@@ -44,16 +44,16 @@ def show(event: LoopEvent, console: Console) -> None:
         case TextDelta(text):
             console.print(text, end=between)
         case CallStart(_, _, name):
-            # Known before the first argument is: a program can prepare for the tool from here on.
+            # The name is known before the first argument, so a program can prepare the tool here.
             console.print(f"{name} ", end="", style="bold cyan")
         case ArgumentsDelta(_, json):
-            # All pieces of a call joined are its arguments, and at any time a beginning of them: none is taken back.
+            # The pieces of a call joined are its arguments. No piece is ever taken back.
             console.print(json, end=between)
         case CallEnd(_, complete, receipt):
-            # Only now may it run, and only if it is complete: a model can be cut off in the middle.
+            # Run a call only now, and only if it is complete: the output may end in the middle of a call.
             console.print(f"\n  {receipt}" if complete else "\n  cut off, and not run", style="dim")
         case ToolFinished(result):
-            console.print(f"{result.name} gave: {result.text}", style="green")
+            console.print(f"{result.name} returned: {result.text}", style="green")
         case Finish(reason) if reason is not FinishReason.TOOL_CALLS:
             console.print(f"\n  (ended: {reason})", style="dim")
         case _:
@@ -63,7 +63,7 @@ def show(event: LoopEvent, console: Console) -> None:
 async def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--question", default="How will the weather be in Paris for 3 days?")
-    given = parser.parse_args()
+    args = parser.parse_args()
     console = Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
     request = ToolCallRequest(
         messages=(),
@@ -72,11 +72,11 @@ async def main() -> None:
         max_tokens=60,
         temperature=0.0,
     )
-    async with engine_of(given) as engine:
+    async with engine_of(args) as engine:
         talk = ToolConversation(engine, ToolExecutor(Functions([get_weather]), max_iterations=2), request=request)
-        console.print(f"you: {given.question}")
-        # Closing the stream, here at the end of the block, stops whatever generates or runs.
-        async with aclosing(talk.stream(given.question)) as events:
+        console.print(f"you: {args.question}")
+        # Closing the stream, here at the end of the block, stops the generation and running tools.
+        async with aclosing(talk.stream(args.question)) as events:
             async for event in events:
                 show(event, console)
 

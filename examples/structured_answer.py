@@ -1,4 +1,4 @@
-"""Tools, and then an answer that is data: JSON that fits a schema, made into a value of the program's own type."""
+"""Tools, and then a structured answer: JSON that matches a schema, converted to the program's own type."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def main() -> None:
         messages=(),
         tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP,
         parallel_tool_calls=False,
-        response_schema=SCHEMA,  # binds every answer; calls are bound by the schemas of their tools
+        response_schema=SCHEMA,  # constrains every answer; calls are constrained by the schemas of their tools
         max_tokens=80,
         temperature=0.0,
     )
@@ -56,11 +56,11 @@ def main() -> None:
         for call in message.tool_calls:
             print(f"calls: {call.name} {call.function.arguments}")
         for result in message.results:
-            print(f"{result.name} gave: {result.text}")
+            print(f"{result.name} returned: {result.text}")
     print(f"model: {turn.text}")
     if turn.reply.finish_reason is FinishReason.LENGTH:
         raise SystemExit("the answer was cut off: raise max_tokens")
-    # Nothing is checked here: what the schema promises has been kept by the engine, or checked after it.
+    # No validation is needed here: the engine enforced the schema, or Ferrule checked the answer.
     advice = Advice(**json.loads(turn.text))
     print(f"as a value: {advice}")
     print("take an umbrella" if advice.sky == "rainy" else "leave the umbrella")

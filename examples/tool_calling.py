@@ -1,6 +1,6 @@
-"""Tool calling, step by step: the model calls, you run the call, and the model reads what came of it.
+"""Tool calling, step by step: the model calls a tool, you run the call, and the model reads the result.
 
-Three tools: the weather, a calculator and a search. The loop is written out here; `many_turns.py` leaves it to Ferrule.
+There are three tools: weather, calculator and search. The loop is written out here; in `many_turns.py` Ferrule runs it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 
 
-# The name, the docstring and the annotations are what the model is told, and the schema that its call must fit.
+# The model sees the name and the docstring. The annotations become the schema that the call must match.
 @tool
 def get_weather(city: str) -> str:
     """The weather of a city."""
     if city not in WEATHER:
-        # A ToolError's words are for the model. Of any other exception it learns only that there was one.
+        # The model sees the message of a ToolError; for any other exception it sees only the type.
         raise ToolError(f"nothing is known of {city!r}; known: {', '.join(WEATHER)}")
     return WEATHER[city]
 
@@ -68,40 +68,42 @@ QUESTIONS = {
 }
 
 
-async def answered(engine: Engine, executor: ToolExecutor, question: str, choice: ToolChoice) -> None:
+async def answer_question(engine: Engine, executor: ToolExecutor, question: str, choice: ToolChoice) -> None:
     print(f"\nyou: {question}")
-    asked = ToolCallRequest(
+    request = ToolCallRequest(
         messages=(ChatMessage.user(question),),
         tools=executor.definitions,
         tool_choice=choice,
         max_tokens=100,
         temperature=0.0,
     )
-    reply = await engine.generate_with_tools(asked)
-    # Each call names an offered tool and fits its schema. The receipt says how that is known.
+    reply = await engine.generate_with_tools(request)
+    # Each call names an offered tool and matches its schema. The receipt says how that is guaranteed.
     for call in reply.calls:
         print(f"calls: {call.name} {call.function.arguments}\n  {call.receipt}")
     results = [await executor.dispatch(call) for call in reply.calls]
     for result in results:
-        print(f"{result.name} {'failed' if result.is_error else 'gave'}: {result.text}")
-    told = (*asked.messages, reply.as_message(), ChatMessage(Role.TOOL, tuple(results)))
+        print(f"{result.name} {'failed' if result.is_error else 'returned'}: {result.text}")
+    history = (*request.messages, reply.as_message(), ChatMessage(Role.TOOL, tuple(results)))
     answer = await engine.generate_with_tools(
-        ToolCallRequest(messages=told, tools=asked.tools, tool_choice=ToolChoice.none(), max_tokens=40, temperature=0.0)
+        ToolCallRequest(
+            messages=history, tools=request.tools, tool_choice=ToolChoice.none(), max_tokens=40, temperature=0.0
+        )
     )
     print(f"model: {answer.text.strip()}")
 
 
 async def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--choose", action="store_true", help="leave it to the model which tool it calls, if any")
-    given = parser.parse_args()
+    parser.add_argument("--choose", action="store_true", help="let the model choose a tool, if any")
+    args = parser.parse_args()
     executor = ToolExecutor(Functions(TOOLS))
     await executor.refresh()
-    async with engine_of(given) as engine:
-        for question, meant in QUESTIONS.items():
-            # 135 million parameters are too few to choose well, so here the tool is named and its arguments are not.
-            choice = ToolChoice.auto() if given.choose else ToolChoice.one(meant)
-            await answered(engine, executor, question, choice)
+    async with engine_of(args) as engine:
+        for question, expected in QUESTIONS.items():
+            # A model of 135 million parameters chooses poorly, so the tool is named here, but not its arguments.
+            choice = ToolChoice.auto() if args.choose else ToolChoice.one(expected)
+            await answer_question(engine, executor, question, choice)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A rule for every tool of BFCL v4, written for every target: `scripts/long bfcl-rules`.
+"""Build a rule for every tool of BFCL v4 and every target: `scripts/long bfcl-rules`.
 
-Each distinct function document is admitted, bound alone in two formats with a call required, and written for each
-target. What Ferrule refuses is counted with its reason; whatever else goes wrong ends the run, since it is a fault.
+Each distinct function document is admitted, bound alone in two formats with a call required, and emitted for each
+target. What Ferrule refuses is counted with its reason; any other failure is a bug and ends the run.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 from rich.console import Console
 from rich.progress import track
 
-from ferrule.bench.bfcl_tools import RULES, FunctionDocument, distinct, function_documents
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.bfcl_tools import RULES, FunctionDocument, distinct_documents, function_documents
+from ferrule.bench.tables import Table, markdown, print_table
 from ferrule.core.choice import ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError
@@ -23,7 +23,7 @@ from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.json_schema import emit_json_schema
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import grammar_error
-from ferrule.rules.relaxation import widened
+from ferrule.rules.relaxation import relax
 from ferrule.rules.rule import Rule
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.schema.admission import admit
@@ -31,7 +31,7 @@ from ferrule.wire.registry import formats
 from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
 from lab.results_page import publish
-from lab.versions import counted_with
+from lab.versions import describe_versions
 
 FORMATS: Final = ("hermes", "qwen_xml")
 _WHEEL: Final = CACHE / "wheels" / "bfcl_eval"
@@ -45,14 +45,14 @@ scripts/long bfcl-rules
 _MOST_NOTES: Final = 20
 
 
-class DataMissing(FerruleError):
-    """BFCL's data was not fetched."""
+class DataMissingError(FerruleError):
+    """BFCL's data is not available."""
 
     code = "bench_data_missing"
 
 
-class Uncompiled(FerruleError):
-    """A target's own compiler refuses what was written for it."""
+class CompileError(FerruleError):
+    """A target's own compiler refuses the emitted grammar."""
 
     code = "bench_uncompiled"
 
@@ -60,10 +60,10 @@ class Uncompiled(FerruleError):
 def _lark(rule: Rule) -> None:
     reason = grammar_error(emit_lark(rule))
     if reason:
-        raise Uncompiled(reason)
+        raise CompileError(reason)
 
 
-# A target is a way to write a rule that raises what refuses it. Lark alone has its compiler at hand.
+# Emitters by target; each raises if it refuses the rule. Only Lark's compiler is available here.
 TARGETS: Final[dict[str, Callable[[Rule], object]]] = {
     "Lark": _lark,
     "GBNF": emit_gbnf,
@@ -76,19 +76,19 @@ NO_FORMAT: Final = "-"
 
 @dataclass(slots=True)
 class Counts:
-    """What came of all tools. The pairs are (format, target)."""
+    """The results for all tools. The pairs are (format, target)."""
 
-    shown: int
+    documents: int
     distinct: int = 0
     admitted: int = 0
-    taken: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    accepted: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     refused: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     reasons: Counter[str] = field(default_factory=Counter[str])
     rules: Counter[str] = field(default_factory=Counter[str])
     tools_by_rule: Counter[str] = field(default_factory=Counter[str])
     widened: int = 0
     losses: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """By keyword and why, how many tools lose it at least once."""
+    """How many tools lose a keyword at least once, by keyword and reason."""
     lost_at: list[str] = field(default_factory=list[str])
 
 
@@ -109,8 +109,8 @@ def count(documents: Iterable[FunctionDocument], counts: Counts) -> Counts:
 
 
 def _count_tool(tool: ToolDefinition, counts: Counts) -> None:
-    losses = widened(tool.parameters).losses
-    counts.losses.update({(loss.keyword, loss.how) for loss in losses})
+    losses = relax(tool.parameters).losses
+    counts.losses.update({(loss.keyword, loss.reason) for loss in losses})
     counts.lost_at.extend(f"{tool.name}: {loss.path}" for loss in losses)
     counts.widened += bool(losses)
     required = ToolChoice.required()
@@ -128,16 +128,16 @@ def _try(counts: Counts, place: tuple[str, str], tool: ToolDefinition, write: Ca
         counts.refused[place] += 1
         counts.reasons[f"{' '.join(place)}, {tool.name}: {error.message}"] += 1
     else:
-        counts.taken[place] += 1
+        counts.accepted[place] += 1
 
 
 def tables(counts: Counts) -> list[Table]:
     places = [*((name, target) for name in FORMATS for target in TARGETS), (NO_FORMAT, JSON_SCHEMA)]
-    asked = [
+    target_rows = [
         (
             *place,
-            "compiled" if place[1] in COMPILED else "written",
-            *map(str, (counts.taken[place], counts.refused[place])),
+            "compiled" if place[1] in COMPILED else "emitted",
+            *map(str, (counts.accepted[place], counts.refused[place])),
         )
         for place in places
     ]
@@ -149,32 +149,33 @@ def tables(counts: Counts) -> list[Table]:
     return [
         Table(
             "Targets",
-            f"BFCL shows {counts.shown} function documents, of which {counts.distinct} differ; {counts.admitted} of "
-            "these were admitted as tools. Each is bound alone, with a call required. *Compiled*: llguidance took the "
-            "grammar. *Written*: the target's text was made; its engine was not asked.",
-            ("format", "target", "what was done", "taken", "refused"),
-            asked,
+            f"BFCL contains {counts.documents} function documents, of which {counts.distinct} are distinct; "
+            f"{counts.admitted} of these were admitted as tools. Each is bound alone, with a call required. "
+            "*Compiled*: llguidance compiled the grammar. *Emitted*: the target's text was generated, but not compiled "
+            "by its engine.",
+            ("format", "target", "step", "accepted", "refused"),
+            target_rows,
             [reason for reason, _ in counts.reasons.most_common(_MOST_NOTES)],
-            words=3,
+            text_columns=3,
         ),
         Table(
-            "What had to be widened",
-            f"Keywords that llguidance's own schema compiler does not take and that are left to the checker: "
-            f"{counts.widened} tools of {counts.admitted} have one at least. Where it calls a schema unsatisfiable, no "
-            "value fits, and the checker will refuse every call. This is about arguments that are JSON, as in hermes; "
+            "Keywords that had to be relaxed",
+            f"Keywords that llguidance's own schema compiler does not support and that are left to the validator: "
+            f"{counts.widened} tools of {counts.admitted} have at least one. If it calls a schema unsatisfiable, no "
+            "value matches, and the validator refuses every call. This concerns arguments that are JSON, as in hermes; "
             "those of qwen\\_xml are lowered by Ferrule, and what that leaves out is not counted here.",
-            ("keyword", "why", "tools"),
+            ("keyword", "reason", "tools"),
             losses,
             counts.lost_at[:_MOST_NOTES],
-            words=2,
+            text_columns=2,
         ),
         Table(
             "Type names that are not JSON Schema's",
-            "Replaced by rule before anything else, since the documents use the type names of Python, Java and "
-            "JavaScript. A document is counted once for each of its names, a place each time.",
-            ("name", "taken as", "documents", "places"),
+            "Replaced before anything else, because the documents use the type names of Python, Java and JavaScript. "
+            "*documents* counts each document once per name, *places* every occurrence.",
+            ("name", "replaced by", "documents", "places"),
             rules,
-            words=2,
+            text_columns=2,
         ),
     ]
 
@@ -183,16 +184,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reader = argparse.ArgumentParser(prog="scripts/long bfcl-rules", description=(__doc__ or "").partition("\n")[0])
     reader.parse_args(arguments)
     if not (_WHEEL / _DATA).is_dir():
-        raise DataMissing("BFCL's data is not there", hint="run scripts/setup-oracles --bfcl")
+        raise DataMissingError("BFCL's data is not installed", hint="run scripts/setup-oracles --bfcl")
     console = Console()
     documents = function_documents(_WHEEL / _DATA)
-    found = distinct(documents)
-    counts = count(track(found, "tools", console=console), Counts(len(documents)))
-    made = tables(counts)
-    for table in made:
-        show(table, console)
+    distinct = distinct_documents(documents)
+    counts = count(track(distinct, "tools", console=console), Counts(len(documents)))
+    result_tables = tables(counts)
+    for table in result_tables:
+        print_table(table, console)
     pin = (_WHEEL / ".pins").read_text(encoding="utf-8").strip()
-    parts = [_COMMAND, counted_with(pin), *map(markdown, made)]
+    parts = [_COMMAND, describe_versions(pin), *map(markdown, result_tables)]
     publish(_SECTION, _HEADING, parts)
 
 

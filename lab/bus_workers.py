@@ -1,4 +1,4 @@
-"""The processes that `bus_costs` measures: an echo behind bare nats-py, and the same echo as a capability."""
+"""The worker processes for `bus_costs`: an echo with bare nats-py, and the same echo as a capability."""
 
 import asyncio
 import sys
@@ -41,11 +41,11 @@ async def bare(url: str) -> None:
 
     await client.subscribe(BARE_SUBJECT, "q", answer)
     await client.flush()
-    await _until_told()
+    await _wait_for_stdin()
 
 
 class Echo(Source):
-    """The least that a source can be, so that what is measured is the bus."""
+    """The smallest possible source, so that only the bus is measured."""
 
     id = "echo"
 
@@ -58,20 +58,20 @@ class Echo(Source):
 
 async def source(url: str) -> None:
     async with Worker(Echo(), url, key=KEY, cap=CAP):
-        await _until_told()
+        await _wait_for_stdin()
 
 
 async def function(url: str) -> None:
     async with Worker(Functions([echo]), url, key=KEY, cap=CAP):
-        await _until_told()
+        await _wait_for_stdin()
 
 
 async def plain(url: str) -> None:
     async with Worker(Functions([plain_echo]), url, key=KEY, cap=CAP):
-        await _until_told()
+        await _wait_for_stdin()
 
 
-async def _until_told() -> None:
+async def _wait_for_stdin() -> None:
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
 

@@ -2,9 +2,9 @@
 
     python -m lab.claude_code [RUNS [OPTION...]]
 
-enters the namespace (`unshare`), starts gateway, recorder and client in there, and tells one JSON line for each run:
-{"faults", "streams", "events", "calls", "read", "turns", "prompt_tokens", "statuses", "said", "interfaces"}. Options of
-Claude Code's own replace those that make it small.
+enters the namespace (`unshare`), starts the gateway, the recorder and the client there, and prints one JSON line per
+run: {"faults", "streams", "events", "calls", "read", "turns", "prompt_tokens", "statuses", "said", "interfaces"}.
+Options of Claude Code replace the defaults, which keep the prompt small.
 """
 
 import json
@@ -20,23 +20,23 @@ from typing import Any, Final, cast
 
 from lab.gateway_clients import Clients, clients
 from lab.gateway_process import gateway_process
-from lab.gateway_recorder import Exchange, Recorder, recorded
-from lab.gateway_verdicts import Judged, api_of, call_faults
+from lab.gateway_recorder import Exchange, Recorder, start_recorder
+from lab.gateway_verdicts import RunVerdict, api_of, call_faults
 from lab.paths import CACHE
-from lab.servers import MODEL, ServerFailed
+from lab.servers import MODEL, ServerFailedError
 
 _FOLDER: Final = CACHE / "claude-code" / "node_modules" / "@anthropic-ai"
 ENGINE: Final = f"llama:{MODEL}?threads=1&slots=1&context=4096"
 _ENTER: Final = ("unshare", "--map-root-user", "--net", "--")
 _INSIDE: Final = "--inside"
 _SECONDS: Final = 300
-# What a person sets who runs it on a small model: one tool, a short prompt, a short answer. Its default prompt and
-# tools are some 12,000 tokens, more than this model has ever seen at once.
+# Settings for a small model: one tool, a short prompt, a short answer. The default prompt and tools are some 12,000
+# tokens, more than this model's context was trained for.
 SMALL: Final = (
     *("--bare", "--tools", "Read", "--allowedTools", "Read", "--max-turns", "3"),
     *("--system-prompt", "You read files with tools."),
 )
-_TELLING: Final = ("--no-session-persistence", "--output-format", "stream-json", "--verbose")
+_OUTPUT_OPTIONS: Final = ("--no-session-persistence", "--output-format", "stream-json", "--verbose")
 _SETTINGS: Final = {
     "ANTHROPIC_API_KEY": "none",
     "ANTHROPIC_MODEL": "smol",
@@ -45,32 +45,32 @@ _SETTINGS: Final = {
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
 }
 POLICY: Final = {"FERRULE_SERVER_TOOL_CHOICE_POLICY": "required_first_hop"}
-"""Claude Code leaves it to the model whether to call; so small a model would chat."""
+"""Claude Code lets the model decide whether to call; so small a model would only chat."""
 
 
 def program() -> Path:
-    found = sorted(_FOLDER.glob("claude-code-*/claude"))
-    if not found:
-        raise ServerFailed("Claude Code is not there", hint="run scripts/setup-clients --npm")
-    return found[0]
+    programs = sorted(_FOLDER.glob("claude-code-*/claude"))
+    if not programs:
+        raise ServerFailedError("Claude Code is not installed", hint="run scripts/setup-clients --npm")
+    return programs[0]
 
 
 @contextmanager
 def runs_inside(runs: int, options: Sequence[str]) -> Generator["subprocess.Popen[str]"]:
-    """The process that makes so many runs in a namespace of its own; its lines are what they came to."""
+    """Start the process that makes the runs in its own namespace; it prints one line per run."""
     command = [*_ENTER, sys.executable, "-m", "lab.claude_code", _INSIDE, str(runs), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
         try:
             yield process
         finally:
-            # It ends what it started, and then itself, when nobody reads what it says.
+            # It ends its children and then itself when its output is closed.
             if process.stdout:
                 process.stdout.close()
             process.wait()
 
 
-def judged(runs: int, options: Sequence[str] = SMALL) -> Generator[dict[str, Any]]:
-    """One after the other, as they end."""
+def run_results(runs: int, options: Sequence[str] = SMALL) -> Generator[dict[str, Any]]:
+    """Yield the results of the runs as they end."""
     with runs_inside(runs, options) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -82,15 +82,15 @@ def _inside(runs: int, options: Sequence[str]) -> None:
     interfaces = [name for _, name in socket.if_nameindex()]
     with (
         gateway_process(engine=ENGINE, environment=POLICY) as gateway,
-        recorded(gateway.url) as recorder,
-        clients() as started,
+        start_recorder(gateway.url) as recorder,
+        clients() as client_processes,
     ):
         for _ in range(runs):
-            print(json.dumps({**_run(recorder, started, options), "interfaces": interfaces}), flush=True)
+            print(json.dumps({**_run(recorder, client_processes, options), "interfaces": interfaces}), flush=True)
 
 
-def _run(recorder: Recorder, started: Clients, options: Sequence[str]) -> dict[str, Any]:
-    recorder.taken()
+def _run(recorder: Recorder, client_processes: Clients, options: Sequence[str]) -> dict[str, Any]:
+    recorder.take()
     with tempfile.TemporaryDirectory() as folder:
         home, work = Path(folder, "home"), Path(folder, "work")
         home.mkdir()
@@ -98,7 +98,7 @@ def _run(recorder: Recorder, started: Clients, options: Sequence[str]) -> dict[s
         Path(work, "notes.txt").write_text("The word is ferrule.\n", encoding="utf-8")
         environment = {"PATH": os.environ["PATH"], "HOME": str(home), "ANTHROPIC_BASE_URL": recorder.url, **_SETTINGS}
         done = subprocess.run(
-            [str(program()), "-p", "Read the file notes.txt", *options, *_TELLING],
+            [str(program()), "-p", "Read the file notes.txt", *options, *_OUTPUT_OPTIONS],
             check=False,
             cwd=work,
             env=environment,
@@ -107,32 +107,34 @@ def _run(recorder: Recorder, started: Clients, options: Sequence[str]) -> dict[s
             encoding="utf-8",
             timeout=_SECONDS,
         )
-    exchanges = recorder.taken()
-    told: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    result: dict[str, Any] = next((one for one in told if one["type"] == "result"), dict[str, Any]())
+    exchanges = recorder.take()
+    messages: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    result: dict[str, Any] = next((one for one in messages if one["type"] == "result"), dict[str, Any]())
     end = result.get("subtype", "")
-    # So small a model may go on calling: every call counts, and the loop is Claude Code's to end.
+    # So small a model may keep calling. Every call counts, and Claude Code ends the loop.
     is_ended = done.returncode == 0 or end == "error_max_turns"
     faults = [] if is_ended else [f"it ended with {done.returncode} ({end}): {done.stderr[-300:]}"]
-    return {**_verdict(told, exchanges, started, faults), "said": str(result.get("result", ""))}
+    return {**_verdict(messages, exchanges, client_processes, faults), "said": str(result.get("result", ""))}
 
 
 def _verdict(
-    told: Sequence[dict[str, Any]], exchanges: list[Exchange], started: Clients, faults: list[str]
+    messages: Sequence[dict[str, Any]], exchanges: list[Exchange], client_processes: Clients, faults: list[str]
 ) -> dict[str, Any]:
-    blocks = [block for one in told if one["type"] == "assistant" for block in one["message"]["content"]]
+    blocks = [block for one in messages if one["type"] == "assistant" for block in one["message"]["content"]]
     calls = [
         [block["id"], block["name"], json.dumps(block["input"])] for block in blocks if block["type"] == "tool_use"
     ]
-    said: list[Any] = [block for one in told if one["type"] == "user" for block in one["message"]["content"]]
-    answers = [cast("dict[str, Any]", block) for block in said if isinstance(block, dict)]
+    user_blocks: list[Any] = [block for one in messages if one["type"] == "user" for block in one["message"]["content"]]
+    answers = [cast("dict[str, Any]", block) for block in user_blocks if isinstance(block, dict)]
     results = [block for block in answers if block.get("type") == "tool_result"]
     if not calls:
-        faults = [*faults, "nothing was called"]
+        faults = [*faults, "there was no call"]
     if len(results) != len(calls):
         faults = [*faults, f"{len(calls)} calls, and {len(results)} results"]
-    again = started.judged(exchanges)
-    verdict = Judged((*faults, *call_faults(calls, exchanges), *again.faults), again.streams, again.events, len(calls))
+    again = client_processes.check_exchanges(exchanges)
+    verdict = RunVerdict(
+        (*faults, *call_faults(calls, exchanges), *again.faults), again.streams, again.events, len(calls)
+    )
     counts = [_prompt_tokens(one) for one in exchanges if api_of(one)]
     return {
         "faults": list(verdict.faults),
@@ -147,7 +149,7 @@ def _verdict(
 
 
 def _prompt_tokens(exchange: Exchange) -> int:
-    """What the gateway said that the prompt had."""
+    """The prompt tokens that the gateway reported."""
     deltas = [one.value.get("usage", {}) for one in exchange.events if one.value.get("type") == "message_delta"]
     return next((int(usage["input_tokens"]) for usage in deltas if usage.get("input_tokens")), 0)
 
@@ -156,7 +158,7 @@ def main() -> None:
     if sys.argv[1:2] == [_INSIDE]:
         _inside(int(sys.argv[2]), sys.argv[3:])
         return
-    for verdict in judged(int(sys.argv[1]) if len(sys.argv) > 1 else 1, sys.argv[2:] or SMALL):
+    for verdict in run_results(int(sys.argv[1]) if len(sys.argv) > 1 else 1, sys.argv[2:] or SMALL):
         print(json.dumps(verdict), flush=True)
 
 

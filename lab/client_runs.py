@@ -1,4 +1,4 @@
-"""The ways in which real clients ask the gateway, as a table: whose client, by which function, over which API."""
+"""The runs of real clients against the gateway, as a table: which client, which function, which API."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """`venv` is where the client is installed, `op` what its worker is asked; `calls` how many calls must come.
+class ClientRun:
+    """One way to use a client. `venv` is where it is installed, `op` the worker's operation.
 
-    `most` is None where the model may make as many as it likes. `tool` is the one that was named.
+    `calls` is the minimum number of calls; `max_calls` None means no maximum. `tool` is the tool that was named.
     """
 
     client: str
@@ -19,11 +19,11 @@ class Way:
     api: str
     is_streamed: bool = False
     calls: int = 1
-    most: int | None = None
+    max_calls: int | None = None
     tool: str = ""
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         return f"{self.client}, {self.name}"
 
 
@@ -34,50 +34,50 @@ _PYDANTIC: Final = "Pydantic AI"
 _WEATHER: Final = "get_weather"
 
 
-def _chat(name: str, op: str, *, is_streamed: bool = False, most: int | None = None, tool: str = "") -> Way:
-    return Way(
+def _chat(name: str, op: str, *, is_streamed: bool = False, most: int | None = None, tool: str = "") -> ClientRun:
+    return ClientRun(
         client=_OPENAI,
         name=f"chat, {name}",
         venv="openai",
         op=f"live_openai.{op}",
         api="chat",
         is_streamed=is_streamed,
-        most=most,
+        max_calls=most,
         tool=tool,
     )
 
 
-def _response(name: str, op: str, *, is_streamed: bool = False, most: int | None = None, tool: str = "") -> Way:
-    return Way(
+def _response(name: str, op: str, *, is_streamed: bool = False, most: int | None = None, tool: str = "") -> ClientRun:
+    return ClientRun(
         client=_OPENAI,
         name=f"Responses, {name}",
         venv="openai",
         op=f"live_openai.{op}",
         api="responses",
         is_streamed=is_streamed,
-        most=most,
+        max_calls=most,
         tool=tool,
     )
 
 
-def _message(name: str, op: str, *, is_streamed: bool = False, most: int | None = None, tool: str = "") -> Way:
-    return Way(
+def _message(name: str, op: str, *, is_streamed: bool = False, most: int | None = None, tool: str = "") -> ClientRun:
+    return ClientRun(
         client=_ANTHROPIC,
         name=name,
         venv="anthropic",
         op=f"live_anthropic.{op}",
         api="messages",
         is_streamed=is_streamed,
-        most=most,
+        max_calls=most,
         tool=tool,
     )
 
 
-def _loop(client: str, venv: str, name: str, op: str, api: str, *, is_streamed: bool = False) -> Way:
-    return Way(client=client, name=name, venv=venv, op=op, api=api, is_streamed=is_streamed)
+def _loop(client: str, venv: str, name: str, op: str, api: str, *, is_streamed: bool = False) -> ClientRun:
+    return ClientRun(client=client, name=name, venv=venv, op=op, api=api, is_streamed=is_streamed)
 
 
-CHAT: Final[Sequence[Way]] = (
+CHAT: Final[Sequence[ClientRun]] = (
     _chat("create, required", "chat_create"),
     _chat("create, required, stream=True", "chat_chunks", is_streamed=True),
     _chat("stream(), required, with usage", "chat_stream", is_streamed=True),
@@ -86,7 +86,7 @@ CHAT: Final[Sequence[Way]] = (
     _chat("create, parallel_tool_calls on", "chat_parallel"),
     _chat("parse(), a tool as a Pydantic model", "chat_parse_tool", tool="book_table"),
 )
-RESPONSES: Final[Sequence[Way]] = (
+RESPONSES: Final[Sequence[ClientRun]] = (
     _response("create, required", "response_create"),
     _response("create, required, stream=True", "response_events", is_streamed=True),
     _response("stream(), required", "response_stream", is_streamed=True),
@@ -95,24 +95,24 @@ RESPONSES: Final[Sequence[Way]] = (
     _response("create, parallel_tool_calls on", "response_parallel"),
     _response("parse(), a tool as a Pydantic model", "response_parse_tool", tool="book_table"),
 )
-MESSAGES: Final[Sequence[Way]] = (
+MESSAGES: Final[Sequence[ClientRun]] = (
     _message("create, any", "create"),
     _message("create, any, stream=True", "events", is_streamed=True),
     _message("stream(), any", "stream", is_streamed=True),
-    _message("create, one named tool", "named", tool=_WEATHER),
+    _message("create, one named tool", "named_tool", tool=_WEATHER),
     _message("create, disable_parallel_tool_use", "one_call", most=1),
     _message("tool_runner()", "run_tools"),
     _message("tool_runner(stream=True)", "run_tools_streamed", is_streamed=True),
 )
-AGENTS: Final[Sequence[Way]] = (
+AGENTS: Final[Sequence[ClientRun]] = (
     _loop(_AGENTS, "agents", "Responses, run", "live_agents.run", "responses"),
     _loop(_AGENTS, "agents", "Responses, run_streamed", "live_agents.run_streamed", "responses", is_streamed=True),
     _loop(_AGENTS, "agents", "chat, run", "live_agents.run_chat", "chat"),
     _loop(_AGENTS, "agents", "chat, run_streamed", "live_agents.run_chat_streamed", "chat", is_streamed=True),
 )
-PYDANTIC_AI: Final[Sequence[Way]] = (
+PYDANTIC_AI: Final[Sequence[ClientRun]] = (
     _loop(_PYDANTIC, "pydantic-ai", "chat, run", "live_pydantic_ai.run", "chat"),
     _loop(_PYDANTIC, "pydantic-ai", "chat, run_stream", "live_pydantic_ai.run_streamed", "chat", is_streamed=True),
     _loop(_PYDANTIC, "pydantic-ai", "Responses, run", "live_pydantic_ai.run_responses", "responses"),
 )
-WAYS: Final[Sequence[Way]] = (*CHAT, *RESPONSES, *MESSAGES, *AGENTS, *PYDANTIC_AI)
+CLIENT_RUNS: Final[Sequence[ClientRun]] = (*CHAT, *RESPONSES, *MESSAGES, *AGENTS, *PYDANTIC_AI)

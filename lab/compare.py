@@ -1,7 +1,7 @@
-"""Ferrule's parser against vLLM's and SGLang's own, in one run: `scripts/long compare [streams] [round-trips] [costs]`.
+"""Compare Ferrule's parser with vLLM's and SGLang's: `scripts/long compare [streams] [round-trips] [costs]`.
 
-Each question is a module of its own. The raw counts go to .cache/results/, the tables to the terminal and to
-docs/reference/results.md; a question that is not asked again keeps the answer that it had.
+Each question has its own module. The raw counts go to .cache/results/, the tables to the terminal and to
+docs/reference/results.md; a question that is not asked again keeps its last answer.
 """
 
 import argparse
@@ -14,9 +14,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.tables import Table, markdown, print_table
 from lab import costs, round_trips, streams
-from lab.environment import circumstances, told
+from lab.environment import describe_environment, measured_environment
 from lab.paths import CACHE
 from lab.results_page import section, write_section
 from lab.workers import oracles, others
@@ -30,9 +30,9 @@ scripts/setup-oracles --others
 scripts/long compare
 ```"""
 _ABOUT: Final = (
-    "vLLM's and SGLang's parsers run from their own wheels, without the engine, as their chat servers drive them. A "
-    "stand-in tokenizer gives the special tokens of each format whole and all other text in small pieces; where a real "
-    "vocabulary would cut ordinary text is not modelled. The texts of the first question are written by hand, not by "
+    "vLLM's and SGLang's parsers run from their own wheels, without the engine, as their chat servers call them. A "
+    "stand-in tokenizer emits the special tokens of each format whole and all other text in small pieces; where a real "
+    "vocabulary would split ordinary text is not modelled. The texts of the first question are written by hand, not by "
     "our renderer. Arguments that are not JSON count as wrong."
 )
 
@@ -63,7 +63,7 @@ QUESTIONS: Final[Mapping[str, Question]] = {
     ),
     "costs": Question(
         costs.STEPS,
-        lambda stack, advance: costs.measure(stack.enter_context(costs.timed_others()), advance),
+        lambda stack, advance: costs.measure(stack.enter_context(costs.timed_peers()), advance),
         costs.tables,
     ),
 }
@@ -72,42 +72,42 @@ QUESTIONS: Final[Mapping[str, Question]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     reader = argparse.ArgumentParser(prog="scripts/long compare", description=(__doc__ or "").partition("\n")[0])
     reader.add_argument("question", nargs="*", help=f"any of {', '.join(QUESTIONS)} (default: all)")
-    asked: list[str] = reader.parse_args(arguments).question or list(QUESTIONS)
-    for name in asked:
+    names: list[str] = reader.parse_args(arguments).question or list(QUESTIONS)
+    for name in names:
         if name not in QUESTIONS:
             reader.error(f"no question is called {name!r}; there are {', '.join(QUESTIONS)}")
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH_OF_A_LOG)
-    for name in asked:
-        answer = {"circumstances": circumstances(), **_asked(name, console)}
+    for name in names:
+        answer = {"circumstances": measured_environment(), **_ask(name, console)}
         RESULTS.mkdir(parents=True, exist_ok=True)
-        written = json.dumps(answer, indent=1, ensure_ascii=False)
-        (RESULTS / f"{name}.json").write_text(written, encoding="utf-8")
+        text = json.dumps(answer, indent=1, ensure_ascii=False)
+        (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
         for table in QUESTIONS[name].tables(answer):
-            show(table, console)
-    write_section(_SECTION, page_section(saved_answers()))
+            print_table(table, console)
+    write_section(_SECTION, page_section(load_answers()))
 
 
-def saved_answers() -> dict[str, dict[str, Any]]:
-    """The last answer to each question that has one."""
+def load_answers() -> dict[str, dict[str, Any]]:
+    """The last stored answer to each question."""
     paths = {name: RESULTS / f"{name}.json" for name in QUESTIONS}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
 
 
 def page_section(answers: Mapping[str, Mapping[str, Any]]) -> str:
     parts = [_COMMAND, _ABOUT]
-    shown = ""
+    previous = ""
     for name, answer in answers.items():
-        made_under = told(answer["circumstances"])
-        if made_under != shown:
-            parts.append(f"Measured {made_under}")
-            shown = made_under
+        environment = describe_environment(answer["circumstances"])
+        if environment != previous:
+            parts.append(f"Measured {environment}")
+            previous = environment
         parts.extend(markdown(table) for table in QUESTIONS[name].tables(answer))
     return section(_SECTION, _HEADING, parts)
 
 
-def _asked(name: str, console: Console) -> dict[str, Any]:
+def _ask(name: str, console: Console) -> dict[str, Any]:
     columns = (
         TextColumn(name),
         BarColumn(),

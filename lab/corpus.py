@@ -1,7 +1,7 @@
-"""The texts on which our parsers and other people's are compared, with what each text means.
+"""The texts for comparing our parsers with others, and the reply that each text means.
 
-Every family is one of our formats that vLLM or SGLang also parses. The cases are the same for all; each family spells
-them its own way (`spellings`). Knows nothing of how the parsers are run.
+Every family is one of our formats that vLLM or SGLang also parses. The cases are the same for all; each family writes
+them in its own way (`reply_variants`). Independent of how the parsers are run.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from lab.reply_variants import SPELLINGS, Calls
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CorpusCase:
     """A reply: the text before the calls, and the calls."""
 
     name: str
@@ -24,11 +24,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One of our formats, and who else parses it.
+    """One of our formats, and the other parsers for it.
 
-    `specials` are the marker strings that are single tokens. `takes_text` is false where a reply with a call holds
-    nothing but the call, so that a text before it would not be a reply of this format. `spelling` names the way of
-    writing it, where a format has two; an engine that was written for one of them is asked for that one only.
+    `specials` are the marker strings that are single tokens. `takes_text` is false if a reply with a call contains
+    nothing but the call. `spelling` names the variant if a format has two; an engine that was written for one variant
+    is only tested with that one.
     """
 
     format: str
@@ -42,15 +42,15 @@ class Family:
     def name(self) -> str:
         return self.spelling or self.format
 
-    def spelled(self, case: Case) -> str:
+    def render(self, case: CorpusCase) -> str:
         return SPELLINGS[self.name](self.text_of(case), case.calls)
 
-    def text_of(self, case: Case) -> str:
+    def text_of(self, case: CorpusCase) -> str:
         return case.text if self.takes_text else ""
 
-    def chunks(self, case: Case, tokens_per_chunk: int | None) -> list[str]:
-        """The reply so many tokens at a time, special tokens whole; None is the whole reply at once."""
-        return chunks(self.spelled(case), self.specials, tokens_per_chunk)
+    def chunks(self, case: CorpusCase, tokens_per_chunk: int | None) -> list[str]:
+        """The reply, `tokens_per_chunk` tokens at a time, special tokens whole; None is the whole reply at once."""
+        return chunks(self.render(case), self.specials, tokens_per_chunk)
 
 
 CHUNKINGS: Final[tuple[int | None, ...]] = (1, 2, 4, 8, None)
@@ -85,13 +85,13 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
 )
 
 CASES: Final = (
-    Case("one", "", (("get_weather", {"city": "Paris", "days": 2}),)),
-    Case(
+    CorpusCase("one", "", (("get_weather", {"city": "Paris", "days": 2}),)),
+    CorpusCase(
         "two",
         "Let me look that up.",
         (("get_weather", {"city": "Paris", "days": 2}), ("get_weather", {"city": "Rome"})),
     ),
-    Case(
+    CorpusCase(
         "hard",
         "",
         (
@@ -108,7 +108,7 @@ CASES: Final = (
             ),
         ),
     ),
-    Case("empty", "", (("ping", {}),)),
+    CorpusCase("empty", "", (("ping", {}),)),
 )
 
 

@@ -1,7 +1,7 @@
-"""Question 3: what does a character cost, and does it cost the same in a long reply as in a short one?
+"""Question 3: what does parsing cost per character, and is it the same in a long reply as in a short one?
 
 One call with one string argument, source code of 1 kB, 100 kB and 1 MB, arrives four characters at a time. Seconds are
-CPU time of the parse and of adding its deltas up, without the model, the engine or the network.
+CPU time of parsing and of joining the deltas, without the model, the engine or the network.
 """
 
 import time
@@ -26,7 +26,7 @@ FORMATS: Final = (
 SIZES: Final = (1_000, 100_000, 1_000_000)
 CHARACTERS: Final = 4
 LIMIT: Final = 60
-HOPELESS: Final = 20
+SKIP_AFTER: Final = 20
 LEAST_SECONDS: Final = 0.05
 ROUNDS: Final = 3
 ENGINES: Final = ("ours", "vllm", "sglang")
@@ -55,7 +55,7 @@ _LINES: Final = (
 
 
 def source_code(length: int) -> str:
-    """Text as a coding agent writes it, with newlines, both quotes, backslashes, braces and tags."""
+    """Text like that of a coding agent, with newlines, both quotes, backslashes, braces and tags."""
     pieces: list[str] = []
     size = 0
     for number in count():
@@ -68,7 +68,7 @@ def source_code(length: int) -> str:
     raise AssertionError("unreachable")
 
 
-def timed_others() -> Worker:
+def timed_peers() -> Worker:
     interpreter = CACHE / "venvs" / "others" / "bin" / "python"
     return Worker(interpreter, "lab.peers.timed_worker", hint="run scripts/setup-oracles --others")
 
@@ -82,16 +82,16 @@ def measure(timed: Worker, advance: Advance) -> dict[str, Any]:
             previous: dict[str, Any] | None = None
             for size in SIZES:
                 advance(f"{name}, {NAMES[engine]}, {size // 1000} kB")
-                previous = _measured(engine, family, size, timed, previous)
+                previous = _measure_one(engine, family, size, timed, previous)
                 rows.append({"format": name, "engine": engine, "size": size, **previous})
     return {"rows": rows}
 
 
-def _measured(
+def _measure_one(
     engine: str, family: Family, size: int, timed: Worker, previous: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Seconds per character, or why there are none."""
-    if engine != "ours" and previous and (not previous["seconds"] or previous["seconds"] > HOPELESS):
+    """Measure the seconds per character, or give the reason why there is no result."""
+    if engine != "ours" and previous and (not previous["seconds"] or previous["seconds"] > SKIP_AFTER):
         return {"seconds": None, "per_character": None, "problem": "not tried"}
     content = source_code(size)
     text = SPELLINGS[family.name]("", [("write_file", {"content": content})])
@@ -125,13 +125,13 @@ def _own(family: Family, text: str) -> Run:
 
 
 def _other(engine: str, family: Family, text: str, timed: Worker) -> Run:
-    asked = {
+    request = {
         **{"engine": engine, "parser": {"vllm": family.vllm, "sglang": family.sglang}[engine], "text": text},
         **{"specials": family.specials, "characters": CHARACTERS, "tools": list(TOOLS), "limit": LIMIT},
     }
 
     def run(repeat: int) -> tuple[float, Mapping[str, Any]]:
-        answer = timed.ask({**asked, "repeat": repeat})
+        answer = timed.ask({**request, "repeat": repeat})
         return answer["seconds"], answer
 
     return run
@@ -142,16 +142,16 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
     rows = [[name, *(_cell(cells[name, engine, size]) for engine in ENGINES for size in SIZES),
              *_ratios(cells, name)] for name in FORMATS]  # fmt: skip
     sizes = [f"{NAMES[engine]} {_size(size)}" for engine in ENGINES for size in SIZES]
-    notes = [f"{row['format']}, {NAMES[row['engine']]}, {_size(row['size'])}: what was read is not what was written."
+    notes = [f"{row['format']}, {NAMES[row['engine']]}, {_size(row['size'])}: the result is not the expected call."
              for row in result["rows"] if row["problem"].startswith("wrong")]  # fmt: skip
     return [
         Table(
             "Cost of a character",
-            "Microseconds of CPU per character of the reply, which holds one call with one string argument of the size "
-            f"named and arrives {CHARACTERS} characters at a time. For vLLM and SGLang special tokens arrive whole and "
-            f"other text in tokens of {CHARACTERS} characters, made beforehand. Each measurement was stopped after "
-            f"{LIMIT} s; 1 MB was not tried where 100 kB took more than {HOPELESS} s. *Growth* is ours at 1 MB over "
-            "ours at 1 kB. *Times ours* is theirs over ours at 100 kB.",
+            "Microseconds of CPU per character of the reply, which contains one call with one string argument of the "
+            f"given size and arrives {CHARACTERS} characters at a time. For vLLM and SGLang, special tokens arrive "
+            f"whole and other text in prepared tokens of {CHARACTERS} characters. Each measurement was stopped after "
+            f"{LIMIT} s; 1 MB was not tried if 100 kB took more than {SKIP_AFTER} s. *Growth* is ours at 1 MB divided "
+            "by ours at 1 kB. *Times ours* is theirs divided by ours at 100 kB.",
             ("format", *sizes, "growth", "vLLM times ours", "SGLang times ours"),
             rows,
             notes,
@@ -164,8 +164,8 @@ def _size(size: int) -> str:
 
 
 def _cell(row: Mapping[str, Any]) -> str:
-    shown = row["problem"] if row["per_character"] is None else f"{row['per_character'] * 1e6:.3g}"
-    return shown + (" (wrong)" if row["problem"].startswith("wrong") else "")
+    text = row["problem"] if row["per_character"] is None else f"{row['per_character'] * 1e6:.3g}"
+    return text + (" (wrong)" if row["problem"].startswith("wrong") else "")
 
 
 def _ratios(cells: Mapping[tuple[str, str, int], Mapping[str, Any]], name: str) -> list[str]:
@@ -175,8 +175,8 @@ def _ratios(cells: Mapping[tuple[str, str, int], Mapping[str, Any]], name: str) 
         (("vllm", middle), ("ours", middle)),
         (("sglang", middle), ("ours", middle)),
     )
-    shown: list[str] = []
+    ratios: list[str] = []
     for above, below in pairs:
         over, under = cells[name, *above]["per_character"], cells[name, *below]["per_character"]
-        shown.append(f"{over / under:.3g}" if over and under else "-")
-    return shown
+        ratios.append(f"{over / under:.3g}" if over and under else "-")
+    return ratios

@@ -1,4 +1,4 @@
-"""What real engines honour by themselves, found by the doctor, side by side: `scripts/long doctor`."""
+"""Compare what real engines honour by themselves, as found by the doctor: `scripts/long doctor`."""
 
 import argparse
 import asyncio
@@ -9,18 +9,18 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress
 
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.tables import Table, markdown, print_table
 from ferrule.engines.doctor import PROBES, TOTAL, examine
 from ferrule.engines.doctor.probe import Probe
-from ferrule.engines.http import Http
+from ferrule.engines.http import HttpClient
 from ferrule.engines.profile import Finding, Profile, Verdict
-from lab.environment import circumstances, told
+from lab.environment import describe_environment, measured_environment
 from lab.results_page import publish
 from lab.servers import llama_server, vllm_server
 
 _SECTION: Final = "doctor"
 _COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-vllm\nscripts/long doctor 2\n```"
-# As they come: vLLM without --tool-strict-level, which would hold every tool to its schema.
+# With default settings: vLLM without --tool-strict-level, which would enforce every tool's schema.
 SERVERS: Final[Mapping[str, Callable[[], AbstractContextManager[str]]]] = {
     "llama-server": llama_server,
     "vLLM": vllm_server,
@@ -30,7 +30,7 @@ SERVERS: Final[Mapping[str, Callable[[], AbstractContextManager[str]]]] = {
 async def profile_of(
     url: str, runs: int, advance: Callable[[Finding], None] = lambda _: None, probes: Sequence[Probe] = PROBES
 ) -> Profile:
-    http = Http(url)
+    http = HttpClient(url)
     try:
         return await examine(http, "smol", runs=runs, advance=advance, probes=probes)
     finally:
@@ -38,18 +38,18 @@ async def profile_of(
 
 
 def table_of(profiles: Mapping[str, Profile], runs: int) -> Table:
-    """A row for each probe, with a verdict for each engine; what was seen where it is not honoured stands below."""
-    found = {name: {finding.name: finding for finding in profile.findings} for name, profile in profiles.items()}
+    """One row per probe with each engine's verdict; the evidence for what is not honoured is in the notes."""
+    findings = {name: {finding.name: finding for finding in profile.findings} for name, profile in profiles.items()}
     probes = list(dict.fromkeys(finding.name for profile in profiles.values() for finding in profile.findings))
     return Table(
         f"What the engines honour by themselves, {runs} runs of each probe",
-        "SmolLM2-135M-Instruct with a template for Hermes calls, temperature 1, another seed each time, each server "
-        "with its defaults. *honoured*: kept in every run, and shown not to be kept where it was not demanded. "
-        "*ignored*: not kept. *partly*: not kept every time. *refused*: the engine says that it does not take it. "
-        "*unknown*: the model could not be brought to show it. *schema* is a call demanded and nothing "
-        "else, *strict* the same with the tool marked strict.",
+        "SmolLM2-135M-Instruct with a template for Hermes calls, temperature 1, a different seed each time, each "
+        "server with its defaults. *honoured*: satisfied in every run, and not satisfied when it was not requested. "
+        "*ignored*: not satisfied. *partly*: not satisfied every time. *refused*: the engine returns an error. "
+        "*unknown*: the model's behaviour showed nothing either way. *schema* requires a call and nothing else, "
+        "*strict* is the same with the tool marked strict.",
         ("probe", *profiles),
-        [(probe, *(found[name][probe].verdict.value for name in profiles)) for probe in probes],
+        [(probe, *(findings[name][probe].verdict.value for name in profiles)) for probe in probes],
         [
             f"{name}, {finding.name}: {finding.evidence}"
             for name, profile in profiles.items()
@@ -77,9 +77,9 @@ def main() -> None:
     with Progress(console=console) as progress:
         profiles = profiles_of(arguments.engine or list(SERVERS), arguments.runs, progress)
     table = table_of(profiles, arguments.runs)
-    show(table, console)
+    print_table(table, console)
     if not arguments.engine:
-        parts = [_COMMAND, told(circumstances()), markdown(table)]
+        parts = [_COMMAND, describe_environment(measured_environment()), markdown(table)]
         publish(_SECTION, "What engines honour", parts)
 
 

@@ -1,4 +1,4 @@
-"""What the guarantee costs on the engines that run on this machine: `scripts/bench-engine`."""
+"""Measure what the grammar constraint costs on the engines of this machine: `scripts/bench-engine`."""
 
 import argparse
 import asyncio
@@ -7,10 +7,10 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress
 
-from ferrule.bench.engine_costs import measured, row_of, table_of
-from ferrule.bench.tables import markdown, show
+from ferrule.bench.engine_costs import measure, row_of, table_of
+from ferrule.bench.tables import markdown, print_table
 from ferrule.engines.text.engine import TextEngine, TextOptions
-from lab.environment import circumstances, told
+from lab.environment import describe_environment, measured_environment
 from lab.real_engines import ENGINES
 from lab.results_page import publish
 
@@ -22,9 +22,9 @@ async def _rows(names: list[str], rounds: int, progress: Progress) -> list[tuple
     rows: list[tuple[str, ...]] = []
     for name in names:
         task = progress.add_task(name, total=rounds + 1)
-        async with ENGINES[name](TextOptions(format="hermes")) as opened:
-            assert isinstance(opened, TextEngine)
-            rows.append(row_of(name, await measured(opened, rounds, lambda t=task: progress.advance(t))))
+        async with ENGINES[name](TextOptions(format="hermes")) as engine:
+            assert isinstance(engine, TextEngine)
+            rows.append(row_of(name, await measure(engine, rounds, lambda t=task: progress.advance(t))))
     return rows
 
 
@@ -36,9 +36,9 @@ def main() -> None:
     console = Console()
     with Progress(console=console) as progress:
         table = table_of(asyncio.run(_rows(arguments.engine or list(ENGINES), arguments.rounds, progress)))
-    show(table, console)
+    print_table(table, console)
     if not arguments.engine:
-        parts = [_COMMAND, told(circumstances()), markdown(table)]
+        parts = [_COMMAND, describe_environment(measured_environment()), markdown(table)]
         publish(_SECTION, "What the guarantee costs on a real engine", parts)
 
 

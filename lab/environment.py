@@ -1,4 +1,4 @@
-"""Under what a measurement was made: the day, the machine in neutral words, and whose versions."""
+"""The environment of a measurement: the date, the machine without its name, and the versions of other software."""
 
 import os
 import platform
@@ -12,8 +12,8 @@ from lab.paths import CACHE
 _PINS = {"vLLM": "wheels/vllm", "SGLang": "wheels/sglang", "templates": "templates"}
 
 
-def circumstances(cache: Path = CACHE) -> dict[str, str]:
-    """Whose versions are fetched here is told of; a measurement that needs none of them is not lost for it."""
+def measured_environment(cache: Path = CACHE) -> dict[str, str]:
+    """Return the environment. The versions of other parsers and templates are included if they are installed."""
     pins = {who: cache / folder / ".pins" for who, folder in _PINS.items()}
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -24,13 +24,19 @@ def circumstances(cache: Path = CACHE) -> dict[str, str]:
     }
 
 
-def told(found: Mapping[str, str]) -> str:
-    parts = [found["date"], found["machine"], f"Python {found['Python']}", f"Ferrule {found['Ferrule']}"]
-    parsers = [found[who] for who in ("vLLM", "SGLang") if who in found]
+def describe_environment(environment: Mapping[str, str]) -> str:
+    """The environment as one line for a page."""
+    parts = [
+        environment["date"],
+        environment["machine"],
+        f"Python {environment['Python']}",
+        f"Ferrule {environment['Ferrule']}",
+    ]
+    parsers = [environment[who] for who in ("vLLM", "SGLang") if who in environment]
     if parsers:
         parts.append(f"parsers of {' and '.join(parsers)}")
-    if "templates" in found:
-        parts.append(f"chat templates out of {found['templates']}")
+    if "templates" in environment:
+        parts.append(f"chat templates from {environment['templates']}")
     return "; ".join(parts) + "."
 
 

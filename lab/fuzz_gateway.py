@@ -1,7 +1,7 @@
-"""A gateway to be fuzzed, as a process: a fake engine that calls tools, two tools, a key with every right.
+"""A gateway for fuzzing, as a process: a fake engine that calls tools, two tools, a key with all permissions.
 
-Whatever would start a process is written to a file by an audit hook, which nothing in the process can take out again.
-Run as `python -m lab.fuzz_gateway FILE`; says where it serves.
+An audit hook, which nothing in the process can remove, logs every attempt to start a process to a file. Run as
+`python -m lab.fuzz_gateway FILE`; it prints its URL.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.server.app import application
-from ferrule.server.config.config import Config, EngineConfig, KeyConfig, Limits, Listening
+from ferrule.server.config.config import Config, EngineConfig, GatewayLimits, KeyConfig, ServerConfig
 from ferrule.server.process.server import serve
-from ferrule.server.startup import opened
+from ferrule.server.startup import open_gateway
 from ferrule.sources.functions import Functions
 
 KEY: Final = "fk_fuzz"
@@ -32,11 +32,11 @@ STARTS: Final = frozenset(
         *("os.fork", "os.forkpty", "os.startfile", "pty.spawn"),
     }
 )
-"""The interpreter's own events for everything that begins a process."""
+"""The interpreter's audit events for starting a process."""
 
 
-class Talking(Engine):
-    """Calls the first tool that it is offered, once, and then says something."""
+class ScriptedEngine(Engine):
+    """Calls the first offered tool once, and then answers with text."""
 
     traits = Traits(name="fake", honours=ALL_CHOICES)
 
@@ -66,36 +66,36 @@ def send_mail(to: str, text: str) -> str:
     return "sent"
 
 
-async def _served() -> None:
+async def _serve() -> None:
     key = KeyConfig(
         name="fuzz", sha256=hashlib.sha256(KEY.encode()).hexdigest(), tools=("*",), approve=True, admin=True
     )
     config = Config(
         engines=(EngineConfig(name="fake", use="fake"),),
         keys=(key,),
-        listening=Listening(port=0),
-        limits=Limits(first_seconds=20, between_seconds=20, total_seconds=30),
+        server=ServerConfig(port=0),
+        limits=GatewayLimits(first_seconds=20, between_seconds=20, total_seconds=30),
     )
-    async with opened(config, [Functions([search, send_mail])], pick=lambda use: Talking()) as gateway:
+    async with open_gateway(config, [Functions([search, send_mail])], load=lambda use: ScriptedEngine()) as gateway:
 
         def up(port: int) -> None:
-            print(f"serving on http://{config.listening.host}:{port} ", flush=True)
+            print(f"serving on http://{config.server.host}:{port} ", flush=True)
 
-        await serve(application(gateway), config.listening, up, config.limits, watch=gateway.watch)
+        await serve(application(gateway), config.server, up, config.limits, telemetry=gateway.telemetry)
 
 
-def tell_of_processes(file: str) -> None:
-    """From now on whatever would start a process is told in the file."""
-    # Opened once and before the hook, which must do as little as can be: it hears everything.
-    told = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def log_process_starts(file: str) -> None:
+    """Log every attempt to start a process to the file, from now on."""
+    # Opened once and before the hook, which must do as little as possible: it gets every audit event.
+    log = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    def hear(event: str, given: tuple[object, ...]) -> None:
+    def on_event(event: str, arguments: tuple[object, ...]) -> None:
         if event in STARTS:
-            os.write(told, f"{event} {given!r:.200}\n".encode(errors="backslashreplace"))
+            os.write(log, f"{event} {arguments!r:.200}\n".encode(errors="backslashreplace"))
 
-    sys.addaudithook(hear)
+    sys.addaudithook(on_event)
 
 
 if __name__ == "__main__":
-    tell_of_processes(sys.argv[1])
-    asyncio.run(_served())
+    log_process_starts(sys.argv[1])
+    asyncio.run(_serve())

@@ -1,4 +1,4 @@
-"""How often each client's calls were right, run after run: `scripts/long gateway-clients [N]`."""
+"""Count how often each client's calls were correct: `scripts/long gateway-clients [N]`."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
@@ -8,14 +8,14 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress
 
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.tables import Table, markdown, print_table
 from lab import claude_code
-from lab.client_runs import WAYS, Way
-from lab.gateway_clients import scene
-from lab.gateway_verdicts import Judged
+from lab.client_runs import CLIENT_RUNS, ClientRun
+from lab.gateway_clients import client_bench
+from lab.gateway_verdicts import RunVerdict
 from lab.paths import CACHE
 from lab.results_page import publish, section
-from lab.versions import counted_with
+from lab.versions import describe_versions
 
 _SECTION: Final = "gateway-clients"
 _HEADING: Final = "Real clients against the gateway"
@@ -25,11 +25,11 @@ _PINNED: Final = ("venvs/client-openai", "venvs/client-anthropic", "venvs/client
 
 
 @dataclass(slots=True)
-class Count:
-    """What the runs of one way came to."""
+class ClientCount:
+    """The totals of one kind of run."""
 
     client: str
-    way: str
+    run_name: str
     runs: int = 0
     right: int = 0
     calls: int = 0
@@ -37,56 +37,58 @@ class Count:
     events: int = 0
     faults: tuple[str, ...] = ()
 
-    def add(self, judged: Judged) -> None:
+    def add(self, verdict: RunVerdict) -> None:
         self.runs += 1
-        self.right += not judged.faults
-        self.calls += judged.calls
-        self.streams += judged.streams
-        self.events += judged.events
-        self.faults = (*self.faults, *judged.faults)
+        self.right += not verdict.faults
+        self.calls += verdict.calls
+        self.streams += verdict.streams
+        self.events += verdict.events
+        self.faults = (*self.faults, *verdict.faults)
 
     @property
     def row(self) -> tuple[str, ...]:
         streams = (str(self.streams), str(self.events)) if self.streams else ("", "")
-        return (self.client, self.way, f"{self.right} of {self.runs}", str(self.calls), *streams)
+        return (self.client, self.run_name, f"{self.right} of {self.runs}", str(self.calls), *streams)
 
 
-def counted(ways: Iterable[Way], runs: int, advance: Callable[[], None] = lambda: None) -> list[Count]:
-    """Each way so many times, against one gateway."""
-    counts: list[Count] = []
-    with scene() as stage:
-        for way in ways:
-            count = Count(way.client, way.name)
+def count_runs(
+    client_runs: Iterable[ClientRun], runs: int, advance: Callable[[], None] = lambda: None
+) -> list[ClientCount]:
+    """Repeat each kind of run `runs` times, against one gateway."""
+    counts: list[ClientCount] = []
+    with client_bench() as bench:
+        for client_run in client_runs:
+            count = ClientCount(client_run.client, client_run.name)
             for _ in range(runs):
-                count.add(stage.run(way))
+                count.add(bench.run(client_run))
                 advance()
             counts.append(count)
     return counts
 
 
-def claude_code_counted(runs: int, advance: Callable[[], None] = lambda: None) -> tuple[Count, Sequence[int]]:
-    """Also how many results of its tool were no error, and the tokens of the longest prompt."""
-    count = Count(_CLAUDE_CODE, "one turn with its Read tool, loopback only")
+def count_claude_code(runs: int, advance: Callable[[], None] = lambda: None) -> tuple[ClientCount, Sequence[int]]:
+    """Count runs of Claude Code. Also returns the number of successful tool results and the longest prompt's tokens."""
+    count = ClientCount(_CLAUDE_CODE, "one turn with its Read tool, loopback only")
     read, longest = 0, 0
-    for told in claude_code.judged(runs):
-        count.add(Judged(tuple(told["faults"]), told["streams"], told["events"], told["calls"]))
-        read += told["read"]
-        longest = max(longest, *told["prompt_tokens"])
+    for result in claude_code.run_results(runs):
+        count.add(RunVerdict(tuple(result["faults"]), result["streams"], result["events"], result["calls"]))
+        read += result["read"]
+        longest = max(longest, *result["prompt_tokens"])
         advance()
     return count, (read, longest)
 
 
-def table_of(counts: Sequence[Count], notes: Sequence[str]) -> Table:
+def table_of(counts: Sequence[ClientCount], notes: Sequence[str]) -> Table:
     return Table(
-        "Runs in which every call was right",
-        "SmolLM2-135M-Instruct, in the gateway's own process, at a temperature of 0.8 (Claude Code: the engine's own). "
-        "A run is right when the client raised nothing, at least one call was handed on, every call names an offered "
-        "tool and fits the schema that the client sent, each answer is read again by the client's own types with "
-        "Pydantic in strict mode, and no stream leaves out what a client cannot do without.",
-        ("client", "way", "right", "calls", "streams", "events"),
+        "Runs in which every call was correct",
+        "SmolLM2-135M-Instruct, in the gateway's own process, at temperature 0.8 (Claude Code: the engine's default). "
+        "A run is correct if the client raised nothing, it returned at least one call, every call names an offered "
+        "tool and matches the schema that the client sent, each answer validates against the client's own types with "
+        "Pydantic in strict mode, and no stream omits anything that a client requires.",
+        ("client", "run", "correct", "calls", "streams", "events"),
         [count.row for count in counts],
-        [*notes, *(f"{one.client}, {one.way}: {fault}" for one in counts for fault in one.faults[:3])],
-        words=2,
+        [*notes, *(f"{one.client}, {one.run_name}: {fault}" for one in counts for fault in one.faults[:3])],
+        text_columns=2,
     )
 
 
@@ -98,25 +100,25 @@ def _pins() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/long gateway-clients", description=__doc__)
     parser.add_argument("runs", nargs="?", type=int, default=20)
-    parser.add_argument("--only", metavar="WORDS", help="only the ways whose client and name hold these words")
-    parser.add_argument("--print", action="store_true", help="show the section and leave the page alone")
+    parser.add_argument("--only", metavar="WORDS", help="only the runs whose client and name contain this text")
+    parser.add_argument("--print", action="store_true", help="print the section, do not write the page")
     arguments = parser.parse_args()
-    ways = [way for way in WAYS if not arguments.only or arguments.only in way.told]
+    client_runs = [client_run for client_run in CLIENT_RUNS if not arguments.only or arguments.only in client_run.label]
     console = Console()
     notes: list[str] = []
     with Progress(console=console) as progress:
-        task = progress.add_task("clients", total=arguments.runs * (len(ways) + 1))
-        counts = counted(ways, arguments.runs, lambda: progress.advance(task)) if ways else []
+        task = progress.add_task("clients", total=arguments.runs * (len(client_runs) + 1))
+        counts = count_runs(client_runs, arguments.runs, lambda: progress.advance(task)) if client_runs else []
         if not arguments.only or arguments.only in _CLAUDE_CODE:
-            count, (read, longest) = claude_code_counted(arguments.runs, lambda: progress.advance(task))
+            count, (read, longest) = count_claude_code(arguments.runs, lambda: progress.advance(task))
             counts.append(count)
             notes.append(
-                f"Claude Code: {read} of its {count.calls} calls named a file that was there, which is the model's "
-                f"affair; its longest prompt had {longest} tokens."
+                f"Claude Code: {read} of its {count.calls} calls named an existing file (the model chooses the name); "
+                f"its longest prompt had {longest} tokens."
             )
     table = table_of(counts, notes)
-    show(table, console)
-    parts = [_COMMAND, counted_with(*_pins()), markdown(table)]
+    print_table(table, console)
+    parts = [_COMMAND, describe_versions(*_pins()), markdown(table)]
     if arguments.print:
         console.print(section(_SECTION, _HEADING, parts), markup=False, soft_wrap=True)
     elif not arguments.only:

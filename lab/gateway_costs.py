@@ -1,7 +1,7 @@
-"""What the gateway costs, beside the same upstream asked directly and LiteLLM's proxy: `scripts/bench-gateway`.
+"""Measure what the gateway costs, compared with the upstream itself and LiteLLM's proxy: `scripts/bench-gateway`.
 
-All take turns in one run. CPU is what the kernel counted for each gateway's processes, so that a busy machine changes
-waiting and not cost.
+All alternate in one run. CPU is what the kernel counted for each gateway's processes, so a busy machine changes the
+latency but not the cost.
 """
 
 import argparse
@@ -13,9 +13,9 @@ from typing import Final
 
 from rich.console import Console
 
-from ferrule.bench.tables import Table, markdown, show
-from lab.environment import circumstances, told
-from lab.gateway_load import Asking, Load, p50, p99
+from ferrule.bench.tables import Table, markdown, print_table
+from lab.environment import describe_environment, measured_environment
+from lab.gateway_load import Load, LoadRequest, p50, p99
 from lab.gateway_peers import Peer, ferrule_chat, ferrule_text, litellm, upstream
 from lab.process_cost import cost_of
 from lab.results_page import publish
@@ -26,36 +26,38 @@ _PACE: Final = 500
 """Milliseconds between two events of the streams that are held open."""
 _MICRO: Final = 1e6
 _ALONE: Final = (
-    "The aim of 80 µs an event is met where events come together (above) and missed here: each comes alone, and pays "
-    "for two wake-ups, a read and a write of its own, and for memory that has gone cold between two of them."
+    "The target of 80 µs per event is met if events arrive together (above) and missed here: each event arrives alone "
+    "and pays for two wake-ups, a read and a write, and for memory that is no longer in the CPU cache."
 )
 Started = Callable[[str, int], AbstractContextManager[Peer]]
 PEERS: Final[dict[str, Started]] = {"chat": ferrule_chat, "text": ferrule_text, "litellm": litellm}
 
 
 @dataclass(slots=True)
-class Row:
+class PeerCosts:
     name: str
     low: list[float] = field(default_factory=list[float])
-    """Seconds of requests one by one."""
+    """Seconds of sequential requests."""
     request_cpu: float = 0.0
     rate: float = 0.0
     event_cpu: dict[str, float] = field(default_factory=dict[str, float])
 
 
-async def measured(peers: list[Peer], rounds: int) -> list[Row]:
-    """Everything but the held streams, the peers taking turns."""
-    rows = {peer.name: Row(peer.name) for peer in peers}
+async def measure(peers: list[Peer], rounds: int) -> list[PeerCosts]:
+    """Measure everything except the held streams; the peers alternate."""
+    rows = {peer.name: PeerCosts(peer.name) for peer in peers}
     async with Load() as load:
         for peer in peers:
-            await load.many(Asking(peer.url, is_streamed=False), 50, 4)
+            await load.many(LoadRequest(peer.url, is_streamed=False), 50, 4)
         for _ in range(rounds):
             for peer in peers:
-                rows[peer.name].low += [(await load.once(Asking(peer.url, is_streamed=False)))[0] for _ in range(10)]
+                rows[peer.name].low += [
+                    (await load.once(LoadRequest(peer.url, is_streamed=False)))[0] for _ in range(10)
+                ]
         for peer in peers:
             row = rows[peer.name]
             before = cost_of(peer.pid)
-            seconds, each = await load.many(Asking(peer.url, is_streamed=False), rounds * 40, 16)
+            seconds, each = await load.many(LoadRequest(peer.url, is_streamed=False), rounds * 40, 16)
             cpu = cost_of(peer.pid).since(before).cpu
             row.request_cpu, row.rate = cpu / len(each), len(each) / max(cpu, 1e-9)
             for kind, has_tool in (("text", False), ("call", True)):
@@ -65,18 +67,18 @@ async def measured(peers: list[Peer], rounds: int) -> list[Row]:
 
 
 async def _per_event(load: Load, peer: Peer, has_tool: bool, rounds: int) -> float:
-    """CPU for one more event: the same requests, short and long, so that what a request costs drops out."""
-    found: list[tuple[float, int]] = []
+    """CPU per additional event: the difference between long and short streams, which cancels the cost of a request."""
+    samples: list[tuple[float, int]] = []
     for events in (10, 210):
         before = cost_of(peer.pid)
-        await load.many(Asking(peer.url, events, has_tool), rounds * 4, 8)
-        found.append((cost_of(peer.pid).since(before).cpu, events * rounds * 4))
-    (less, few), (more, many) = found
+        await load.many(LoadRequest(peer.url, events, has_tool), rounds * 4, 8)
+        samples.append((cost_of(peer.pid).since(before).cpu, events * rounds * 4))
+    (less, few), (more, many) = samples
     return (more - less) / (many - few)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldStreams:
     name: str
     streams: int
     failed: int
@@ -87,58 +89,58 @@ class Held:
 
     @property
     def growth(self) -> float:
-        """Resident bytes at the end over those at the time when all streams had just been opened."""
+        """Resident bytes at the end divided by those when all streams had just been opened."""
         third = self.resident[len(self.resident) // 3]
         return self.resident[-1] / max(third, 1)
 
 
-async def held(peer: Peer, streams: int, events: int) -> Held:
-    seen: list[int] = []
+async def hold_streams(peer: Peer, streams: int, events: int) -> HeldStreams:
+    resident: list[int] = []
     async with Load() as load:
         before = cost_of(peer.pid)
-        heard, failed, seconds = await load.held(
-            Asking(peer.url, events), streams, streams / 8, lambda: seen.append(cost_of(peer.pid).resident)
+        received, failed, seconds = await load.hold_streams(
+            LoadRequest(peer.url, events), streams, streams / 8, lambda: resident.append(cost_of(peer.pid).resident)
         )
         cpu = cost_of(peer.pid).since(before).cpu
-    return Held(peer.name, streams, failed, heard, cpu, tuple(seen), p50(seconds) if seconds else 0.0)
+    return HeldStreams(peer.name, streams, failed, received, cpu, tuple(resident), p50(seconds) if seconds else 0.0)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench-gateway", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--streams", type=int, default=2000)
-    parser.add_argument("--events", type=int, default=60, help="events of a held stream, two a second")
+    parser.add_argument("--events", type=int, default=60, help="events of a held stream, two per second")
     parser.add_argument("--without", action="append", default=[], choices=tuple(PEERS))
     parser.add_argument("--dry", action="store_true", help="write nothing to the page")
     arguments = parser.parse_args()
-    chosen = {name: start for name, start in PEERS.items() if name not in arguments.without}
+    peers_to_start = {name: start for name, start in PEERS.items() if name not in arguments.without}
     console = Console()
     with ExitStack() as stack:
         url, pid = stack.enter_context(upstream())
         direct = Peer("the upstream itself", f"{url}/0/v1", pid)
-        peers = [direct, *(stack.enter_context(start(url, 0)) for start in chosen.values())]
-        rows = asyncio.run(measured(peers, arguments.rounds))
-    stays: list[Held] = []
-    for start in chosen.values():
+        peers = [direct, *(stack.enter_context(start(url, 0)) for start in peers_to_start.values())]
+        rows = asyncio.run(measure(peers, arguments.rounds))
+    held_streams: list[HeldStreams] = []
+    for start in peers_to_start.values():
         with upstream() as (url, _), start(url, _PACE) as peer:
-            stays.append(asyncio.run(held(peer, arguments.streams, arguments.events)))
+            held_streams.append(asyncio.run(hold_streams(peer, arguments.streams, arguments.events)))
             console.print(f"{peer.name}: held")
-    tables = [_costs(rows), _streams(stays, arguments)]
+    tables = [_costs(rows), _streams(held_streams, arguments)]
     for table in tables:
-        show(table, console)
+        print_table(table, console)
     if not arguments.dry:
-        told_of = told(circumstances())
-        publish(_SECTION, "What the gateway costs", [_COMMAND, told_of, *(markdown(one) for one in tables)])
+        environment = describe_environment(measured_environment())
+        publish(_SECTION, "What the gateway costs", [_COMMAND, environment, *(markdown(one) for one in tables)])
 
 
-def _costs(rows: list[Row]) -> Table:
+def _costs(rows: list[PeerCosts]) -> Table:
     base = rows[0].low
     return Table(
         "One request, one event",
-        "Added time is over the upstream asked directly, one request at a time, in one run. CPU is of the gateway's "
-        "own processes. Requests are not streamed and hold eight events; an event's cost is the difference between "
+        "Added time is relative to the upstream itself, one request at a time, in one run. CPU is of the gateway's "
+        "own processes. Requests are not streamed and have eight events; an event's cost is the difference between "
         "long and short streams. `call` streams the arguments of a tool call, which Ferrule parses, checks and writes "
-        "anew; in front of a chat API it holds them until they are known to fit, so that they leave at once.",
+        "again; in front of a chat API it buffers them until they are validated, so they are sent at once.",
         (
             "",
             "added p50, ms",
@@ -163,12 +165,12 @@ def _costs(rows: list[Row]) -> Table:
     )
 
 
-def _streams(stays: list[Held], arguments: argparse.Namespace) -> Table:
+def _streams(held_streams: list[HeldStreams], arguments: argparse.Namespace) -> Table:
     return Table(
         f"{arguments.streams} streams at once",
         f"Each of {arguments.events} events, one every {_PACE} ms, opened over eight seconds. Growth is resident "
-        "memory at the end over that at a third of the run.",
-        ("", "failed", "events", "CPU per event, µs", "resident at most, MB", "growth", "median seconds"),
+        "memory at the end divided by that at a third of the run.",
+        ("", "failed", "events", "CPU per event, µs", "resident max, MB", "growth", "median seconds"),
         [
             (
                 one.name,
@@ -179,7 +181,7 @@ def _streams(stays: list[Held], arguments: argparse.Namespace) -> Table:
                 f"{one.growth:.2f}",
                 f"{one.seconds:.1f}",
             )
-            for one in stays
+            for one in held_streams
         ],
         [_ALONE],
     )

@@ -1,4 +1,4 @@
-"""Load on anything that speaks OpenAI's chat API: requests one by one, many at once, and streams held open."""
+"""Load any server with OpenAI's chat API: sequential requests, concurrent requests, and streams held open."""
 
 import asyncio
 import statistics
@@ -19,8 +19,8 @@ _TOOL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """What is asked: of which address, how many events, with a tool or without, streamed or not."""
+class LoadRequest:
+    """A request: to which URL, for how many events, with a tool or without, streamed or not."""
 
     url: str
     events: int = 8
@@ -41,7 +41,7 @@ class Asking:
 
 @dataclass(slots=True)
 class Load:
-    """A client. `headers` go with every request."""
+    """A load client. `headers` are sent with every request."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     _session: aiohttp.ClientSession | None = None
@@ -56,36 +56,36 @@ class Load:
         if self._session is not None:
             await self._session.close()
 
-    async def once(self, asking: Asking) -> tuple[float, int]:
-        """Seconds until the whole answer was there, and how many events it had."""
+    async def once(self, request: LoadRequest) -> tuple[float, int]:
+        """Send one request; return the seconds until the whole answer arrived, and its number of events."""
         assert self._session is not None
         started = time.perf_counter()
-        async with self._session.post(f"{asking.url}/chat/completions", json=asking.body) as answer:
+        async with self._session.post(f"{request.url}/chat/completions", json=request.body) as answer:
             if answer.status != 200:
-                raise RuntimeError(f"{asking.url} answered {answer.status}: {(await answer.text())[:300]}")
+                raise RuntimeError(f"{request.url} answered {answer.status}: {(await answer.text())[:300]}")
             events = 0
             async for piece in answer.content.iter_any():
                 events += piece.count(b"data: ")
         return time.perf_counter() - started, events
 
-    async def many(self, asking: Asking, count: int, width: int) -> tuple[float, list[float]]:
-        """So many requests, so many at once: the seconds of all and of each."""
-        waiting = iter(range(count))
+    async def many(self, request: LoadRequest, count: int, concurrency: int) -> tuple[float, list[float]]:
+        """Send `count` requests, `concurrency` at a time; return the seconds of all and of each."""
+        pending = iter(range(count))
         each: list[float] = []
 
         async def work() -> None:
-            for _ in waiting:
-                seconds, _ = await self.once(asking)
+            for _ in pending:
+                seconds, _ = await self.once(request)
                 each.append(seconds)
 
         started = time.perf_counter()
-        await asyncio.gather(*(work() for _ in range(width)))
+        await asyncio.gather(*(work() for _ in range(concurrency)))
         return time.perf_counter() - started, each
 
-    async def held(
-        self, asking: Asking, streams: int, per_second: float, look: Callable[[], None]
+    async def hold_streams(
+        self, request: LoadRequest, streams: int, per_second: float, sample: Callable[[], None]
     ) -> tuple[int, int, list[float]]:
-        """So many streams open at once. Events received, streams that failed, and how long each took."""
+        """Hold this many streams open at once; return events received, streams that failed, and seconds of each."""
         events = failed = 0
         seconds: list[float] = []
 
@@ -93,21 +93,21 @@ class Load:
             nonlocal events, failed
             await asyncio.sleep(at / per_second)
             try:
-                took, heard = await self.once(asking)
+                duration, count = await self.once(request)
             except (aiohttp.ClientError, RuntimeError, TimeoutError, OSError):
                 failed += 1
                 return
-            seconds.append(took)
-            events += heard
+            seconds.append(duration)
+            events += count
 
-        async def looks() -> None:
+        async def sample_every_second() -> None:
             while True:
-                look()
+                sample()
                 await asyncio.sleep(1)
 
-        looking = asyncio.ensure_future(looks())
+        sampler = asyncio.ensure_future(sample_every_second())
         await asyncio.gather(*(one(at) for at in range(streams)))
-        looking.cancel()
+        sampler.cancel()
         return events, failed, seconds
 
 

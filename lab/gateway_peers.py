@@ -1,4 +1,4 @@
-"""What is measured: the upstream itself, Ferrule's gateway in front of it in two ways, and LiteLLM's proxy."""
+"""The measured servers: the upstream itself, Ferrule's gateway in front of it in two setups, and LiteLLM's proxy."""
 
 import os
 import subprocess
@@ -15,20 +15,20 @@ from typing import Final
 
 from lab.gateway_process import gateway_process
 from lab.paths import CACHE
-from lab.servers import ServerFailed, end_group, free_port
+from lab.servers import ServerFailedError, end_group, free_port
 
 LITELLM: Final = CACHE / "venvs" / "litellm" / "bin" / "litellm"
 _UPSTREAM: Final = Path(__file__).with_name("paced_upstream.py")
 _LITELLM_QUIET: Final = {
     **{"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_TELEMETRY": "False"},
-    # Both gateways are asked without a key.
+    # Both gateways are used without a key.
     **{"DO_NOT_TRACK": "1", "NO_DOCS": "True", "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Something that answers, and the process that pays for it. `url` ends where `/chat/completions` begins."""
+    """A server and its process. `url` ends where `/chat/completions` begins."""
 
     name: str
     url: str
@@ -50,14 +50,14 @@ def upstream() -> Generator[tuple[str, int]]:
 
 @contextmanager
 def ferrule_chat(upstream_url: str, pace: int) -> Generator[Peer]:
-    """In front of a chat API: calls are read, checked and written anew."""
+    """In front of a chat API: calls are parsed, checked and written again."""
     with gateway_process(engine=f"m=openai:m?url={upstream_url}/{pace}/v1&key=x") as gateway:
         yield Peer("ferrule, chat upstream", f"{gateway.url}/v1", gateway.process.pid)
 
 
 @contextmanager
 def ferrule_text(upstream_url: str, pace: int) -> Generator[Peer]:
-    """In front of raw completions: prompt, rule, parser and checks are all the gateway's."""
+    """In front of raw completions: the gateway does the prompt, the rule, the parsing and the checks."""
     with gateway_process(engine=f"m=vllm:{upstream_url}/{pace}?format=hermes&model=m") as gateway:
         yield Peer("ferrule, raw completions", f"{gateway.url}/v1", gateway.process.pid)
 
@@ -65,7 +65,7 @@ def ferrule_text(upstream_url: str, pace: int) -> Generator[Peer]:
 @contextmanager
 def litellm(upstream_url: str, pace: int) -> Generator[Peer]:
     if not LITELLM.exists():
-        raise ServerFailed("LiteLLM is not installed", hint="run scripts/setup-litellm")
+        raise ServerFailedError("LiteLLM is not installed", hint="run scripts/setup-litellm")
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.yaml"
@@ -100,4 +100,4 @@ def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.5)
-    raise ServerFailed(f"LiteLLM did not come up; its last words: {log.read_text(errors='replace')[-600:]}")
+    raise ServerFailedError(f"LiteLLM did not start; the end of its log: {log.read_text(errors='replace')[-600:]}")

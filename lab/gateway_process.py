@@ -1,4 +1,4 @@
-"""`ferrule serve` as a process of its own, for live tests and measurements: started, waited for, and surely ended."""
+"""Run `ferrule serve` as a separate process, for live tests and measurements: start it, wait for it, always end it."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from lab.paths import CACHE
-from lab.servers import MODEL, ServerFailed, end_group
+from lab.servers import MODEL, ServerFailedError, end_group
 
 SMOL: Final = f"llama:{MODEL}?threads=1"
 """SmolLM2 in the gateway's own process."""
@@ -23,14 +23,14 @@ _SAYS: Final = re.compile(r"serving on (http://\S+)\s")
 
 @dataclass(frozen=True, slots=True)
 class GatewayProcess:
-    """A gateway that can be asked. `log` holds what it wrote."""
+    """A running gateway. `log` is the file with its output."""
 
     url: str
     process: "subprocess.Popen[bytes]"
     log: Path
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would be; what was under way is left as it was."""
+        """Send SIGKILL, like a crash."""
         self.process.kill()
         self.process.wait()
 
@@ -45,10 +45,10 @@ def gateway_process(
     python: str | Path = sys.executable,
     patience: float = 120.0,
 ) -> Generator[GatewayProcess]:
-    """A gateway in a session of its own, on a free port unless the arguments name one, from when it is up.
+    """Start a gateway in its own session and wait until it is up. It uses a free port unless the arguments name one.
 
-    `engine` None leaves it to the arguments. `prefix` is a command that the gateway is started by, such as `unshare`;
-    `python` the interpreter that has Ferrule.
+    With `engine` None, the arguments choose the engine. `prefix` is a command that starts the gateway, such as
+    `unshare`; `python` is the interpreter that has Ferrule.
     """
     command = [*prefix, str(python), "-m", "ferrule", "serve"]
     command += ["--engine", engine] if engine is not None else []
@@ -76,19 +76,19 @@ def gateway_url(
     engine: str | None = SMOL,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Generator[str]:
-    """The same, for who needs only its address."""
+    """Start a gateway; yields only its URL."""
     with gateway_process(arguments, engine=engine, environment=environment) as gateway:
         yield gateway.url
 
 
 def _url(process: "subprocess.Popen[bytes]", log: Path, patience: float) -> str:
-    """The address that it says it serves on: the port is its own choice."""
+    """The URL in the gateway's log: the gateway chooses its own port."""
     until = time.monotonic() + patience
     while time.monotonic() < until:
-        found = _SAYS.search(log.read_text(errors="replace"))
-        if found:
-            return found[1]
+        match = _SAYS.search(log.read_text(errors="replace"))
+        if match:
+            return match[1]
         if process.poll() is not None:
             break
         time.sleep(0.05)
-    raise ServerFailed(f"the gateway did not come up; its last words: {log.read_text(errors='replace')[-600:]}")
+    raise ServerFailedError(f"the gateway did not start; the end of its log: {log.read_text(errors='replace')[-600:]}")

@@ -1,6 +1,6 @@
-"""Recorder: stands between a client and a gateway, hands on every byte as it comes, and keeps what was said.
+"""Recorder: a proxy between a client and a gateway that forwards every byte as it arrives and records the traffic.
 
-Only the standard library, and a thread for each connection: what it adds in time is nobody's measurement.
+Standard library only, one thread per connection. Its own latency is never part of a measurement.
 """
 
 import http.client
@@ -20,8 +20,8 @@ _SECONDS_TO_END: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """One server-sent event: its name, which may be empty, and its JSON; OpenAI's last word stays a text."""
+class ServerSentEvent:
+    """One server-sent event: its name, which may be empty, and its JSON. OpenAI's final `[DONE]` stays text."""
 
     name: str
     value: Any
@@ -33,12 +33,12 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its answer, as they went over the wire. `asked` is None where the body was no JSON."""
+    """A request and its answer, as sent over HTTP. `request` is None if the body was not JSON."""
 
     method: str
     path: str
     headers: dict[str, str]
-    asked: Any
+    request: Any
     status: int
     media_type: str
     content: bytes
@@ -48,16 +48,16 @@ class Exchange:
         return self.media_type.startswith("text/event-stream")
 
     @property
-    def events(self) -> list[Sent]:
+    def events(self) -> list[ServerSentEvent]:
         return events_of(self.content) if self.is_stream else []
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Where clients ask. `taken` gives what was said since it was last asked."""
+    """The proxy that clients connect to. `take` returns the exchanges since the last call."""
 
     url: str = ""
-    _kept: list[Exchange] = field(default_factory=list[Exchange])
+    _exchanges: list[Exchange] = field(default_factory=list[Exchange])
     _under_way: int = 0
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -65,27 +65,27 @@ class Recorder:
         with self._changed:
             self._under_way += 1
 
-    def keep(self, exchange: Exchange) -> None:
+    def record(self, exchange: Exchange) -> None:
         with self._changed:
             self._under_way -= 1
-            self._kept.append(exchange)
+            self._exchanges.append(exchange)
             self._changed.notify_all()
 
-    def taken(self) -> list[Exchange]:
-        """Waits for what is under way: a client is done with a stream before the stream is."""
+    def take(self) -> list[Exchange]:
+        """Return the exchanges so far. Waits for open ones: a client may finish before its stream does."""
         with self._changed:
             self._changed.wait_for(lambda: self._under_way == 0, _SECONDS_TO_END)
-            kept, self._kept = self._kept, []
-        return kept
+            exchanges, self._exchanges = self._exchanges, []
+        return exchanges
 
 
 @contextmanager
-def recorded(upstream: str) -> Generator[Recorder]:
-    """A recorder before the gateway at this address."""
+def start_recorder(upstream: str) -> Generator[Recorder]:
+    """Start a recorder in front of the gateway at this URL."""
     recorder = Recorder()
     address = urlsplit(upstream)
 
-    class Handler(_Forwarding):
+    class Handler(_ForwardingHandler):
         where = (address.hostname or "127.0.0.1", address.port or 80)
         to = recorder
 
@@ -105,16 +105,16 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that resets its connection when it is done is not worth a word."""
+        """Ignore errors: a client may reset its connection when it is done."""
 
 
-class _Forwarding(BaseHTTPRequestHandler):
+class _ForwardingHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     where: tuple[str, int]
     to: Recorder
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is printed: what was said is kept."""
+        """Print nothing."""
 
     def do_POST(self) -> None:
         self._forward()
@@ -135,19 +135,21 @@ class _Forwarding(BaseHTTPRequestHandler):
         pieces: list[bytes] = []
         status, media_type = 0, ""
         try:
-            given = {name: value for name, value in self.headers.items() if name.lower() not in _OF_ONE_CONNECTION}
-            upstream.request(self.command, self.path, body, given)
+            headers_to_forward = {
+                name: value for name, value in self.headers.items() if name.lower() not in _OF_ONE_CONNECTION
+            }
+            upstream.request(self.command, self.path, body, headers_to_forward)
             answer = upstream.getresponse()
             status, media_type = answer.status, answer.headers.get("content-type", "")
             self._send(answer, pieces)
         except (OSError, http.client.HTTPException):
-            # One side left in the middle: the other is left, too, and sees what it would have seen.
+            # One side closed the connection: close the other too, as would happen without the recorder.
             self.close_connection = True
         finally:
             upstream.close()
-            asked = _json(body)
+            request = _json(body)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            self.to.keep(Exchange(self.command, self.path, headers, asked, status, media_type, b"".join(pieces)))
+            self.to.record(Exchange(self.command, self.path, headers, request, status, media_type, b"".join(pieces)))
 
     def _send(self, answer: http.client.HTTPResponse, pieces: list[bytes]) -> None:
         length = answer.headers.get("content-length")
@@ -168,16 +170,16 @@ class _Forwarding(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
 
 
-def events_of(content: bytes) -> list[Sent]:
-    """The events of a stream. Comments are not events."""
-    found: list[Sent] = []
+def events_of(content: bytes) -> list[ServerSentEvent]:
+    """The events of a stream, without comments."""
+    events: list[ServerSentEvent] = []
     for block in content.decode().split("\n\n"):
         lines = [line for line in block.split("\n") if line and not line.startswith(":")]
         name = _field(lines, "event: ")
         data = "\n".join(line.removeprefix("data: ") for line in lines if line.startswith("data: "))
         if data:
-            found.append(Sent(name, data if data == _DONE else json.loads(data)))
-    return found
+            events.append(ServerSentEvent(name, data if data == _DONE else json.loads(data)))
+    return events
 
 
 def _field(lines: Sequence[str], start: str) -> str:

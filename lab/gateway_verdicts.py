@@ -1,6 +1,6 @@
-"""Judging what a client got of a gateway: every call against the schema that was sent, every event against its type.
+"""Check what a client got from a gateway: every call against the schema that was sent, every event against its type.
 
-Knows no client: only what went over the wire and what was handed to the program.
+Independent of the client: it sees only the HTTP traffic and what the client returned to the program.
 """
 
 import json
@@ -18,12 +18,12 @@ Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 _APIS: Final = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
 _UNTYPED: Final = ("ping", "error")
-"""Anthropic's client passes over the one and raises the other; neither is in its union."""
+"""Anthropic's client ignores the first and raises the second; neither is in its union of event types."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """`faults` is empty where all is well; `streams` and `events` are how many were read again."""
+class RunVerdict:
+    """The result of a run. `faults` is empty if all is well; `streams` and `events` count what was validated."""
 
     faults: tuple[str, ...]
     streams: int = 0
@@ -32,18 +32,18 @@ class Judged:
 
 
 def api_of(exchange: Exchange) -> str:
-    """Which API an exchange is of; empty where it is of none that answers."""
+    """The API of an exchange; empty if it is none of them."""
     path = exchange.path.partition("?")[0]
     return next((api for end, api in _APIS.items() if path.endswith(end)), "")
 
 
 def call_faults(calls: Sequence[Sequence[str]], exchanges: Sequence[Exchange]) -> list[str]:
-    """What is wrong with calls, by the schemas that the client sent, which need not be those that it was given."""
-    schemas = {name: schema for one in exchanges for name, schema in _schemas(one.asked)}
+    """What is wrong with calls, according to the schemas that the client sent (it may have changed them)."""
+    schemas = {name: schema for one in exchanges for name, schema in _schemas(one.request)}
     faults: list[str] = []
     ids = [id for id, _, _ in calls]
     if len({*ids}) != len(ids) or not all(ids):
-        faults.append(f"ids are not their own: {ids}")
+        faults.append(f"ids are not unique: {ids}")
     for _, name, arguments in calls:
         if name not in schemas:
             faults.append(f"{name} was not offered")
@@ -51,15 +51,15 @@ def call_faults(calls: Sequence[Sequence[str]], exchanges: Sequence[Exchange]) -
         try:
             value = json.loads(arguments)
         except ValueError:
-            faults.append(f"{name}: {arguments[:80]!r} is no JSON")
+            faults.append(f"{name}: {arguments[:80]!r} is not JSON")
             continue
         validator: Any = jsonschema.Draft202012Validator(schemas[name])
         faults += [f"{name}: {error.message}" for error in validator.iter_errors(value)]
     return faults
 
 
-def stream_faults(exchanges: Sequence[Exchange], asks: Mapping[str, Ask]) -> Judged:
-    """Reads every answer again: strictly by its types, and by the tables of what clients cannot do without."""
+def stream_faults(exchanges: Sequence[Exchange], asks: Mapping[str, Ask]) -> RunVerdict:
+    """Validate every answer: strictly by its types, and by the tables of what clients require."""
     faults: list[str] = []
     streams = events = 0
     for one in exchanges:
@@ -67,31 +67,31 @@ def stream_faults(exchanges: Sequence[Exchange], asks: Mapping[str, Ask]) -> Jud
         if not api or one.status != 200:
             continue
         if one.is_stream:
-            sent = [event for event in one.events if not event.is_done]
-            typed = [event.value for event in sent if not _is_untyped(api, event.value)]
-            told = asks[api]({"op": "replay.replayed", "given": {"api": api, "events": typed}})
-            faults += omissions(api, one.events, one.asked)
-            streams, events = streams + 1, events + told.get("read", 0)
+            events_sent = [event for event in one.events if not event.is_done]
+            typed = [event.value for event in events_sent if not _is_untyped(api, event.value)]
+            answer = asks[api]({"op": "replay.check_answer", "given": {"api": api, "events": typed}})
+            faults += omissions(api, one.events, one.request)
+            streams, events = streams + 1, events + answer.get("read", 0)
         else:
             body = json.loads(one.content)
-            told = asks[api]({"op": "replay.replayed", "given": {"api": api, "body": body}})
-        faults += told.get("faults", [])
-        if told["error"]:
-            faults.append(f"it could not be read again: {told['error']}")
-    return Judged(tuple(faults), streams, events)
+            answer = asks[api]({"op": "replay.check_answer", "given": {"api": api, "body": body}})
+        faults += answer.get("faults", [])
+        if answer["error"]:
+            faults.append(f"it could not be validated: {answer['error']}")
+    return RunVerdict(tuple(faults), streams, events)
 
 
 def _is_untyped(api: str, value: Mapping[str, Any]) -> bool:
     return value.get("type") in _UNTYPED if api == "messages" else api == "chat" and "error" in value
 
 
-def _schemas(asked: Any) -> list[tuple[str, dict[str, Any]]]:
+def _schemas(body_value: Any) -> list[tuple[str, dict[str, Any]]]:
     """The tools of a request in any of the APIs, each with its schema."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    body = cast("dict[str, Any]", asked or {})
+    schemas: list[tuple[str, dict[str, Any]]] = []
+    body = cast("dict[str, Any]", body_value or {})
     tools: list[dict[str, Any]] = body.get("tools") or []
     for tool in tools:
         inner: dict[str, Any] = tool.get("function", tool)
         schema: dict[str, Any] = inner.get("parameters") or inner.get("input_schema") or {}
-        found.append((inner.get("name", ""), {key: value for key, value in schema.items() if key != "$schema"}))
-    return found
+        schemas.append((inner.get("name", ""), {key: value for key, value in schema.items() if key != "$schema"}))
+    return schemas

@@ -1,7 +1,7 @@
-"""The same questions, weights and template, by an engine's own tool calling and by Ferrule on it.
+"""Compare an engine's own tool calling with Ferrule on the same engine: same questions, weights and template.
 
-For each engine one server is started, with a template for Hermes calls. Both ways ask it the same questions, one way
-after the other, with a call required.
+For each engine one server is started, with a template for Hermes calls. Both get the same questions, one after the
+other, with a call required.
 """
 
 import argparse
@@ -16,17 +16,17 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress
 
-from ferrule.bench.bfcl_requests import Question, questions
-from ferrule.bench.tables import Table, markdown, show
-from ferrule.bench.validity_count import Tally, tally_engine
+from ferrule.bench.bfcl_requests import Question, load_questions
+from ferrule.bench.tables import Table, markdown, print_table
+from ferrule.bench.validity_count import ReplyCounts, count_replies
 from ferrule.core.choice import ToolChoice
-from ferrule.engines.http import Http
+from ferrule.engines.http import HttpClient
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextEngine
 from ferrule.engines.vllm import vllm
 from lab import servers
-from lab.environment import circumstances, told
-from lab.native_calls import tally_native
+from lab.environment import describe_environment, measured_environment
+from lab.native_calls import count_native_replies
 from lab.paths import CACHE
 from lab.results_page import publish
 
@@ -46,34 +46,38 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=512)
     arguments = parser.parse_args()
     console = Console()
-    asked = questions(arguments.count)
+    questions = load_questions(arguments.count)
     with Progress(console=console) as progress:
         for name in arguments.engine or _ENGINES:
             start, engine = _ENGINES[name]
-            task = progress.add_task(name, total=2 * len(asked))
+            task = progress.add_task(name, total=2 * len(questions))
             with start() as url:
                 rows = asyncio.run(
-                    _both(name, url, engine, asked, arguments.max_tokens, lambda t=task: progress.advance(t))
+                    _both(name, url, engine, questions, arguments.max_tokens, lambda t=task: progress.advance(t))
                 )
-            # Kept, so that the engines can be measured one at a time.
-            kept = {"count": len(asked), "max_tokens": arguments.max_tokens, "rows": [asdict(row) for row in rows]}
+            # Saved, so that the engines can be measured one at a time.
+            result = {
+                "count": len(questions),
+                "max_tokens": arguments.max_tokens,
+                "rows": [asdict(row) for row in rows],
+            }
             _file(name).parent.mkdir(parents=True, exist_ok=True)
-            _file(name).write_text(json.dumps(kept), encoding="utf-8")
-    found = [json.loads(_file(name).read_text(encoding="utf-8")) for name in _ENGINES if _file(name).exists()]
-    same = [one for one in found if (one["count"], one["max_tokens"]) == (len(asked), arguments.max_tokens)]
-    rows = [Row(row["engine"], row["by"], Tally(**row["tally"])) for one in same for row in one["rows"]]
-    table = _table(rows, len(asked), arguments.max_tokens)
-    show(table, console)
+            _file(name).write_text(json.dumps(result), encoding="utf-8")
+    results = [json.loads(_file(name).read_text(encoding="utf-8")) for name in _ENGINES if _file(name).exists()]
+    same = [one for one in results if (one["count"], one["max_tokens"]) == (len(questions), arguments.max_tokens)]
+    rows = [HeadlineRow(row["engine"], row["by"], ReplyCounts(**row["tally"])) for one in same for row in one["rows"]]
+    table = _table(rows, len(questions), arguments.max_tokens)
+    print_table(table, console)
     if len(same) == len(_ENGINES):
-        command = _COMMAND.format(f"{len(asked)} --max-tokens {arguments.max_tokens}")
-        publish(_SECTION, _HEADING, [command, told(circumstances()), markdown(table)])
+        command = _COMMAND.format(f"{len(questions)} --max-tokens {arguments.max_tokens}")
+        publish(_SECTION, _HEADING, [command, describe_environment(measured_environment()), markdown(table)])
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HeadlineRow:
     engine: str
     by: str
-    tally: Tally
+    tally: ReplyCounts
 
 
 def _file(engine: str) -> Path:
@@ -84,23 +88,26 @@ async def _both(
     name: str,
     url: str,
     engine: Callable[[str], TextEngine],
-    asked: list[Question],
+    questions: list[Question],
     max_tokens: int,
     advance: Callable[[], None],
-) -> list[Row]:
-    http = Http(url)
-    native = await tally_native(http, asked, "required", max_tokens=max_tokens, advance=advance)
+) -> list[HeadlineRow]:
+    http = HttpClient(url)
+    native = await count_native_replies(http, questions, "required", max_tokens=max_tokens, advance=advance)
     await http.close()
-    async with engine(url) as made:
-        ours = await tally_engine(made, asked, ToolChoice.required(), width=8, max_tokens=max_tokens, advance=advance)
-    return [Row(name, "its own tool calling", native), Row(name, "Ferrule", ours)]
+    async with engine(url) as text_engine:
+        ours = await count_replies(
+            text_engine, questions, ToolChoice.required(), concurrency=8, max_tokens=max_tokens, advance=advance
+        )
+    return [HeadlineRow(name, "its own tool calling", native), HeadlineRow(name, "Ferrule", ours)]
 
 
-def _table(rows: list[Row], count: int, max_tokens: int) -> Table:
+def _table(rows: list[HeadlineRow], count: int, max_tokens: int) -> Table:
     return Table(
         f"{count} questions of BFCL v4, a call required, at most {max_tokens} tokens",
-        "SmolLM2-135M-Instruct behind Qwen 2.5's template. *valid*: replies with a call, all of whose calls name an "
-        "offered tool and fit its schema by a validator that is not ours (`jsonschema`), and that were not cut off.",
+        "SmolLM2-135M-Instruct with Qwen 2.5's template. *valid*: replies that contain a call, were not cut off, and "
+        "whose calls all name an offered tool and match its schema according to an independent validator "
+        "(`jsonschema`).",
         ("engine", "by", "valid", "calls", "invalid calls", "cut off", "no call", "refused", "errors", "tokens"),
         [
             (
@@ -111,7 +118,7 @@ def _table(rows: list[Row], count: int, max_tokens: int) -> Table:
             for t in (row.tally,)
         ],
         [f"{row.engine}, {row.by}: {problem}" for row in rows for problem in row.tally.problems[:4]],
-        words=3,
+        text_columns=3,
     )
 
 

@@ -1,6 +1,6 @@
-"""Hostile clients against `ferrule serve`, alone and behind Envoy: `scripts/long hostile`.
+"""Run hostile clients against `ferrule serve`, alone and behind Envoy: `scripts/long hostile`.
 
-Tells what they got, what the gateway kept of them, what it cost in memory, and how others fared meanwhile.
+Reports the responses they got, the connections that stayed open, the gateway's memory, and how other clients fared.
 """
 
 import argparse
@@ -19,17 +19,17 @@ from typing import Final
 from rich.console import Console
 from rich.progress import Progress
 
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.tables import Table, markdown, print_table
 from lab import hostile_envoy
-from lab.environment import circumstances, told
+from lab.environment import describe_environment, measured_environment
 from lab.gateway_process import GatewayProcess, gateway_process
-from lab.hostile_clients import ATTACKS, Target, attacked, one_who_behaves
+from lab.hostile_clients import ATTACKS, Target, attack, well_behaved_client
 from lab.process_cost import cost_of
 from lab.results_page import publish
-from lab.servers import answers, free_port, running
+from lab.servers import answers, free_port, run_server
 
 _COMMAND: Final = "```sh\nscripts/setup-envoy\nscripts/long hostile\n```"
-# Shorter than by default, so that a run ends: 10, 30 and 60 seconds become these.
+# Shorter than the defaults of 10, 30 and 60 seconds, so that a run ends soon.
 QUICK: Final[Mapping[str, str]] = {
     "FERRULE_LIMITS_HEADER_SECONDS": "3",
     "FERRULE_LIMITS_BODY_SECONDS": "4",
@@ -41,24 +41,24 @@ _SETTLES_IN: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One attack. `held` are connections of the gateway that were not there before; sizes are in bytes."""
+class AttackResult:
+    """One attack. `open_connections` counts connections that the attack left open; sizes are in bytes."""
 
-    got: Counter[str]
+    outcomes: Counter[str]
     others: Counter[str]
-    held: int
+    open_connections: int
     before: int
     highest: int
     after: int
 
 
 @contextmanager
-def besieged_gateway(environment: Mapping[str, str] = QUICK) -> Generator[GatewayProcess]:
-    """A gateway before an engine that has as much to say as it is asked for."""
+def gateway_under_attack(environment: Mapping[str, str] = QUICK) -> Generator[GatewayProcess]:
+    """A gateway in front of an engine whose answers are as long as requested."""
     port = free_port()
     command = [sys.executable, "-m", "lab.verbose_upstream", str(port)]
     with (
-        running("upstream", command, {}, port, answers("/v1/models"), 30) as url,
+        run_server("upstream", command, {}, port, answers("/v1/models"), 30) as url,
         gateway_process(engine=f"m=openai:m?url={url}/v1", environment=environment) as gateway,
     ):
         yield gateway
@@ -70,94 +70,94 @@ def port_of(gateway: GatewayProcess) -> int:
 
 def sockets_of(pid: int) -> int:
     """How many sockets a process has open."""
-    found = 0
+    count = 0
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            found += os.readlink(link).startswith("socket:")
+            count += os.readlink(link).startswith("socket:")
         except FileNotFoundError:
-            # Closed while we looked.
+            # Closed in the meantime.
             continue
-    return found
+    return count
 
 
 async def warm(target: Target, times: int = _WARM) -> None:
-    """What is made once is made before anything is measured."""
+    """Send some requests first, so that one-time initialisation is not measured."""
     for _ in range(times):
-        await one_who_behaves(target)
+        await well_behaved_client(target)
 
 
-def besieged(name: str, pid: int, target: Target, times: int | None = None) -> Seen:
+def run_attack(name: str, pid: int, target: Target, times: int | None = None) -> AttackResult:
     client, usual = ATTACKS[name]
     sockets, before = sockets_of(pid), cost_of(pid).resident
-    with _highest(pid) as highest:
-        result = asyncio.run(attacked(client, times or usual, target))
+    with _sample_memory(pid) as highest:
+        result = asyncio.run(attack(client, times or usual, target))
     until = time.monotonic() + _SETTLES_IN
     while sockets_of(pid) > sockets and time.monotonic() < until:
         time.sleep(0.2)
-    held = max(sockets_of(pid) - sockets, 0)
-    return Seen(result.got, result.others, held, before, max(highest), cost_of(pid).resident)
+    open_connections = max(sockets_of(pid) - sockets, 0)
+    return AttackResult(result.outcomes, result.others, open_connections, before, max(highest), cost_of(pid).resident)
 
 
 @contextmanager
-def _highest(pid: int) -> Generator[list[int]]:
-    seen, is_over = [cost_of(pid).resident], threading.Event()
+def _sample_memory(pid: int) -> Generator[list[int]]:
+    samples, is_over = [cost_of(pid).resident], threading.Event()
 
-    def look() -> None:
+    def sample() -> None:
         while not is_over.wait(0.05):
-            seen.append(cost_of(pid).resident)
+            samples.append(cost_of(pid).resident)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=sample)
     thread.start()
     try:
-        yield seen
+        yield samples
     finally:
         is_over.set()
         thread.join()
 
 
-def _counted(found: Counter[str]) -> str:
-    return ", ".join(f"{count} x {what}" for what, count in sorted(found.items()))
+def _counts_text(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} x {what}" for what, count in sorted(counts.items()))
 
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:.0f}"
 
 
-def _row(name: str, seen: Seen) -> tuple[str, ...]:
-    fared = f"{seen.others['200']} of {seen.others.total()}"
-    sizes = (_megabytes(size) for size in (seen.before, seen.highest, seen.after))
-    return (name, _counted(seen.got), str(seen.held), fared, *sizes)
+def _row(name: str, result: AttackResult) -> tuple[str, ...]:
+    others = f"{result.others['200']} of {result.others.total()}"
+    sizes = (_megabytes(size) for size in (result.before, result.highest, result.after))
+    return (name, _counts_text(result.outcomes), str(result.open_connections), others, *sizes)
 
 
 def table_of(title: str, about: str, rows: Sequence[tuple[str, ...]]) -> Table:
-    columns = ("attack", "what they got", "still held", "others answered", "MB before", "highest", "after")
-    return Table(title, about, columns, rows, words=2)
+    columns = ("attack", "outcomes", "still open", "others answered", "MB before", "highest", "after")
+    return Table(title, about, columns, rows, text_columns=2)
 
 
-def _measured(title: str, about: str, pid: int, target: Target, progress: Progress) -> Table:
+def _measure_attacks(title: str, about: str, pid: int, target: Target, progress: Progress) -> Table:
     asyncio.run(warm(target))
     rows: list[tuple[str, ...]] = []
     for name in progress.track(ATTACKS, description=title):
-        rows.append(_row(name, besieged(name, pid, target)))
+        rows.append(_row(name, run_attack(name, pid, target)))
     return table_of(title, about, rows)
 
 
 def tables(progress: Progress) -> list[Table]:
     about = (
-        "Resident memory of the gateway. *Still held*: connections that the gateway had not given up "
-        f"{_SETTLES_IN:.0f} s after the attack. *Others answered*: plain questions asked all the while, and how many "
-        f"were answered. A client looks on for {PATIENCE:.0f} s and then counts as *open*."
+        "Resident memory of the gateway. *Still open*: connections that the gateway had not closed "
+        f"{_SETTLES_IN:.0f} s after the attack. *Others answered*: normal requests during the attack, and how many "
+        f"were answered. A client waits for {PATIENCE:.0f} s and then counts as *open*."
     )
-    made: list[Table] = []
-    with besieged_gateway() as gateway:
+    result: list[Table] = []
+    with gateway_under_attack() as gateway:
         pid, port = gateway.process.pid, port_of(gateway)
-        made.append(_measured("The gateway alone", about, pid, Target(port, PATIENCE), progress))
-    with besieged_gateway() as gateway:
+        result.append(_measure_attacks("The gateway alone", about, pid, Target(port, PATIENCE), progress))
+    with gateway_under_attack() as gateway:
         pid = gateway.process.pid
         with hostile_envoy.envoy(port_of(gateway)) as front:
             words = f"Envoy {hostile_envoy.version()}, configured by docs/how-to/deploy/envoy.yaml with shorter times."
-            made.append(_measured("Behind Envoy", words, pid, Target(front, PATIENCE), progress))
-    return made
+            result.append(_measure_attacks("Behind Envoy", words, pid, Target(front, PATIENCE), progress))
+    return result
 
 
 def main() -> None:
@@ -166,13 +166,13 @@ def main() -> None:
     arguments = parser.parse_args()
     console = Console()
     with Progress(console=console) as progress:
-        found = tables(progress)
-    for table in found:
-        show(table, console)
+        result_tables = tables(progress)
+    for table in result_tables:
+        print_table(table, console)
     if arguments.no_page:
-        console.print("\n\n".join(map(markdown, found)), markup=False, soft_wrap=True)
+        console.print("\n\n".join(map(markdown, result_tables)), markup=False, soft_wrap=True)
     else:
-        parts = [_COMMAND, told(circumstances()), *map(markdown, found)]
+        parts = [_COMMAND, describe_environment(measured_environment()), *map(markdown, result_tables)]
         publish("hostile", "Slow and hostile clients", parts)
 
 

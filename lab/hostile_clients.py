@@ -1,7 +1,7 @@
-"""Clients that mean harm or are merely broken: each opens connections, does one thing wrong, and sees what it gets.
+"""Malicious or broken clients: each opens connections, does one thing wrong, and reports the outcome.
 
-They speak plain sockets, since no client library can be made to misbehave like this. What a server should do with them
-is not said here.
+They use plain sockets, because no client library can be made to misbehave like this. This module does not say what a
+server should do with them.
 """
 
 import asyncio
@@ -18,24 +18,24 @@ _OPEN: Final = "open"
 _CUT: Final = "cut off"
 _CLOSED: Final = "closed"
 _UNREAD_BYTES: Final = 4096
-"""What a reader that stops leaves room for: little, so that the server feels it soon."""
+"""The receive buffer of a reader that stops: small, so that the server notices soon."""
 _LONG_ANSWER: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where, and for how many seconds a client looks on before it says that it was let."""
+    """The port, and for how many seconds a client waits before it reports that its connection stayed open."""
 
     port: int
     patience: float
 
 
 Client = Callable[[Target], Awaitable[str]]
-Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def request(body: Mapping[str, Any], more: bytes = b"") -> bytes:
-    """A request as bytes, with these header lines besides the usual ones."""
+    """A request as bytes, with additional header lines."""
     data = json.dumps({"messages": [{"role": "user", "content": "Hi."}], **body}).encode()
     return head(len(data), more) + data
 
@@ -45,17 +45,17 @@ def head(length: int, more: bytes = b"") -> bytes:
     return lines + b"content-length: %d\r\n" % length + more + b"\r\n"
 
 
-async def _opened(target: Target, receives: int = 0) -> Opened:
-    made = socket.socket()
+async def _open_connection(target: Target, receives: int = 0) -> Connection:
+    connection = socket.socket()
     if receives:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
-    made.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", target.port))
-    return await asyncio.open_connection(sock=made, limit=max(receives, 65_536))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", target.port))
+    return await asyncio.open_connection(sock=connection, limit=max(receives, 65_536))
 
 
-async def _told(reader: asyncio.StreamReader, patience: float) -> str:
-    """The status that came, or how it ended without one."""
+async def _response_status(reader: asyncio.StreamReader, patience: float) -> str:
+    """The response status, or how the connection ended without one."""
     try:
         async with asyncio.timeout(patience):
             line = await reader.readline()
@@ -66,10 +66,10 @@ async def _told(reader: asyncio.StreamReader, patience: float) -> str:
     return line.split(b" ")[1].decode() if line.startswith(b"HTTP/") else _CLOSED
 
 
-async def _sending(target: Target, pieces: list[bytes], pause: float = 0.0) -> str:
-    """Sends the pieces, for as long as they are taken, while it listens for an answer."""
-    reader, writer = await _opened(target)
-    listening = asyncio.ensure_future(_told(reader, target.patience))
+async def _send_pieces(target: Target, pieces: list[bytes], pause: float = 0.0) -> str:
+    """Send the pieces as long as the server accepts them, while waiting for a response."""
+    reader, writer = await _open_connection(target)
+    listening = asyncio.ensure_future(_response_status(reader, target.patience))
     try:
         for piece in pieces:
             if listening.done():
@@ -78,64 +78,64 @@ async def _sending(target: Target, pieces: list[bytes], pause: float = 0.0) -> s
             await writer.drain()
             await asyncio.sleep(pause)
     except ConnectionError:
-        # Whether the answer was still to be had is what the listener knows.
+        # The listener knows whether there was a response.
         pass
-    found = await listening
+    status = await listening
     writer.transport.abort()
-    return found
+    return status
 
 
 async def half_a_head(target: Target) -> str:
-    return await _sending(target, [head(10)[:-20]])
+    return await _send_pieces(target, [head(10)[:-20]])
 
 
 async def a_head_that_drips(target: Target) -> str:
-    return await _sending(target, [head(10)[:-2], *[b"x-more: y\r\n"] * int(target.patience * 5)], 0.2)
+    return await _send_pieces(target, [head(10)[:-2], *[b"x-more: y\r\n"] * int(target.patience * 5)], 0.2)
 
 
 async def half_a_body(target: Target) -> str:
-    return await _sending(target, [head(1000) + b'{"messages": ['])
+    return await _send_pieces(target, [head(1000) + b'{"messages": ['])
 
 
 async def a_body_that_drips(target: Target) -> str:
-    return await _sending(target, [head(100_000), *[b" "] * int(target.patience * 5)], 0.2)
+    return await _send_pieces(target, [head(100_000), *[b" "] * int(target.patience * 5)], 0.2)
 
 
 async def nothing_at_all(target: Target) -> str:
-    return await _sending(target, [])
+    return await _send_pieces(target, [])
 
 
 async def a_head_of_8_mb(target: Target) -> str:
-    return await _sending(target, [head(2, b"x-large: " + b"y" * 8 * MEGABYTE + b"\r\n") + b"{}"])
+    return await _send_pieces(target, [head(2, b"x-large: " + b"y" * 8 * MEGABYTE + b"\r\n") + b"{}"])
 
 
 async def eight_thousand_headers(target: Target) -> str:
-    return await _sending(target, [head(2, b"".join(b"x-%d: y\r\n" % at for at in range(8_000))) + b"{}"])
+    return await _send_pieces(target, [head(2, b"".join(b"x-%d: y\r\n" % at for at in range(8_000))) + b"{}"])
 
 
 async def a_body_of_120_mb(target: Target) -> str:
-    return await _sending(target, [head(120 * MEGABYTE), *[b"x" * MEGABYTE] * 120])
+    return await _send_pieces(target, [head(120 * MEGABYTE), *[b"x" * MEGABYTE] * 120])
 
 
 async def a_body_of_120_mb_in_chunks(target: Target) -> str:
     start = head(0).replace(b"content-length: 0", b"transfer-encoding: chunked")
     chunk = b"%x\r\n" % MEGABYTE + b"x" * MEGABYTE + b"\r\n"
-    return await _sending(target, [start, *[chunk] * 120, b"0\r\n\r\n"])
+    return await _send_pieces(target, [start, *[chunk] * 120, b"0\r\n\r\n"])
 
 
 async def a_reader_that_stops(target: Target) -> str:
-    """Asks for more than any buffer holds and reads none of it; whether it was left is seen when it looks again."""
-    reader, writer = await _opened(target, _UNREAD_BYTES)
-    # Of the transport and not only of the reader: what is not asked for stays in the other side's buffers.
+    """Requests more than any buffer holds and reads nothing; then checks whether the connection was closed."""
+    reader, writer = await _open_connection(target, _UNREAD_BYTES)
+    # Pauses the transport, not only the reader, so that unread data stays in the server's buffers.
     writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport has it
     writer.write(request({"stream": True, "max_tokens": _LONG_ANSWER}))
     await asyncio.sleep(target.patience)
     writer.transport.resume_reading()  # type: ignore[attr-defined]
-    said = 0
+    received = 0
     try:
         async with asyncio.timeout(2):
             while piece := await reader.read(MEGABYTE):
-                said += len(piece)
+                received += len(piece)
                 if b"[DONE]" in piece:
                     return "whole answer"
     except TimeoutError:
@@ -147,12 +147,12 @@ async def a_reader_that_stops(target: Target) -> str:
     return _CUT
 
 
-async def one_who_behaves(target: Target) -> str:
-    """A plain question, and its answer within the patience of a person."""
-    reader, writer = await _opened(target)
+async def well_behaved_client(target: Target) -> str:
+    """A normal request; waits up to 30 seconds for the response."""
+    reader, writer = await _open_connection(target)
     try:
         writer.write(request({"max_tokens": 8}, b"connection: close\r\n"))
-        return await _told(reader, 30.0)
+        return await _response_status(reader, 30.0)
     finally:
         writer.transport.abort()
 
@@ -171,36 +171,36 @@ ATTACKS: Final[Mapping[str, tuple[Client, int]]] = {
     "a reader that stops, again": (a_reader_that_stops, 20),
     "a reader that stops, once more": (a_reader_that_stops, 20),
 }
-"""Each with how many do it at once."""
+"""Each client, and how many of them run at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attacked:
-    """What the attackers got, and what those got who asked meanwhile and did nothing wrong."""
+class AttackOutcome:
+    """The outcomes of the attackers, and of well-behaved clients during the attack."""
 
-    got: Counter[str]
+    outcomes: Counter[str]
     others: Counter[str]
 
     @property
-    def let(self) -> int:
-        """How many were still there when they gave up."""
-        return self.got[_OPEN]
+    def still_open(self) -> int:
+        """How many attackers still had an open connection when they gave up."""
+        return self.outcomes[_OPEN]
 
 
-async def attacked(client: Client, times: int, target: Target) -> Attacked:
-    """So many at once, with somebody else asking all the while."""
+async def attack(client: Client, times: int, target: Target) -> AttackOutcome:
+    """Run `times` attackers at once, with a well-behaved client during the attack."""
     over = asyncio.Event()
     others: Counter[str] = Counter()
 
     async def ask() -> None:
         while not over.is_set():
-            others[await one_who_behaves(target)] += 1
+            others[await well_behaved_client(target)] += 1
             await asyncio.sleep(0.1)
 
     asking = asyncio.ensure_future(ask())
     try:
-        got = Counter(await asyncio.gather(*(client(target) for _ in range(times))))
+        outcomes = Counter(await asyncio.gather(*(client(target) for _ in range(times))))
     finally:
         over.set()
         await asking
-    return Attacked(got, others)
+    return AttackOutcome(outcomes, others)

@@ -1,6 +1,6 @@
-"""Envoy in front of a gateway, from the very file that the page on deployment gives; only its times are shorter.
+"""Run Envoy in front of a gateway, with the configuration from the deployment page and shorter timeouts.
 
-`scripts/setup-envoy` brings it.
+`scripts/setup-envoy` installs it.
 """
 
 import subprocess
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from lab.paths import CACHE, ROOT
-from lab.servers import ServerFailed, answers, free_port, running
+from lab.servers import ServerFailedError, answers, free_port, run_server
 
 ENVOY: Final = CACHE / "venvs" / "envoy" / "bin" / "envoy"
 CONFIG: Final = ROOT / "docs" / "how-to" / "deploy" / "envoy.yaml"
@@ -22,8 +22,8 @@ SECONDS: Final[Mapping[str, str]] = {
 }
 
 
-def configured(text: str, gateway: int, port: int, admin: int, changes: Mapping[str, str] = SECONDS) -> str:
-    """The file for these ports. What it no longer says cannot be changed, and is an error."""
+def envoy_config(text: str, gateway: int, port: int, admin: int, changes: Mapping[str, str] = SECONDS) -> str:
+    """The configuration for these ports. Raises if the file lacks a line that has to be changed."""
     ports = {
         "address: 0.0.0.0, port_value: 8080": f"address: 127.0.0.1, port_value: {port}",
         "address: gateway, port_value: 8000": f"address: 127.0.0.1, port_value: {gateway}",
@@ -31,36 +31,36 @@ def configured(text: str, gateway: int, port: int, admin: int, changes: Mapping[
     }
     for old, new in {**ports, **changes}.items():
         if old not in text:
-            raise ServerFailed(f"envoy.yaml does not say {old!r} any more", hint="mend hostile_envoy")
+            raise ServerFailedError(f"envoy.yaml no longer contains {old!r}", hint="update lab/hostile_envoy.py")
         text = text.replace(old, new)
     return text
 
 
 @contextmanager
 def envoy(gateway: int) -> Generator[int]:
-    """Envoy before the gateway on that port; gives its own port."""
+    """Run Envoy in front of the gateway on that port; yields Envoy's port."""
     port, admin = free_port(), free_port()
     CACHE.mkdir(exist_ok=True)
-    made = CACHE / f"envoy-{port}.yaml"
-    made.write_text(configured(CONFIG.read_text(encoding="utf-8"), gateway, port, admin), encoding="utf-8")
-    command = [str(ENVOY), "--config-path", str(made), "--concurrency", "1", "--disable-hot-restart"]
+    path = CACHE / f"envoy-{port}.yaml"
+    path.write_text(envoy_config(CONFIG.read_text(encoding="utf-8"), gateway, port, admin), encoding="utf-8")
+    command = [str(ENVOY), "--config-path", str(path), "--concurrency", "1", "--disable-hot-restart"]
     try:
-        with running("envoy", [*command, "--log-level", "warning"], {}, admin, answers("/ready"), 60):
+        with run_server("envoy", [*command, "--log-level", "warning"], {}, admin, answers("/ready"), 60):
             _wait_for_the_gateway(port)
             yield port
     finally:
-        made.unlink()
+        path.unlink()
 
 
 def _wait_for_the_gateway(port: int) -> None:
-    """Its first look at the gateway's health takes a moment."""
+    """Wait for Envoy's first health check of the gateway."""
     until = time.monotonic() + 30
     while not answers("/v1/models")(f"http://127.0.0.1:{port}", CONFIG):
         if time.monotonic() > until:
-            raise ServerFailed("Envoy does not reach the gateway")
+            raise ServerFailedError("Envoy does not reach the gateway")
         time.sleep(0.1)
 
 
 def version() -> str:
-    told = subprocess.run([str(ENVOY), "--version"], capture_output=True, text=True, check=True)
-    return told.stdout.strip().split("/")[-4]
+    process = subprocess.run([str(ENVOY), "--version"], capture_output=True, text=True, check=True)
+    return process.stdout.strip().split("/")[-4]

@@ -1,6 +1,6 @@
-"""The serving half of a process that answers one JSON line with one JSON line; `workers` is the asking half.
+"""The server side of a worker process: it answers each JSON line with one JSON line. `workers` is the client side.
 
-It runs in interpreters where Ferrule is not installed, so it imports the standard library only.
+It runs in interpreters where Ferrule is not installed, so it imports only the standard library.
 """
 
 import io
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 SECONDS_PER_REQUEST: Final = 30
 
-# What ends this process, and must.
+# These must end the process.
 _ENDS_THE_PROCESS: Final = (KeyboardInterrupt, SystemExit)
 # Foreign code may raise anything, and one bad text must not end the run, so every other failure becomes an answer. That
 # includes BaseException: a panic in a Rust library, and TooSlow, which foreign code must not be able to swallow.
@@ -25,16 +25,16 @@ Prepare = Callable[[Mapping[str, Any]], Callable[[], Mapping[str, Any]]]
 
 
 class TooSlow(BaseException):
-    """The foreign code took longer than it may."""
+    """The foreign code exceeded its time limit."""
 
 
 def serve(
     prepare: Prepare, blank: Mapping[str, Any] = MappingProxyType({}), seconds: int = SECONDS_PER_REQUEST
 ) -> None:
-    """Answers every line of stdin until it ends.
+    """Answer every line of stdin until it ends.
 
-    `prepare` reads the request and hands back the work, of which the CPU seconds are measured. Whatever foreign code
-    prints goes to stderr, never between the answers. After a failure the answer is `blank` with "error".
+    `prepare` reads the request and returns the work, whose CPU seconds are measured. The output of foreign code goes to
+    stderr, never between the answers. After a failure the answer is `blank` with "error".
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     sys.stdout = sys.stderr

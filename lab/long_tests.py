@@ -1,17 +1,17 @@
-"""The tests that take too long for CI, and what pytest said of them at the end: `scripts/long tests`."""
+"""Run the tests that take too long for CI and publish pytest's summary line: `scripts/long tests`."""
 
 import re
 import subprocess
 import sys
 from typing import Final
 
-from lab.environment import circumstances, told
+from lab.environment import describe_environment, measured_environment
 from lab.paths import ROOT
 from lab.results_page import publish
 
 _COMMAND: Final = "```sh\nscripts/long tests\n```"
 _ABOUT: Final = (
-    "Tests marked `long`: what CI runs a part of, or not at all, since the small model reads a hundred tokens a second."
+    "Tests marked `long`. CI runs only some of them, because the small model processes a hundred tokens per second."
 )
 _CLOSING: Final = re.compile(r"^=+ (.* in [0-9.]+s.*?) =+$", re.MULTILINE)
 
@@ -28,7 +28,11 @@ def main() -> None:
     code = run.wait()
     closing = _CLOSING.findall("".join(lines))
     if closing and len(sys.argv) == 1:
-        publish("long-tests", "Tests that take too long for CI", [_COMMAND, _ABOUT, told(circumstances()), closing[-1]])
+        publish(
+            "long-tests",
+            "Tests that take too long for CI",
+            [_COMMAND, _ABOUT, describe_environment(measured_environment()), closing[-1]],
+        )
     sys.exit(code)
 
 

@@ -1,35 +1,41 @@
-"""An engine's own tool calling, asked over its OpenAI endpoint as any client would ask it, and judged as it answers."""
+"""Count valid replies of an engine's own tool calling, over its OpenAI endpoint, without any repair."""
 
 import json
 from typing import Any
 
 from ferrule.bench.bfcl_requests import Question
-from ferrule.bench.validity_count import Tally, in_width
+from ferrule.bench.validity_count import ReplyCounts, run_concurrently
 from ferrule.core.choice import ToolChoice
-from ferrule.engines.http import Http
+from ferrule.engines.http import HttpClient
 from ferrule.errors import FerruleError
 
 
-async def tally_native(
-    http: Http, asked: list[Question], choice: str, *, width: int = 8, max_tokens: int = 512, advance: Any = None
-) -> Tally:
-    """Ask each question; what comes back is read to the letter, with nothing mended."""
-    tally = Tally()
+async def count_native_replies(
+    http: HttpClient,
+    questions: list[Question],
+    choice: str,
+    *,
+    width: int = 8,
+    max_tokens: int = 512,
+    advance: Any = None,
+) -> ReplyCounts:
+    """Ask each question; replies are judged as they are, without any repair."""
+    tally = ReplyCounts()
 
     async def ask(question: Question) -> None:
         try:
             answer = await http.post("/v1/chat/completions", _body(question, choice, max_tokens))
         except FerruleError as refusal:
-            tally.failed(question, refusal.message)
+            tally.add_error(question, refusal.message)
         else:
-            said = answer["choices"][0]
-            calls = [_call(call) for call in said["message"].get("tool_calls") or ()]
-            tally.add(question, calls, is_cut_off=said["finish_reason"] == "length")
+            answer_choice = answer["choices"][0]
+            calls = [_call(call) for call in answer_choice["message"].get("tool_calls") or ()]
+            tally.add(question, calls, is_cut_off=answer_choice["finish_reason"] == "length")
             tally.tokens += answer["usage"]["completion_tokens"]
         if advance:
             advance()
 
-    await in_width(width, (ask(question) for question in asked))
+    await run_concurrently(width, (ask(question) for question in questions))
     return tally
 
 
@@ -37,7 +43,7 @@ def _body(question: Question, choice: str, max_tokens: int) -> dict[str, Any]:
     request = question.request(ToolChoice.auto())
     return {
         "model": "smol",
-        "messages": [{"role": said.role.value, "content": said.content} for said in request.messages],
+        "messages": [{"role": message.role.value, "content": message.content} for message in request.messages],
         "tools": [tool.as_function() for tool in request.tools],
         "tool_choice": choice,
         "parallel_tool_calls": request.parallel_tool_calls,

@@ -1,4 +1,4 @@
-"""Our own parser, answering in the shape in which the others answer, so that all are judged alike."""
+"""Our own parser behind the same interface as the others, so that all are judged alike."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from lab.peers.outcome import Outcome
 
 
 def definitions(tools: Sequence[Mapping[str, Any]]) -> tuple[ToolDefinition, ...]:
-    """Tools in OpenAI's spelling as ours."""
+    """Convert tools from OpenAI's format to ours."""
     functions = [tool["function"] for tool in tools]
     return tuple(
         ToolDefinition(function["name"], function["description"], function["parameters"]) for function in functions
@@ -19,7 +19,7 @@ def definitions(tools: Sequence[Mapping[str, Any]]) -> tuple[ToolDefinition, ...
 
 
 def stream(form: Format, chunks: Iterable[str], tools: Sequence[ToolDefinition]) -> Outcome:
-    """What came of a reply that arrived in these chunks. A whole reply is one chunk: there is no other path."""
+    """Parse a reply that arrives in these chunks. A whole reply is one chunk: there is no separate code path."""
     return outcome(read(form, chunks, tools))
 
 

@@ -1,8 +1,8 @@
-"""An upstream that says what it is asked to say, at a given pace: what gateways are measured in front of.
+"""A fake upstream with a given pace, for measuring gateways.
 
-Speaks OpenAI's chat API and raw completions, with as many events as `max_tokens` says, one every so many milliseconds
-as the path says: `/20/v1/chat/completions` is one every 20 ms, `/0/...` all at once. Uses no framework, so that it is
-never what limits.
+It implements OpenAI's chat API and raw completions. `max_tokens` sets the number of events, and the path sets the
+interval in milliseconds: `/20/v1/chat/completions` sends one every 20 ms, `/0/...` all at once. It uses no framework,
+so that it is never the bottleneck.
 """
 
 import asyncio
@@ -27,22 +27,27 @@ def _event(value: Any) -> bytes:
 
 
 def chat_deltas(count: int, has_tools: bool) -> list[dict[str, Any]]:
-    """The deltas of an answer of so many events."""
+    """The deltas of an answer with `count` events."""
     if not has_tools:
         return [{"role": "assistant", "content": ""}, *({"content": _WORD} for _ in range(count))]
-    opened = {"index": 0, "id": "call_1", "type": "function", "function": {"name": _TOOL, "arguments": '{"text": "'}}
+    first_delta = {
+        "index": 0,
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": _TOOL, "arguments": '{"text": "'},
+    }
     parts = [_WORD] * count + ['"}']
     rest = [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
-    return [{"role": "assistant", "tool_calls": [opened]}, *rest]
+    return [{"role": "assistant", "tool_calls": [first_delta]}, *rest]
 
 
 def completion_texts(count: int, has_tools: bool) -> list[str]:
-    """The same as raw text, in the Hermes format."""
+    """The same answer as raw text, in the Hermes format."""
     return [_BEFORE, *[_WORD] * count, _AFTER] if has_tools else [_WORD] * count
 
 
 class Upstream:
-    """Answers connections, one request after another on each."""
+    """Serves connections, one request after another on each."""
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -59,30 +64,33 @@ class Upstream:
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         pace, _, rest = path.lstrip("/").partition("/")
-        asked: Any = json.loads(body or b"{}")
+        request: Any = json.loads(body or b"{}")
         if rest.endswith("models"):
             self._whole(writer, {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": 32768}]})
         elif rest.endswith("completions"):
-            await self._completion(writer, asked, int(pace) / 1000, is_chat="chat" in rest)
+            await self._completion(writer, request, int(pace) / 1000, is_chat="chat" in rest)
         else:
             writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
         await writer.drain()
         return True
 
-    async def _completion(self, writer: asyncio.StreamWriter, asked: Any, pause: float, *, is_chat: bool) -> None:
-        count, has_tools = int(asked.get("max_tokens") or asked.get("max_completion_tokens") or 8), _has_tools(asked)
+    async def _completion(self, writer: asyncio.StreamWriter, request: Any, pause: float, *, is_chat: bool) -> None:
+        count, has_tools = (
+            int(request.get("max_tokens") or request.get("max_completion_tokens") or 8),
+            _has_tools(request),
+        )
         usage = {"prompt_tokens": 10, "completion_tokens": count, "total_tokens": 10 + count}
         base = {"id": "x", "created": 1, "model": "m"}
-        if is_chat and not asked.get("stream"):
+        if is_chat and not request.get("stream"):
             message: dict[str, Any] = {"role": "assistant", "content": _WORD * count}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
             self._whole(writer, {**base, "object": "chat.completion", "choices": [choice], "usage": usage})
             return
         writer.write(_HEAD)
         kind = "chat.completion.chunk" if is_chat else "text_completion"
-        said = chat_deltas(count, has_tools) if is_chat else completion_texts(count, has_tools)
+        deltas = chat_deltas(count, has_tools) if is_chat else completion_texts(count, has_tools)
         field = "delta" if is_chat else "text"
-        for one in said:
+        for one in deltas:
             choice = {"index": 0, field: one, "finish_reason": None}
             writer.write(_event({**base, "object": kind, "choices": [choice]}))
             if pause:
@@ -99,8 +107,8 @@ class Upstream:
         writer.write(head + data)
 
 
-def _has_tools(asked: Any) -> bool:
-    return bool(asked.get("tools")) or _TOOL in str(asked.get("prompt", ""))
+def _has_tools(request: Any) -> bool:
+    return bool(request.get("tools")) or _TOOL in str(request.get("prompt", ""))
 
 
 async def _main(port: int) -> None:

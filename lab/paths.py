@@ -1,8 +1,8 @@
-"""Where things are in this checkout."""
+"""Paths of this checkout."""
 
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 CACHE: Final = ROOT / ".cache"
-"""What the scripts fetch and what measurements write; never committed."""
+"""Downloads of the scripts and raw results of measurements; never committed."""

@@ -1,4 +1,4 @@
-"""What a process and all that it started have cost: CPU seconds and resident bytes, as the kernel counts them."""
+"""CPU seconds and resident bytes of a process and its descendants, as the kernel counts them."""
 
 import os
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Cost:
 
 
 def cost_of(pid: int) -> Cost:
-    """Of a process and its living descendants; what a dead child cost is its parent's."""
-    found = [_own(one) for one in (pid, *_descendants(pid))]
-    return Cost(sum(one.cpu for one in found), sum(one.resident for one in found))
+    """The cost of a process and its live descendants. The kernel adds the cost of ended children to their parent."""
+    costs = [_own(one) for one in (pid, *_descendants(pid))]
+    return Cost(sum(one.cpu for one in costs), sum(one.resident for one in costs))
 
 
 def _own(pid: int) -> Cost:

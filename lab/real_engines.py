@@ -1,4 +1,4 @@
-"""The engines that can run on one machine without a GPU, by name, each made ready and put away again."""
+"""The engines that run on one machine without a GPU, by name, as context managers that start and stop them."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -30,12 +30,12 @@ async def _llama_server(options: TextOptions) -> AsyncGenerator[Engine]:
 
 def _vllm(*arguments: str) -> Opened:
     @asynccontextmanager
-    async def opened(options: TextOptions) -> AsyncGenerator[Engine]:
+    async def open_engine(options: TextOptions) -> AsyncGenerator[Engine]:
         with servers.vllm_server(arguments=arguments) as url:
             async with vllm(url, options) as engine:
                 yield engine
 
-    return opened
+    return open_engine
 
 
 ENGINES: Final[Mapping[str, Opened]] = {"llama": _llama, "llama-server": _llama_server, "vllm": _vllm()}
@@ -43,4 +43,4 @@ BY_MATCHER: Final[Mapping[str, Opened]] = {
     **{"llama": _llama, "llama-server": _llama_server},
     **{"vllm, guidance": _vllm(*servers.ON_GUIDANCE), "vllm, xgrammar": _vllm()},
 }
-"""The same, with both of the backends that vLLM may have for grammars."""
+"""The same, with both grammar backends of vLLM."""

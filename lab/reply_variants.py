@@ -1,7 +1,7 @@
-"""How a reply is spelled in each wire format, written by hand for comparisons.
+"""The text of a reply in each format, written by hand for comparisons.
 
-Deliberately apart from `ferrule.wire`: a comparison whose texts came from our own renderer would test us with our own
-mistakes. Each function takes the text before the calls and the calls, and gives the reply as the model would write it.
+Deliberately independent of `ferrule.wire`: texts from our own renderer would repeat our own mistakes. Each function
+takes the text before the calls and the calls, and returns the reply as the model would write it.
 """
 
 import json
@@ -29,22 +29,22 @@ def _line(text: str) -> str:
     return f"{text}\n" if text else ""
 
 
-def _tagged_json(opened: str, closed: str) -> Spelling:
+def _json_in_tags(opener: str, closed: str) -> Spelling:
     def spell(text: str, calls: Calls) -> str:
-        return _line(text) + "\n".join(opened + _json(call) + closed for call in _objects(calls))
+        return _line(text) + "\n".join(opener + _json(call) + closed for call in _objects(calls))
 
     return spell
 
 
-def _json_array(opened: str, closed: str) -> Spelling:
+def _json_array(opener: str, closed: str) -> Spelling:
     def spell(text: str, calls: Calls) -> str:
-        return text + opened + _json(_objects(calls)) + closed
+        return text + opener + _json(_objects(calls)) + closed
 
     return spell
 
 
-def _function_tags(opened: str, closed: str, *, trimmed: str, between: str, joined: str) -> Spelling:
-    """Qwen's XML: `trimmed` stands inside a parameter on both sides, `between` between tags, `joined` between calls."""
+def _function_tags(opener: str, closed: str, *, trimmed: str, between: str, separator: str) -> Spelling:
+    """Qwen's XML: `trimmed` is on both sides inside a parameter, `between` between tags, `separator` between calls."""
 
     def spell(text: str, calls: Calls) -> str:
         blocks: list[str] = []
@@ -53,8 +53,8 @@ def _function_tags(opened: str, closed: str, *, trimmed: str, between: str, join
                 f"<parameter={key}>{trimmed}{_raw(value)}{trimmed}</parameter>" for key, value in arguments.items()
             ]
             inner = between.join([f"<function={name}>", *parameters, "</function>"])
-            blocks.append(between.join([opened, inner, closed]))
-        return _line(text) + joined.join(blocks)
+            blocks.append(between.join([opener, inner, closed]))
+        return _line(text) + separator.join(blocks)
 
     return spell
 
@@ -70,9 +70,9 @@ def _python_calls(calls: Calls, literal: Callable[[Any], str]) -> list[str]:
     ]
 
 
-def _pythonic(opened: str, closed: str) -> Spelling:
+def _pythonic(opener: str, closed: str) -> Spelling:
     def spell(text: str, calls: Calls) -> str:
-        return text + opened + ", ".join(_python_calls(calls, repr)) + closed
+        return text + opener + ", ".join(_python_calls(calls, repr)) + closed
 
     return spell
 
@@ -95,7 +95,7 @@ def _mistral_v3(text: str, calls: Calls) -> str:
 
 
 def _mistral_v3_spaced(text: str, calls: Calls) -> str:
-    """As the SentencePiece vocabularies decode it: a space after the marker."""
+    """As SentencePiece vocabularies decode it: with a space after the marker."""
     return _mistral_v3(text, calls).replace("[TOOL_CALLS]", "[TOOL_CALLS] ", 1)
 
 
@@ -110,8 +110,8 @@ def _mistral_v13(text: str, calls: Calls) -> str:
     return text + "".join(f"[TOOL_CALLS]{name}[ARGS]{_json(arguments)}" for name, arguments in calls)
 
 
-def _deepseek_section(blocks: list[str], joined: str) -> str:
-    inner = joined.join(f"<｜tool▁call▁begin｜>{block}<｜tool▁call▁end｜>" for block in blocks)
+def _deepseek_section(blocks: list[str], separator: str) -> str:
+    inner = separator.join(f"<｜tool▁call▁begin｜>{block}<｜tool▁call▁end｜>" for block in blocks)
     return f"<｜tool▁calls▁begin｜>{inner}<｜tool▁calls▁end｜>"
 
 
@@ -187,7 +187,7 @@ def _minimax_m2(text: str, calls: Calls) -> str:
     return "\n".join([f"{text}\n<minimax:tool_call>", *invokes, "</minimax:tool_call>"])
 
 
-def _typed_literal(value: Any, quote: str, *, quoted_keys: bool) -> str:
+def _literal_text(value: Any, quote: str, *, quoted_keys: bool) -> str:
     match value:
         case str():
             return f"{quote}{value}{quote}"
@@ -195,25 +195,25 @@ def _typed_literal(value: Any, quote: str, *, quoted_keys: bool) -> str:
             fields = cast("dict[str, Any]", value)
             mark = quote if quoted_keys else ""
             inner = ",".join(
-                f"{mark}{key}{mark}:{_typed_literal(fields[key], quote, quoted_keys=quoted_keys)}"
+                f"{mark}{key}{mark}:{_literal_text(fields[key], quote, quoted_keys=quoted_keys)}"
                 for key in sorted(fields)
             )
             return f"{{{inner}}}"
         case list():
             items = cast("list[Any]", value)
-            return f"[{','.join(_typed_literal(item, quote, quoted_keys=quoted_keys) for item in items)}]"
+            return f"[{','.join(_literal_text(item, quote, quoted_keys=quoted_keys) for item in items)}]"
         case _:
             return _json(value)
 
 
-def _gemma(opened: str, closed: str, quote: str, *, quoted_keys: bool) -> Spelling:
+def _gemma(opener: str, closed: str, quote: str, *, quoted_keys: bool) -> Spelling:
     def spell(text: str, calls: Calls) -> str:
         blocks: list[str] = []
         for name, arguments in calls:
             inner = ",".join(
-                f"{key}:{_typed_literal(arguments[key], quote, quoted_keys=quoted_keys)}" for key in sorted(arguments)
+                f"{key}:{_literal_text(arguments[key], quote, quoted_keys=quoted_keys)}" for key in sorted(arguments)
             )
-            blocks.append(f"{opened}call:{name}{{{inner}}}{closed}")
+            blocks.append(f"{opener}call:{name}{{{inner}}}{closed}")
         return text + "".join(blocks)
 
     return spell
@@ -251,11 +251,11 @@ def _minicpm5(text: str, calls: Calls) -> str:
 
 
 def _internlm(between: str) -> Spelling:
-    """`between` stands between the two special tokens: a space or nothing, as the engine's detokenizer has it."""
+    """`between` is the text between the two special tokens: a space or nothing, depending on the detokenizer."""
 
     def spell(text: str, calls: Calls) -> str:
-        opened = f"<|action_start|>{between}<|plugin|>\n"
-        return text + "".join(f"{opened}{_json(call)}<|action_end|>" for call in _objects(calls, "parameters"))
+        opener = f"<|action_start|>{between}<|plugin|>\n"
+        return text + "".join(f"{opener}{_json(call)}<|action_end|>" for call in _objects(calls, "parameters"))
 
     return spell
 
@@ -277,12 +277,12 @@ def _step3(text: str, calls: Calls) -> str:
 
 
 SPELLINGS: Final[Mapping[str, Spelling]] = {
-    "hermes": _tagged_json("<tool_call>\n", "\n</tool_call>"),
-    "longcat": _tagged_json("<longcat_tool_call>\n", "\n</longcat_tool_call>"),
-    "qwen_xml": _function_tags("<tool_call>", "</tool_call>", trimmed="\n", between="\n", joined="\n"),
-    "mimo_xml": _function_tags("<tool_call>", "</tool_call>", trimmed="", between="\n", joined="\n"),
-    "seed_xml": _function_tags("<seed:tool_call>", "</seed:tool_call>", trimmed="", between="\n", joined="\n"),
-    "step_xml": _function_tags("<tool_call>", "</tool_call>", trimmed="\n", between="\n", joined=""),
+    "hermes": _json_in_tags("<tool_call>\n", "\n</tool_call>"),
+    "longcat": _json_in_tags("<longcat_tool_call>\n", "\n</longcat_tool_call>"),
+    "qwen_xml": _function_tags("<tool_call>", "</tool_call>", trimmed="\n", between="\n", separator="\n"),
+    "mimo_xml": _function_tags("<tool_call>", "</tool_call>", trimmed="", between="\n", separator="\n"),
+    "seed_xml": _function_tags("<seed:tool_call>", "</seed:tool_call>", trimmed="", between="\n", separator="\n"),
+    "step_xml": _function_tags("<tool_call>", "</tool_call>", trimmed="\n", between="\n", separator=""),
     "llama3": _llama3,
     "pythonic": _pythonic("[", "]"),
     "llama4_pythonic": _pythonic("<|python_start|>[", "]<|python_end|>"),

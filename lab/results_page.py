@@ -1,4 +1,4 @@
-"""Writes one section of docs/reference/results.md and leaves the rest of the page alone."""
+"""Write one section of docs/reference/results.md; the rest of the page stays unchanged."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,23 +11,23 @@ PAGE: Final = ROOT / "docs" / "reference" / "results.md"
 _TITLE: Final = "# Results\n"
 
 
-class PageBroken(FerruleError):
-    """The page has only one of a section's two marks, so that its end is not known."""
+class PageBrokenError(FerruleError):
+    """The page has only one of a section's two markers, so its extent is unknown."""
 
     code = "bench_page_broken"
 
 
 def section(name: str, heading: str, parts: Sequence[str]) -> str:
-    """A section between its two marks."""
-    start, end = _marks(name)
+    """A section between its two markers."""
+    start, end = _markers(name)
     return "\n\n".join([start, f"## {heading}", *parts, end]) + "\n"
 
 
 def with_section(page: str, name: str, text: str) -> str:
     """The page with the section of that name replaced, or added at the end."""
-    start, end = _marks(name)
+    start, end = _markers(name)
     if (start in page) != (end in page):
-        raise PageBroken(f"only one of {start} and {end} is there", hint="put the other back, or remove both")
+        raise PageBrokenError(f"the page has only one of {start} and {end}", hint="restore the other, or remove both")
     if start not in page:
         return f"{(page or _TITLE).rstrip()}\n\n{text}"
     before, _, rest = page.partition(start)
@@ -36,7 +36,7 @@ def with_section(page: str, name: str, text: str) -> str:
 
 
 def publish(name: str, heading: str, parts: Sequence[str]) -> None:
-    """A section of these parts, on the page."""
+    """Write a section with these parts to the page."""
     write_section(name, section(name, heading, parts))
 
 
@@ -46,5 +46,5 @@ def write_section(name: str, text: str, page: Path = PAGE) -> None:
     page.write_text(with_section(old, name, text), encoding="utf-8")
 
 
-def _marks(name: str) -> tuple[str, str]:
+def _markers(name: str) -> tuple[str, str]:
     return f"<!-- {name}:start -->", f"<!-- {name}:end -->"

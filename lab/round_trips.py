@@ -1,7 +1,7 @@
-"""Question 2: does a call come back as itself when it was written down and read again?
+"""Question 2: does a call survive being rendered and parsed again?
 
-One and two calls with hard values are written by the checkpoint's own chat template, then read by the parsers made for
-its family: vLLM's, SGLang's and ours. And they are written by our renderer and read by our parser, for every format.
+The checkpoint's own chat template renders one and two calls with difficult values; the parsers for its family (vLLM's,
+SGLang's and ours) parse them. And for every format, our renderer renders them and our parser parses them.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "days": 2,
     "opts": {"x": [1, True, None, "q"], "s": "v"},
 }
-# The descriptions and additionalProperties are for a template that cannot do without them; they allow everything.
+# Some templates require descriptions and additionalProperties; they allow everything.
 TOOLS: Final[tuple[dict[str, Any], ...]] = (
     {
         "type": "function",
@@ -73,7 +73,7 @@ def _calls(count: int) -> Calls:
 
 
 def _read_by_all(file: str, template: Template, count: int, others: Worker, oracles: Worker) -> dict[str, Any]:
-    """Each reader's verdict: "ok", "lossy: ...", "ungradeable: ..." or that there is no parser to ask."""
+    """Each parser's verdict: "ok", "lossy: ...", "ungradeable: ..." or that there is no parser."""
     try:
         text = turn_of(oracles, file, template, _calls(count), TOOLS)
     except NoTurn as refusal:
@@ -83,8 +83,8 @@ def _read_by_all(file: str, template: Template, count: int, others: Worker, orac
         if parser is None:
             verdicts[engine] = _NOT_ASKED
         else:
-            asked = {"engine": engine, "parser": parser, "mode": "batch", "text": text, "tools": list(TOOLS)}
-            verdicts[engine] = _verdict(others.ask(asked), count)
+            request = {"engine": engine, "parser": parser, "mode": "batch", "text": text, "tools": list(TOOLS)}
+            verdicts[engine] = _verdict(others.ask(request), count)
     if template.format is None:
         verdicts["ours"] = _NOT_ASKED
     else:
@@ -100,12 +100,12 @@ def _verdict(outcome: Mapping[str, Any], count: int) -> str:
 
 def _own(form: Format, count: int) -> str:
     if form.calls.max_calls is not None and count > form.calls.max_calls:
-        return f"ungradeable: the format takes {form.calls.max_calls} call in a turn"
+        return f"ungradeable: the format allows {form.calls.max_calls} call per turn"
     tools = own_parser.definitions(TOOLS)
-    made = [ToolCall.of(name, arguments, id=example_id(form.ids, name, number))
+    calls = [ToolCall.of(name, arguments, id=example_id(form.ids, name, number))
             for number, (name, arguments) in enumerate(_calls(count))]  # fmt: skip
     try:
-        text = render(form, Reply.of(*made), tools)
+        text = render(form, Reply.of(*calls), tools)
     except UnrenderableError as refusal:
         return f"lossy: refused, {refusal.message}"
     return _verdict(own_parser.stream(form, [text], tools), count)
@@ -122,22 +122,22 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
                 for row in rows if _kind(row["ours"]) == "ungradeable"]  # fmt: skip
     return [
         Table(
-            "Written down and read again",
-            f"One call and two calls of {len(TEMPLATES)} chat templates, each read by every parser there is for what "
-            "it writes. *Ungradeable*: the template raises, drops calls or has no tools. *No parser*: nobody to ask. "
-            "In the last column our renderer wrote, for every format of ours.",
+            "Round trips",
+            f"One call and two calls rendered by {len(TEMPLATES)} chat templates and parsed by every parser for that "
+            "format. *Ungradeable*: the template raises, drops calls or has no tools. *No parser*: the engine has no "
+            "parser for the format. In the last column our renderer rendered, for every format of ours.",
             ("verdict", *(f"template to {NAMES[reader]}" for reader in READERS), "Ferrule to Ferrule"),
             [[kind, *(str(tally[kind]) for tally in tallies)] for kind in kinds],
         ),
-        Table("What was lost", "", ("template", "reader", "what", "with calls"), _grouped(lossy), words=4),
-        Table("What could not be graded", "", ("template", "why", "with calls"), _grouped(ungraded), words=3),
+        Table("What was lost", "", ("template", "reader", "what", "with calls"), _group_rows(lossy), text_columns=4),
+        Table("What could not be graded", "", ("template", "why", "with calls"), _group_rows(ungraded), text_columns=3),
     ]
 
 
-def _grouped(found: Iterable[tuple[tuple[str, ...], int]]) -> list[list[str]]:
-    """A row for each thing found, and with how many calls it was."""
+def _group_rows(findings: Iterable[tuple[tuple[str, ...], int]]) -> list[list[str]]:
+    """One row per finding, with the numbers of calls for which it occurred."""
     counts: dict[tuple[str, ...], list[str]] = {}
-    for what, calls in found:
+    for what, calls in findings:
         counts.setdefault(what, []).append(str(calls))
     return [[*what, ", ".join(calls)] for what, calls in counts.items()]
 

@@ -1,7 +1,7 @@
-"""What it costs to turn tools into a grammar, part by part and target by target. CPU seconds, the best of a few rounds.
+"""Measure the cost of turning tools into a grammar, by stage and by target. CPU seconds, the best of a few rounds.
 
-Cold: no cache holds anything that was made from tools. The format's own plan and the vocabulary's tables are made once
-in the life of a process, whatever the tools, and are there already.
+Cold means that no cache contains anything built from tools. The format's plan and the vocabulary's tables do not depend
+on tools; a process builds them once, and they exist before the measurement.
 """
 
 import cProfile
@@ -24,39 +24,39 @@ from ferrule.wire.registry import get_format
 from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
 from lab.rule_aims import SUSPECTS
-from lab.rule_masks import Wrapped, read_vocabulary
-from lab.rule_tools import made_tools
+from lab.rule_masks import VocabularyAdapter, read_vocabulary
+from lab.rule_tools import sample_tools
 from lab.workers import Worker
 
 Advance = Callable[[str], None]
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 FORMATS: Final = ("hermes", "qwen_xml")
 SIZES: Final = (1, 10, 100, 500)
 CHOICES: Final[Mapping[str, ToolChoice]] = {"auto": ToolChoice.auto(), "required": ToolChoice.required()}
 STEPS: Final = len(FORMATS) * len(SIZES) * len(CHOICES)
 ROUNDS: Final = 3
-# Of the real vocabulary, which is in the order of its merges: as many as a small vocabulary has.
+# The first tokens of the real vocabulary, which is sorted by merge order: the size of a small vocabulary.
 VOCABULARY: Final = 32_000
-# Where the last size took xgrammar so many seconds, the next is only read.
+# If xgrammar took longer than this for one size (seconds), the next size is read but not compiled.
 _TOO_LONG: Final = 5
 _HITS: Final = 20_000
-# These hold tables of a vocabulary, nothing of tools.
+# These caches contain tables of a vocabulary, nothing that depends on tools.
 _KEPT: Final = ("_tokenizer", "_tokenizer_of")
 
 
-def forget_tools() -> int:
-    """Empties every cache of the rules that may hold something made from tools; says how many there are."""
+def clear_tool_caches() -> int:
+    """Clear every cache in ferrule.rules that may contain something built from tools; return their number."""
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("ferrule.rules.")]
-    held: dict[int, Any] = {
+    caches: dict[int, Any] = {
         id(value): value
         for module in modules
         for name, value in vars(module).items()
         if hasattr(value, "cache_clear") and not isinstance(value, type) and name not in _KEPT
     }
-    for cached in held.values():
+    for cached in caches.values():
         cached.cache_clear()
-    return len(held)
+    return len(caches)
 
 
 def xgrammar_compiles() -> Worker:
@@ -66,10 +66,10 @@ def xgrammar_compiles() -> Worker:
 
 def measure(xgrammar: Worker, vocabulary: Path, advance: Advance) -> list[dict[str, Any]]:
     read = read_vocabulary(vocabulary, VOCABULARY)
-    tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Wrapped(read)))
+    tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(VocabularyAdapter(read)))
     rows: list[dict[str, Any]] = []
     for name in FORMATS:
-        bind(get_format(name), made_tools(1))
+        bind(get_format(name), sample_tools(1))
         for choice in CHOICES:
             theirs: dict[str, Any] = {"compile": None}
             for size in SIZES:
@@ -77,8 +77,8 @@ def measure(xgrammar: Worker, vocabulary: Path, advance: Advance) -> list[dict[s
                 ours, tag = _ours(name, choice, size, tokenizer)
                 if choice == "auto":
                     compiles = (theirs["compile"] or 0) < _TOO_LONG
-                    asked = {"tag": tag, "compiles": compiles, "vocabulary": str(vocabulary), "tokens": VOCABULARY}
-                    theirs = _theirs(xgrammar, asked, 1 if size >= 100 else ROUNDS)
+                    request = {"tag": tag, "compiles": compiles, "vocabulary": str(vocabulary), "tokens": VOCABULARY}
+                    theirs = _theirs(xgrammar, request, 1 if size >= 100 else ROUNDS)
                     ours["xgrammar"] = theirs
                 rows.append(ours)
     return rows
@@ -87,22 +87,22 @@ def measure(xgrammar: Worker, vocabulary: Path, advance: Advance) -> list[dict[s
 def _ours(
     name: str, choice: str, size: int, tokenizer: llguidance.LLTokenizer
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    tools, format, chosen = made_tools(size), get_format(name), CHOICES[choice]
+    tools, format, tool_choice = sample_tools(size), get_format(name), CHOICES[choice]
     rounds: list[dict[str, float]] = []
     tag: dict[str, Any] = {}
     for _ in range(ROUNDS):
-        forget_tools()
-        bound, rule = _timed(lambda: bind(format, tools, chosen))
-        emitted, lark = _timed(lambda rule=rule: emit_lark(rule))
-        compiled, _ = _timed(lambda lark=lark: _compiled(tokenizer, lark))
-        forget_tools()
-        gbnf, _ = _timed(lambda rule=rule: emit_gbnf(rule))
-        forget_tools()
-        tagged, tag = _timed(lambda rule=rule: emit_structural_tag(rule))
-        keyed, key = _timed(lambda: rule_key(name, tools, chosen, "lark"))
+        clear_tool_caches()
+        bound, rule = _time(lambda: bind(format, tools, tool_choice))
+        emitted, lark = _time(lambda rule=rule: emit_lark(rule))
+        compiled, _ = _time(lambda lark=lark: _compile(tokenizer, lark))
+        clear_tool_caches()
+        gbnf, _ = _time(lambda rule=rule: emit_gbnf(rule))
+        clear_tool_caches()
+        tagged, tag = _time(lambda rule=rule: emit_structural_tag(rule))
+        keyed, key = _time(lambda: rule_key(name, tools, tool_choice, "lark"))
         cache = RuleCache()
         cache.get(key, lambda lark=lark: lark)
-        hit, _ = _timed(lambda cache=cache, key=key: [cache.get(key, str) for _ in range(_HITS)])
+        hit, _ = _time(lambda cache=cache, key=key: [cache.get(key, str) for _ in range(_HITS)])
         rounds.append(
             {"bind": bound, "emit": emitted, "compile": compiled, "gbnf": gbnf, "tag": tagged, "key": keyed}
             | {"hit": hit / _HITS, "cold": bound + emitted + compiled}
@@ -111,32 +111,32 @@ def _ours(
     return {"format": name, "choice": choice, "tools": size, **best}, tag
 
 
-def _theirs(xgrammar: Worker, asked: Mapping[str, Any], rounds: int) -> dict[str, Any]:
-    answers = [xgrammar.ask(asked) for _ in range(rounds)]
+def _theirs(xgrammar: Worker, request: Mapping[str, Any], rounds: int) -> dict[str, Any]:
+    answers = [xgrammar.ask(request) for _ in range(rounds)]
     problem = next((answer["error"] for answer in answers if answer["error"]), None)
     if problem:
         return {"read": None, "compile": None, "problem": problem}
     return min(answers, key=lambda answer: answer["seconds"]) | {"problem": None}
 
 
-def _timed(work: Callable[[], _Made]) -> tuple[float, _Made]:
+def _time(work: Callable[[], _Result]) -> tuple[float, _Result]:
     started = time.process_time()
-    made = work()
-    return time.process_time() - started, made
+    result = work()
+    return time.process_time() - started, result
 
 
-def _compiled(tokenizer: llguidance.LLTokenizer, lark: str) -> llguidance.LLMatcher:
-    made = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0)
-    if made.is_error():
-        raise FormatError(f"the grammar does not compile: {made.get_error():.300}", code="bad_grammar")
-    return made
+def _compile(tokenizer: llguidance.LLTokenizer, lark: str) -> llguidance.LLMatcher:
+    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0)
+    if matcher.is_error():
+        raise FormatError(f"the grammar does not compile: {matcher.get_error():.300}", code="bad_grammar")
+    return matcher
 
 
 def shares(name: str, size: int) -> dict[str, float]:
     """What part of the CPU time of a cold bind and emit each suspect takes, with what it calls."""
-    tools, format = made_tools(size), get_format(name)
+    tools, format = sample_tools(size), get_format(name)
     bind(format, tools[:1])
-    forget_tools()
+    clear_tool_caches()
     profile = cProfile.Profile(time.process_time)
     profile.enable()
     emit_lark(bind(format, tools))

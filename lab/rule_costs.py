@@ -1,4 +1,4 @@
-"""What a rule costs: to make from tools, to find again, and per token. `scripts/bench-rules [--model FILE]`.
+"""Measure what a rule costs: to build from tools, to find in the cache, and per token. `scripts/bench-rules`.
 
 The raw figures go to .cache/results/, the tables to the terminal and to docs/reference/results.md.
 """
@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.tables import Table, markdown, print_table
 from lab import rule_compiles, rule_masks
-from lab.environment import circumstances
+from lab.environment import measured_environment
 from lab.paths import CACHE
 from lab.results_page import section, write_section
 from lab.rule_aims import aims_table
@@ -25,31 +25,31 @@ _HEADING: Final = "What a rule costs"
 _WIDTH_OF_A_LOG: Final = 170
 _COMMAND: Final = "```sh\nscripts/setup-oracles\nscripts/bench-rules\n```"
 _ABOUT: Final = (
-    "One run on one machine, which may have been doing other things at the time; the load average says how many. "
-    "Compiling is therefore told in CPU time, the best of three rounds. Masks take microseconds and are told in wall "
-    "time, so that what other processes took is in their p99 and their longest."
+    "One run on one machine, which may have run other processes at the time; see the load average. Compilation is "
+    "therefore given in CPU time, the best of three rounds. Masks take microseconds and are given in wall time, so "
+    "their p99 and maximum include the effect of other processes."
 )
 _COMPILE_ABOUT: Final = (
     "CPU milliseconds for tools of 3 to 8 parameters with nested objects, enums and arrays, no two the same. *bind*, "
     "*Lark* and *compile* are the parts of *cold*: the rule, its grammar for llguidance, and llguidance's own work on "
-    f"that grammar, for the first {rule_compiles.VOCABULARY:,} tokens of the Llama 3 vocabulary. Caches hold nothing "
-    "that was made from tools. *warm* is a hit in the rule cache with a key in hand, in microseconds; *key* is the "
-    "making of that key. *GBNF* and *tag* are the other two targets, from a rule in hand and with cold caches. "
+    f"that grammar, for the first {rule_compiles.VOCABULARY:,} tokens of the Llama 3 vocabulary. Caches have nothing "
+    "built from tools. *warm* is a hit in the rule cache with a known key, in microseconds; *key* is the time to "
+    "compute that key. *GBNF* and *tag* are the other two targets, from an existing rule and with cold caches. "
     "*xgrammar reads* and *xgrammar compiles* are that library's own work on our structural tag, one thread, no cache, "
-    "the same tokens; it makes masks ahead of time there, which llguidance makes while decoding."
+    "the same tokens; it computes masks ahead of time, which llguidance computes while decoding."
 )
 _COMPILE_COLUMNS: Final = (
     *("format", "choice", "tools", "bind", "Lark", "compile", "cold", "key", "warm (µs)", "GBNF", "tag"),
     *("xgrammar reads", "xgrammar compiles"),
 )
-_DASH: Final = "A dash: xgrammar is asked about auto alone, and only to read if the last size took it over 5 s."
+_DASH: Final = "A dash: xgrammar is measured for auto only, and does not compile if the previous size took over 5 s."
 _MASK_ABOUT: Final = (
     f"Microseconds for one mask over the whole Llama 3 vocabulary, {rule_masks.TOOLS} tools, a call required. A walk "
-    "chooses among the allowed tokens by dice. *again*: the same walks a second time. *free*: masks that allow more "
-    "than nine tenths of the vocabulary, as reasoning, raw values and strings do, and *p50 free* the middle of those "
-    "alone: a model's reply may hold a larger part of them than these walks, and then this figure says more than p50. "
-    "*slow*: masks over 600 µs; *slow free*: those of them that are free; *slow again*: those of them that were slow "
-    "the second time too."
+    "chooses randomly among the allowed tokens. *again*: the same walks a second time. *free*: masks that allow more "
+    "than nine tenths of the vocabulary, as in reasoning, raw values and strings; *p50 free* is the median of those "
+    "alone. A model's reply may contain a larger share of them than these walks; then this figure says more than p50. "
+    "*slow*: masks over 600 µs; *slow free*: slow masks that are free; *slow again*: slow masks that were slow the "
+    "second time too."
 )
 _MASK_COLUMNS: Final = (
     *("format", "walks", "masks", "p50", "p99", "longest", "p50 again", "p99 again", "longest again"),
@@ -59,7 +59,7 @@ _MASK_COLUMNS: Final = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     reader = argparse.ArgumentParser(prog="scripts/bench-rules", description=(__doc__ or "").partition("\n")[0])
-    reader.add_argument("--model", type=Path, help="a vocabulary, a base64 token a line (default: Llama 3's)")
+    reader.add_argument("--model", type=Path, help="vocabulary file, one base64 token per line (default: Llama 3's)")
     model: Path = reader.parse_args(arguments).model or rule_masks.llama3_model()
     console = Console()
     if not console.is_terminal:
@@ -73,7 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with rule_compiles.xgrammar_compiles() as xgrammar:
         compiles = rule_compiles.measure(xgrammar, model, advance)
     answer = {
-        "circumstances": {**circumstances(), "llguidance": version("llguidance"), "xgrammar": _xgrammar_version()},
+        "circumstances": {
+            **measured_environment(),
+            "llguidance": version("llguidance"),
+            "xgrammar": _xgrammar_version(),
+        },
         "load": [before, os.getloadavg()[0]],
         "compiles": compiles,
         "masks": masks,
@@ -84,18 +88,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results.mkdir(parents=True, exist_ok=True)
     (results / "rules.json").write_text(json.dumps(answer, indent=1), encoding="utf-8")
     for table in tables(answer):
-        show(table, console)
+        print_table(table, console)
     write_section(_SECTION, page_section(answer))
 
 
 def page_section(answer: Mapping[str, Any]) -> str:
-    found, (before, after) = answer["circumstances"], answer["load"]
-    measured = (
-        f"Measured {found['date']}; {found['machine']}; load average {before:.1f} at the start and {after:.1f} at the "
-        f"end; Python {found['Python']}; Ferrule {found['Ferrule']}; llguidance {found['llguidance']}; xgrammar "
-        f"{found['xgrammar']}."
+    environment, (before, after) = answer["circumstances"], answer["load"]
+    environment_text = (
+        f"Measured {environment['date']}; {environment['machine']}; load average {before:.1f} at the start and "
+        f"{after:.1f} at the end; Python {environment['Python']}; Ferrule {environment['Ferrule']}; "
+        f"llguidance {environment['llguidance']}; xgrammar {environment['xgrammar']}."
     )
-    return section(_SECTION, _HEADING, [_COMMAND, _ABOUT, measured, *map(markdown, tables(answer))])
+    return section(_SECTION, _HEADING, [_COMMAND, _ABOUT, environment_text, *map(markdown, tables(answer))])
 
 
 def tables(answer: Mapping[str, Any]) -> list[Table]:
@@ -103,7 +107,14 @@ def tables(answer: Mapping[str, Any]) -> list[Table]:
     walked = [_mask_row(row) for row in answer["masks"]]
     return [
         aims_table(answer),
-        Table("Making a rule", _COMPILE_ABOUT, _COMPILE_COLUMNS, compiled, _unasked(answer["compiles"]), words=2),
+        Table(
+            "Building a rule",
+            _COMPILE_ABOUT,
+            _COMPILE_COLUMNS,
+            compiled,
+            _skipped_notes(answer["compiles"]),
+            text_columns=2,
+        ),
         Table("A mask per token", _MASK_ABOUT, _MASK_COLUMNS, walked),
     ]
 
@@ -116,10 +127,10 @@ def _compile_row(row: Mapping[str, Any]) -> list[str]:
     return [*named, *parts, f"{row['hit'] * 1e6:.2f}", *(_milliseconds(row[part]) for part in ("gbnf", "tag")), *others]
 
 
-def _unasked(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    asked = [row for row in rows if "xgrammar" in row]
+def _skipped_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    answered_rows = [row for row in rows if "xgrammar" in row]
     notes = [_DASH]
-    for row in asked:
+    for row in answered_rows:
         if row["xgrammar"]["problem"]:
             notes.append(f"xgrammar, {row['format']}, {row['tools']} tools: {row['xgrammar']['problem']:.120}")
     return notes
@@ -139,8 +150,8 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 def _xgrammar_version() -> str:
-    (found,) = (CACHE / "venvs" / "xgrammar" / "lib").glob("*/site-packages/xgrammar-*.dist-info")
-    return found.name.removeprefix("xgrammar-").removesuffix(".dist-info")
+    (path,) = (CACHE / "venvs" / "xgrammar" / "lib").glob("*/site-packages/xgrammar-*.dist-info")
+    return path.name.removeprefix("xgrammar-").removesuffix(".dist-info")
 
 
 if __name__ == "__main__":

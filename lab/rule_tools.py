@@ -1,4 +1,4 @@
-"""Tools as people write them, any number of them and always the same ones. Knows nothing of what is measured."""
+"""Generate realistic tools, any number and always the same ones. Independent of what is measured."""
 
 import random
 from typing import Any, Final
@@ -28,8 +28,8 @@ _DEEPEST: Final = 2
 _SEED: Final = 20_260
 
 
-def made_tools(count: int) -> tuple[ToolDefinition, ...]:
-    """The first tools of one endless row, no two with the same name or the same parameters."""
+def sample_tools(count: int) -> tuple[ToolDefinition, ...]:
+    """The first `count` of an endless sequence of tools; no two have the same name or the same parameters."""
     return tuple(_tool(number) for number in range(count))
 
 
@@ -40,7 +40,7 @@ def _tool(number: int) -> ToolDefinition:
     built = ToolDefinition.build(f"{verb}_{quality}_{noun}{series}").description(
         f"{verb.capitalize()} one {quality} {noun} or several, and tell what was done with each."
     )
-    # A parameter of its own, so that no two schemas are the same text and none is found in a cache by chance.
+    # A unique parameter, so that no two schemas are equal and none is found in a cache by chance.
     own = f"{noun}_{number}"
     built = built.parameter(own, JsonSchema.string(f"Which {noun} is meant."), required=True)
     for name, schema in _members(luck, luck.randint(_FEWEST - 1, _MOST - 1), 0).items():

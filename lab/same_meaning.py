@@ -1,7 +1,7 @@
-"""The same requests on several engines give receipts that claim the same meaning: `scripts/long receipts`.
+"""Check that the same requests on several engines give receipts with the same meaning: `scripts/long receipts`.
 
-An engine may enforce a keyword while it decodes or leave it to the validator; what a call is known to satisfy in the
-end must not depend on which. One more tool has keywords that no grammar says: they show in every receipt as checked.
+An engine may enforce a keyword while decoding or leave it to the validator; what a call satisfies in the end must not
+depend on that. One more tool has keywords that no grammar can express: every receipt lists them as checked.
 """
 
 import argparse
@@ -12,16 +12,16 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import Progress
 
-from ferrule.bench.bfcl_requests import Question, questions
-from ferrule.bench.tables import Table, markdown, show
-from ferrule.bench.validity_count import in_width
+from ferrule.bench.bfcl_requests import Question, load_questions
+from ferrule.bench.tables import Table, markdown, print_table
+from ferrule.bench.validity_count import run_concurrently
 from ferrule.core.choice import ToolChoice
 from ferrule.core.message import ChatMessage
 from ferrule.core.receipt import Receipt
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.text.engine import TextOptions
-from lab.environment import circumstances, told
+from lab.environment import describe_environment, measured_environment
 from lab.real_engines import ENGINES
 from lab.results_page import publish
 
@@ -45,54 +45,54 @@ HARD_QUESTION: Final = Question(
 
 
 async def receipts_of(
-    engine: Engine, asked: Sequence[Question], advance: Callable[[], None] = lambda: None
+    engine: Engine, questions: Sequence[Question], advance: Callable[[], None] = lambda: None
 ) -> dict[str, list[Receipt]]:
-    """The receipts of every question's calls, handed on or refused."""
-    found: dict[str, list[Receipt]] = {}
+    """The receipts of all calls, accepted or refused, by question."""
+    receipts: dict[str, list[Receipt]] = {}
 
     async def ask(question: Question) -> None:
         reply = await engine.generate_with_tools(question.request(ToolChoice.required(), 256))
-        found[question.id] = [call.receipt for call in (*reply.calls, *reply.incomplete) if call.receipt]
+        receipts[question.id] = [call.receipt for call in (*reply.calls, *reply.incomplete) if call.receipt]
         advance()
 
-    await in_width(4, (ask(question) for question in asked))
-    return found
+    await run_concurrently(4, (ask(question) for question in questions))
+    return receipts
 
 
 def disagreements(by_engine: Mapping[str, Mapping[str, Sequence[Receipt]]]) -> list[str]:
-    """Questions whose receipts do not claim the same meaning on every engine. Tools of one name have one schema."""
+    """Questions whose receipts differ in meaning between engines. Tools with the same name have the same schema."""
     wrong: list[str] = []
     for question in next(iter(by_engine.values())):
-        meanings = {receipt.meaning for held in by_engine.values() for receipt in held[question][:1]}
+        meanings = {receipt.meaning for receipts in by_engine.values() for receipt in receipts[question][:1]}
         if len(meanings) != 1:
             wrong.append(question)
     return wrong
 
 
 async def table_of(names: Sequence[str], count: int, progress: Progress) -> Table:
-    # One tool on offer, so that the same tool is called on every engine, whichever arguments it is called with.
-    asked = [*questions(count, ("simple_python", "live_simple")), HARD_QUESTION]
-    found: dict[str, dict[str, list[Receipt]]] = {}
+    # Categories with a single tool, so that every engine calls the same tool, with whatever arguments.
+    questions = [*load_questions(count, ("simple_python", "live_simple")), HARD_QUESTION]
+    by_engine: dict[str, dict[str, list[Receipt]]] = {}
     for name in names:
-        task = progress.add_task(name, total=len(asked))
+        task = progress.add_task(name, total=len(questions))
         async with ENGINES[name](TextOptions()) as engine:
-            found[name] = await receipts_of(engine, asked, lambda t=task: progress.advance(t))
-    wrong = disagreements(found)
+            by_engine[name] = await receipts_of(engine, questions, lambda t=task: progress.advance(t))
+    wrong = disagreements(by_engine)
     rows: list[tuple[str, ...]] = []
-    for name, held in found.items():
-        every = [receipt for receipts in held.values() for receipt in receipts]
-        hard = held[HARD_QUESTION.id][0]
-        shown = [keyword for keyword in UNSAYABLE if keyword in hard.checked]
+    for name, by_question in by_engine.items():
+        every = [receipt for receipts in by_question.values() for receipt in receipts]
+        hard = by_question[HARD_QUESTION.id][0]
+        unsayable = [keyword for keyword in UNSAYABLE if keyword in hard.checked]
         refused = sum(receipt.how.value == "refused" for receipt in every)
-        rows.append((name, every[0].path, str(len(every)), str(refused), ", ".join(shown), str(hard.how.value)))
+        rows.append((name, every[0].path, str(len(every)), str(refused), ", ".join(unsayable), str(hard.how.value)))
     return Table(
-        f"{len(asked)} requests on {len(names)} engines: {len(asked) - len(wrong)} with the same meaning everywhere",
-        "*checked after* lists which of `if`, `not`, `then` and `uniqueItems` stand in the receipt of a tool that uses "
-        "them; the last column is what became of its call.",
+        f"{len(questions)} requests on {len(names)} engines: {len(questions) - len(wrong)} with the same meaning",
+        "*checked after* lists which of `if`, `not`, `then` and `uniqueItems` are in the receipt of a tool that uses "
+        "them; the last column is the outcome of its call.",
         ("engine", "path", "receipts", "refused", "checked after", "that call"),
         rows,
         [f"not the same: {name}" for name in wrong],
-        words=2,
+        text_columns=2,
     )
 
 
@@ -104,9 +104,9 @@ def main() -> None:
     console = Console()
     with Progress(console=console) as progress:
         table = asyncio.run(table_of(arguments.engine or list(ENGINES), arguments.count, progress))
-    show(table, console)
+    print_table(table, console)
     if not arguments.engine:
-        parts = [_COMMAND, told(circumstances()), markdown(table)]
+        parts = [_COMMAND, describe_environment(measured_environment()), markdown(table)]
         publish(_SECTION, "One meaning on every engine", parts)
 
 

@@ -1,6 +1,6 @@
-"""Sittings: parts of a long measurement, each written down when it is done, so that a run which was stopped goes on.
+"""SavedParts: store the parts of a long measurement as they finish, so that an interrupted run can resume.
 
-A part has a name that says all that it depends on. Must not know what is measured.
+The name of a part contains everything that it depends on. Independent of what is measured.
 """
 
 import json
@@ -11,36 +11,36 @@ from typing import Any
 from lab.paths import CACHE
 
 
-class Sittings:
-    """The parts of one measurement, a line of JSON for each."""
+class SavedParts:
+    """The parts of one measurement, one line of JSON each."""
 
     def __init__(self, name: str, folder: Path = CACHE / "results") -> None:
         self._path = folder / f"{name}.parts.jsonl"
         self._parts: dict[str, Any] = {}
         if self._path.exists():
             for line in self._path.read_text(encoding="utf-8").splitlines():
-                self._take(line)
+                self._load_line(line)
 
-    def _take(self, line: str) -> None:
+    def _load_line(self, line: str) -> None:
         try:
             part = json.loads(line)
         except ValueError:
-            # The first line, and one that a run was killed amid writing.
+            # The empty first line, or a line that a killed run did not finish.
             return
         self._parts[part["name"]] = part["value"]
 
     async def part(self, name: str, measure: Callable[[], Awaitable[Any]]) -> Any:
-        """The part as it was measured, now or in an earlier sitting: anything that is JSON."""
+        """Return the stored value of a part, or measure and store it. The value must be JSON."""
         if name not in self._parts:
             value = await measure()
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
-                # A line of its own, also behind one that was never ended.
+                # The newline comes first, so that an unfinished line before it does no harm.
                 file.write("\n" + json.dumps({"name": name, "value": value}))
             self._parts[name] = value
         return self._parts[name]
 
-    def forget(self) -> None:
-        """The next run measures everything anew: so it is once this one is whole and published."""
+    def clear(self) -> None:
+        """Delete all parts, so that the next run measures everything again. Called once a run is published."""
         self._path.unlink(missing_ok=True)
         self._parts.clear()

@@ -1,6 +1,6 @@
-"""Schemathesis over a running gateway: no failure of the server, no answer but a described one, no process, no hang.
+"""Run Schemathesis against a gateway: no server error, no undocumented response, no started process, no hang.
 
-Run as `python -m lab.schemathesis_run [SECONDS]`; `scripts/setup-oracles` brings Schemathesis.
+Run as `python -m lab.schemathesis_run [SECONDS]`; `scripts/setup-oracles` installs Schemathesis.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from lab.fuzz_gateway import KEY
 from lab.paths import CACHE
-from lab.servers import ServerFailed, end_group
+from lab.servers import ServerFailedError, end_group
 
 PROGRAM: Final = CACHE / "venvs" / "schemathesis" / "bin" / "st"
 CHECKS: Final = (
@@ -27,25 +27,25 @@ CHECKS: Final = (
     "ignored_auth",
 )
 _HANG_SECONDS: Final = 45
-"""Longer than every limit that the fuzzed gateway has on an answer."""
+"""Longer than every response timeout of the fuzzed gateway."""
 _SAYS: Final = "serving on "
 _LOG: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fuzzed:
-    """What came of a run. `failures` and `errors` are Schemathesis's own words; `spawned` are events of the hook."""
+class FuzzResult:
+    """The result of a run. `failures` and `errors` are Schemathesis's messages; `spawned` are audit hook events."""
 
     cases: int
     operations: tuple[int, int]
-    """How many were tried, of how many."""
+    """How many operations were tried, and how many there are."""
     seconds: float
     failures: tuple[str, ...]
     errors: tuple[str, ...]
     spawned: tuple[str, ...]
     lives: bool
-    told: str = ""
-    """How each failure was come by, in Schemathesis's own words, and what the gateway logged last."""
+    output: str = ""
+    """Schemathesis's output for each failure, and the end of the gateway's log."""
 
     @property
     def is_clean(self) -> bool:
@@ -63,22 +63,22 @@ class Fuzzed:
             f"processes started by the gateway: {len(self.spawned)}",
             *(f"  {one}" for one in self.spawned),
             f"the gateway {'still answers' if self.lives else 'is gone'}",
-            *([] if self.is_clean else [self.told]),
+            *([] if self.is_clean else [self.output]),
         ]
 
 
-def fuzz(seconds: int) -> Fuzzed:
-    """One run of about so many seconds."""
+def fuzz(seconds: int) -> FuzzResult:
+    """Run Schemathesis for about this many seconds."""
     if not PROGRAM.is_file():
-        raise ServerFailed("schemathesis is not there", hint="scripts/setup-oracles")
+        raise ServerFailedError("schemathesis is not there", hint="scripts/setup-oracles")
     with tempfile.TemporaryDirectory(prefix="ferrule-fuzz-") as name:
         folder = Path(name)
         spawned = folder / "spawned"
         with _gateway(spawned, folder / "log") as (url, process):
-            report, said = _run(url, folder, seconds)
+            report, output = _run(url, folder, seconds)
             lives = process.poll() is None
             log = (folder / "log").read_text(errors="replace")[-_LOG:]
-        return Fuzzed(
+        return FuzzResult(
             report["test_cases"]["generated"],
             (report["operations"]["tested"], report["operations"]["selected"]),
             report["running_time"],
@@ -86,7 +86,7 @@ def fuzz(seconds: int) -> Fuzzed:
             tuple(f"{one!r:.600}" for one in report["errors"]),
             tuple(spawned.read_text().splitlines()),
             lives,
-            f"{said}\n{log}",
+            f"{output}\n{log}",
         )
 
 
@@ -100,7 +100,7 @@ def _run(url: str, folder: Path, seconds: int) -> tuple[dict[str, Any], str]:
     ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds + 300, check=False)
     if not report.is_file():
-        raise ServerFailed(f"schemathesis wrote no report: {done.stdout[-400:]} {done.stderr[-400:]}")
+        raise ServerFailedError(f"schemathesis wrote no report: {done.stdout[-400:]} {done.stderr[-400:]}")
     failures = done.stdout.partition(" FAILURES ")[2].partition(" WARNINGS ")[0]
     return json.loads(report.read_text()), failures
 
@@ -123,18 +123,18 @@ def _gateway(spawned: Path, log: Path) -> Generator[tuple[str, "subprocess.Popen
 def _url(process: "subprocess.Popen[bytes]", log: Path, patience: float = 60.0) -> str:
     until = time.monotonic() + patience
     while time.monotonic() < until and process.poll() is None:
-        said = log.read_text(errors="replace")
-        if said.startswith(_SAYS) and "\n" in said:
-            return said.removeprefix(_SAYS).split()[0]
+        text = log.read_text(errors="replace")
+        if text.startswith(_SAYS) and "\n" in text:
+            return text.removeprefix(_SAYS).split()[0]
         time.sleep(0.05)
-    raise ServerFailed(f"the gateway did not come up: {log.read_text(errors='replace')[-600:]}")
+    raise ServerFailedError(f"the gateway did not start: {log.read_text(errors='replace')[-600:]}")
 
 
 def main() -> None:
     seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 600
-    found = fuzz(seconds)
-    print("\n".join(found.lines()))
-    sys.exit(0 if found.is_clean else 1)
+    result = fuzz(seconds)
+    print("\n".join(result.lines()))
+    sys.exit(0 if result.is_clean else 1)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Real engines as processes on loopback, for live tests and measurements: started, waited for, and surely ended."""
+"""Run real engines as processes on loopback, for live tests and measurements: start, wait for readiness, always end."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ from lab.paths import CACHE
 MODEL: Final = CACHE / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 CHECKPOINT: Final = CACHE / "models" / "smollm2"
 TEMPLATE: Final = CACHE / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja"
-"""SmolLM2's own template knows nothing of tools; this one was written for Hermes calls, which it can copy."""
+"""SmolLM2's own template has no tool support; this one was written for Hermes calls, which the model can imitate."""
 _LLAMA: Final = CACHE / "venvs" / "llama" / "bin" / "python"
 _VLLM: Final = CACHE / "venvs" / "vllm" / "bin" / "vllm"
 _LOGS: Final = CACHE / "logs"
@@ -28,20 +28,20 @@ HOME: Final = CACHE / "vllm-home"
 VLLM_ENVIRONMENT: Final[Mapping[str, str]] = {
     **{"HOME": str(HOME), "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
     **{"VLLM_HOST_IP": "127.0.0.1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"},
-    # On two cores a thread that spins while it waits keeps the other processes of vLLM from going on.
+    # On two cores, a thread that spins while waiting blocks the other processes of vLLM.
     "OMP_WAIT_POLICY": "passive",
 }
-"""Offline, quiet, and on loopback alone, whoever starts vLLM."""
+"""Makes vLLM offline, quiet and reachable on loopback only."""
 
 ON_GUIDANCE: Final = ("--structured-outputs-config", '{"backend": "guidance"}')
-"""A vLLM whose grammars are llguidance's. By itself it takes xgrammar."""
+"""Makes vLLM use llguidance for grammars. Its default is xgrammar."""
 
 IsUp = Callable[[str, Path], bool]
-"""Whether a server can be asked, by its address and its log."""
+"""Whether a server is ready, given its URL and its log."""
 
 
-class ServerFailed(FerruleError):
-    """An engine did not come up."""
+class ServerFailedError(FerruleError):
+    """An engine did not start."""
 
     code = "bench_server_failed"
 
@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the process and whatever it started, all of which are in its own group."""
+    """End the process and everything it started, which is all in its own process group."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, sign)
@@ -67,7 +67,7 @@ def end_group(process: "subprocess.Popen[bytes]") -> None:
 
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:
-    """As a crash would: nothing is said to anybody."""
+    """Kill the process group with SIGKILL, like a crash."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -80,29 +80,29 @@ def llama_server(
     port: int = 0,
     end: Callable[["subprocess.Popen[bytes]"], None] = end_group,
 ) -> Generator[str]:
-    """llama.cpp's own server on a port; gives its address."""
+    """Run llama.cpp's own server; yields its URL."""
     port = port or free_port()
     command = [str(_LLAMA), str(_WORKER), str(MODEL), str(port), str(slots), str(context * slots)]
     command += [str(template)] if template else []
-    with running("llama-server", command, {}, port, answers("/health"), 60, end) as url:
+    with run_server("llama-server", command, {}, port, answers("/health"), 60, end) as url:
         yield url
 
 
 @contextmanager
 def vllm_server(template: Path | None = TEMPLATE, arguments: Sequence[str] = ()) -> Generator[str]:
-    """vLLM on the CPU; gives its address. Takes about 40 seconds to come up."""
+    """Run vLLM on the CPU; yields its URL. Takes about 40 seconds to start."""
     port = free_port()
     HOME.mkdir(parents=True, exist_ok=True)
     command = [str(_VLLM), "serve", str(CHECKPOINT), "--served-model-name", "smol", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--dtype", "float32", "--max-model-len", "4096", "--max-num-seqs", "16"]
     command += ["--enforce-eager", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
     command += [*(["--chat-template", str(template)] if template else []), *arguments]
-    with running("vllm", command, VLLM_ENVIRONMENT, port, answers("/health"), 300) as url:
+    with run_server("vllm", command, VLLM_ENVIRONMENT, port, answers("/health"), 300) as url:
         yield url
 
 
 def answers(path: str) -> IsUp:
-    """Up is a server that answers a GET with 200."""
+    """A readiness check: the server answers a GET with 200."""
 
     def is_up(url: str, _: Path) -> bool:
         try:
@@ -115,7 +115,7 @@ def answers(path: str) -> IsUp:
 
 
 @contextmanager
-def running(
+def run_server(
     name: str,
     command: Sequence[str],
     environment: Mapping[str, str],
@@ -124,9 +124,9 @@ def running(
     patience: float,
     end: Callable[["subprocess.Popen[bytes]"], None] = end_group,
 ) -> Generator[str]:
-    """A server in a session of its own, from when it is up; gives its address."""
+    """Run a server in its own session and wait until it is ready; yields its URL."""
     if not Path(command[0]).exists():
-        raise ServerFailed(f"{name} is not installed", hint="run scripts/setup-llama and scripts/setup-vllm")
+        raise ServerFailedError(f"{name} is not installed", hint="run scripts/setup-llama and scripts/setup-vllm")
     _LOGS.mkdir(parents=True, exist_ok=True)
     log = _LOGS / f"{name}-{port}.log"
     url = f"http://127.0.0.1:{port}"
@@ -147,4 +147,4 @@ def _wait(name: str, process: "subprocess.Popen[bytes]", is_up: Callable[[], boo
         if is_up():
             return
         time.sleep(0.2)
-    raise ServerFailed(f"{name} did not come up; its last words: {log.read_text(errors='replace')[-600:]}")
+    raise ServerFailedError(f"{name} did not start; the end of its log: {log.read_text(errors='replace')[-600:]}")

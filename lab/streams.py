@@ -1,7 +1,7 @@
-"""Question 1: does a reply mean the same however it is cut, and does it mean what it should?
+"""Question 1: is a streamed reply parsed the same wherever it is split, and is it parsed correctly?
 
-Every text of the corpus goes through vLLM's, SGLang's and our parser, whole and in chunks. A run mismatches where the
-stream gave something else than the same parser gave for the whole text, and is wrong where it is not what was meant.
+Every text of the corpus goes through vLLM's, SGLang's and our parser, whole and in chunks. A run differs if the stream
+gives a different result than the same parser gives for the whole text, and is wrong if it is not the expected reply.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,9 +10,9 @@ from typing import Any, Final
 from ferrule.bench.tables import Table
 from ferrule.wire.registry import formats
 from lab import own_parser
-from lab.corpus import CASES, CHUNKINGS, FAMILIES, TOOLS, Case, Family
+from lab.corpus import CASES, CHUNKINGS, FAMILIES, TOOLS, CorpusCase, Family
 from lab.peers.outcome import Outcome
-from lab.verdict import meant, said
+from lab.verdict import canonical_outcome, expected_reply
 from lab.workers import Worker
 
 Stream = Callable[[Sequence[str]], Mapping[str, Any]]
@@ -27,7 +27,7 @@ _ONE_CHARACTER: Final = "1 character"
 
 
 def measure(others: Worker, advance: Advance) -> dict[str, Any]:
-    """Counts by family and engine, and every run that was not right."""
+    """Return the counts by family and engine, and every run that was not correct."""
     rows: list[dict[str, Any]] = []
     left_out: list[str] = []
     faults: list[dict[str, Any]] = []
@@ -38,31 +38,31 @@ def measure(others: Worker, advance: Advance) -> dict[str, Any]:
             continue
         row: dict[str, Any] = {"family": family.name, "format": family.format}
         for engine in ENGINES:
-            row[engine] = _counted(engine, family, others, faults)
+            row[engine] = _count_runs(engine, family, others, faults)
         rows.append(row)
     return {"rows": rows, "left_out": left_out, "faults": faults}
 
 
-def _counted(engine: str, family: Family, others: Worker, faults: list[dict[str, Any]]) -> dict[str, int] | None:
+def _count_runs(engine: str, family: Family, others: Worker, faults: list[dict[str, Any]]) -> dict[str, int] | None:
     parsers = _parsers(engine, family, others)
     if parsers is None:
         return None
     batch, stream = parsers
     count: dict[str, int] = dict.fromkeys(_COUNTS, 0)
     for case in CASES:
-        wanted = meant(family.text_of(case), case.calls)
-        text = family.spelled(case)
-        whole = said(batch(text))
+        expected = expected_reply(family.text_of(case), case.calls)
+        text = family.render(case)
+        whole = canonical_outcome(batch(text))
         count["texts"] += 1
-        count["whole_wrong"] += whole != wanted
-        if whole != wanted:
+        count["whole_wrong"] += whole != expected
+        if whole != expected:
             faults.append(_fault(engine, family, case, "whole text", "wrong", str(whole)))
         for cut, chunks in _cuts(engine, family, case):
-            streamed = said(stream(chunks))
+            streamed = canonical_outcome(stream(chunks))
             count["runs"] += 1
             count["mismatching"] += streamed != whole
-            count["wrong"] += streamed != wanted
-            kinds = [kind for kind, at_fault in (("mismatch", streamed != whole), ("wrong", streamed != wanted))
+            count["wrong"] += streamed != expected
+            kinds = [kind for kind, at_fault in (("mismatch", streamed != whole), ("wrong", streamed != expected))
                      if at_fault]  # fmt: skip
             if kinds:
                 faults.append(_fault(engine, family, case, cut, " and ".join(kinds), str(streamed)))
@@ -80,24 +80,24 @@ def _parsers(engine: str, family: Family, others: Worker) -> tuple[Batch, Stream
     parser = {"vllm": family.vllm, "sglang": family.sglang}[engine]
     if parser is None:
         return None
-    asked = {"engine": engine, "parser": parser, "tools": list(TOOLS)}
+    request = {"engine": engine, "parser": parser, "tools": list(TOOLS)}
     return (
-        lambda text: others.ask({**asked, "mode": "batch", "text": text}),
-        lambda chunks: others.ask({**asked, "mode": "stream", "chunks": list(chunks)}),
+        lambda text: others.ask({**request, "mode": "batch", "text": text}),
+        lambda chunks: others.ask({**request, "mode": "stream", "chunks": list(chunks)}),
     )
 
 
-def _cuts(engine: str, family: Family, case: Case) -> Iterable[tuple[str, list[str]]]:
+def _cuts(engine: str, family: Family, case: CorpusCase) -> Iterable[tuple[str, list[str]]]:
     for tokens in CHUNKINGS:
         yield (f"{tokens} tokens" if tokens else "one chunk"), family.chunks(case, tokens)
     if engine == "ours":
-        yield _ONE_CHARACTER, list(family.spelled(case))
+        yield _ONE_CHARACTER, list(family.render(case))
 
 
-def _fault(engine: str, family: Family, case: Case, cut: str, kind: str, got: str) -> dict[str, Any]:
+def _fault(engine: str, family: Family, case: CorpusCase, cut: str, kind: str, actual: str) -> dict[str, Any]:
     return {
         **{"engine": engine, "family": family.name, "case": case.name, "cut": cut, "kind": kind},
-        **{"text": family.spelled(case), "got": got},
+        **{"text": family.render(case), "got": actual},
     }
 
 
@@ -110,12 +110,12 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
         Table(
             "Stream against whole text",
             "Every text of the corpus (one call, text and two calls, hard values, no arguments) in chunks of 1, 2, 4 "
-            "and 8 tokens and in one; ours also a character at a time. *Differs*: runs whose sum is not what "
-            "the same parser makes of the whole text. *Wrong*: runs whose sum is not what was written. *Whole*: "
-            "texts that are misread even when given whole. A dash: the engine has no parser for the format.",
+            "and 8 tokens and in one; ours also a character at a time. *Differs*: runs whose result is not what the "
+            "same parser gives for the whole text. *Wrong*: runs whose result is not the expected reply. *Whole*: "
+            "texts that are parsed incorrectly even as a whole. A dash: the engine has no parser for the format.",
             ("format", *columns),
             [*rows, ["total", *totals]],
-            [f"Left out, for want of a format of ours: {', '.join(left_out)}."] if left_out else [],
+            [f"Not included, because Ferrule has no format for them: {', '.join(left_out)}."] if left_out else [],
         )
     ]  # fmt: skip
 

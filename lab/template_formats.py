@@ -1,7 +1,7 @@
-"""Which of our formats each chat template writes, and what the template puts around a reply: data only.
+"""The format of each chat template, and what the template writes around a reply: data only.
 
-The files are those that `scripts/setup-oracles` unpacks. A template without a format of ours says why. What was read
-off the templates by rendering them: a user's "hi", then an assistant's turn of one or two calls.
+The files are those that `scripts/setup-oracles` unpacks. A template without one of our formats has a reason. The data
+was found by rendering the templates: a user's "hi", then an assistant's turn of one or two calls.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,17 @@ _NO_VARIABLES: Final[Mapping[str, Any]] = {}
 class Template:
     """What a template file writes.
 
-    `format` is ours, or None and `reason` says why. `vllm` and `sglang` name the parsers for what the template
-    writes, None where there is none or where it cannot be driven without the checkpoint's own vocabulary.
+    `format` is ours, or None with a `reason`. `vllm` and `sglang` name the parsers for the template's output, None if
+    there is none or if it needs the checkpoint's own vocabulary.
 
-    `opens` stands between the conversation so far and the first call of a turn without text, `ends` after the last;
-    `opens_text` stands before the text of a turn with text, where that is not the same. `keeps_text` is false where
-    the template drops, moves or splits off the text of a turn with calls.
+    `opens` is the text between the conversation so far and the first call of a turn without text, `ends` the text after
+    the last; `opens_text` is the text before a turn with text, if different. `keeps_text` is false if the template
+    drops, moves or splits off the text of a turn with calls.
 
-    `differs` says in which way the template departs from what our format renders, "" where it never does, and
-    `results_differ` the same of results. `needs_a_next_turn`: ids are written only where another message follows.
-    `most_calls`
-    is what it can write in one turn, None for any number. `arguments_as_text` and `content_is_null` tell how the turn
-    must be handed to it, `variables` what else it needs.
+    `differs` describes how the template differs from our rendering, "" if it does not; `results_differ` does the same
+    for results. `needs_a_next_turn`: ids are only written if another message follows. `most_calls` is the maximum in
+    one turn, None for any number. `arguments_as_text` and `content_is_null` say how to pass the turn, `variables` which
+    other variables it needs.
     """
 
     format: str | None
@@ -94,7 +93,7 @@ TEMPLATES: Final[Mapping[str, Template]] = {
         "<|im_start|>assistant\n\n",
         "<|im_end|>\n",
         opens_text="<|im_start|>assistant\n",
-        results_differ="marks results with <|function_output|>",
+        results_differ="writes results after <|function_output|>",
     ),
     "ByteDance-Seed-OSS.jinja": Template(
         "seed_xml", "seed_oss", None, "<seed:bos>assistant\n", "<seed:eos>", differs=_PYTHON
@@ -137,7 +136,7 @@ TEMPLATES: Final[Mapping[str, Template]] = {
         "lfm2",
         *_CHATML,
         differs="does not escape quotes in strings",
-        results_differ="writes results without marks",
+        results_differ="writes results without markers",
     ),
     "LFM2.5-Instruct.jinja": _none(_DROPS),
     "MiMo-VL.jinja": Template("hermes", "hermes", "hermes", *_CHATML),
@@ -216,7 +215,7 @@ TEMPLATES: Final[Mapping[str, Template]] = {
         "<|turn>model\n",
         "<turn|>\n",
         differs=_NULL,
-        results_differ="writes results without marks in a turn of their own",
+        results_differ="writes results without markers in their own turn",
     ),
     "google-gemma-4-31B-it.jinja": Template(
         "gemma4", "gemma4", "gemma4", "<|turn>model\n", "<|tool_response>", differs=_NULL
@@ -230,7 +229,7 @@ TEMPLATES: Final[Mapping[str, Template]] = {
     "llama-cpp-deepseek-r1.jinja": Template(
         *("deepseek_v3", "deepseek_v3", "deepseekv3", "<｜Assistant｜>", _SENTENCE),
         keeps_text=False,
-        # Its tools go through a generator that Python's Jinja cannot print; the calls do not depend on them.
+        # It passes its tools through a generator that Python's Jinja cannot print; the calls do not depend on them.
         variables={"tools": None},
         results_differ="breaks the line after the section's opening",
     ),

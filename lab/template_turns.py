@@ -1,4 +1,4 @@
-"""The turn that a chat template writes for an assistant's calls, without what stands around it."""
+"""Extract the turn that a chat template writes for an assistant's calls, without its surroundings."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _VARIABLES: Final = {"bos_token": "", "eos_token": "</s>", "add_generation_promp
 
 
 class NoTurn(FerruleError):
-    """The template does not write these calls; the message says what it does instead."""
+    """The template does not write these calls; the message gives the reason."""
 
     code = "bench_no_turn"
 
@@ -30,38 +30,38 @@ def turn_of(
     text: str = "",
     ids: Sequence[str] | None = None,
 ) -> str:
-    """What `file` writes for a turn of `text` and `calls`, from the first of it to the last.
+    """The text that the template `file` writes for a turn of `text` and `calls`.
 
-    `ids` are made in the form of the template's format where none are given.
+    Without `ids`, ids are generated in the form of the template's format.
     """
     if template.format is None and template.reason and not template.opens and not template.ends:
         raise NoTurn(template.reason)
     if template.most_calls is not None and len(calls) > template.most_calls:
-        raise NoTurn(f"writes no more than {template.most_calls} in a turn")
+        raise NoTurn(f"writes at most {template.most_calls} calls per turn")
     turn = {
         "role": "assistant",
         "content": None if template.content_is_null and not text else text,
         "tool_calls": _tool_calls(template, calls, ids),
     }
-    before = _rendered(oracles, file, template, [_USER], tools)
-    added = inserted(before, _rendered(oracles, file, template, [_USER, turn], tools))
+    before = _render(oracles, file, template, [_USER], tools)
+    added = inserted_text(before, _render(oracles, file, template, [_USER, turn], tools))
     opens = template.opens_text if text and template.opens_text is not None else template.opens
     if not added.startswith(opens):
         raise NoTurn(f"the turn begins with {added[:40]!r}")
     return added.removeprefix(opens).removesuffix(template.ends)
 
 
-def inserted(before: str, after: str) -> str:
-    """What stands in `after` and not in `before`: a turn at its end, or ahead of what a template writes last."""
+def inserted_text(before: str, after: str) -> str:
+    """The text in `after` that is not in `before`: a turn at the end, or before the template's final text."""
     if after.startswith(before):
         return after[len(before) :]
-    kept = 0
-    while kept < len(before) and before[-1 - kept] == after[-1 - kept]:
-        kept += 1
-    return after[len(before) - kept : len(after) - kept]
+    common = 0
+    while common < len(before) and before[-1 - common] == after[-1 - common]:
+        common += 1
+    return after[len(before) - common : len(after) - common]
 
 
-def _rendered(
+def _render(
     oracles: Worker,
     file: str,
     template: Template,
@@ -81,15 +81,17 @@ def _rendered(
 
 def _tool_calls(template: Template, calls: Calls, ids: Sequence[str] | None) -> list[dict[str, Any]]:
     policy = get_format(template.format).ids if template.format else ANY_ID
-    written: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for number, (name, arguments) in enumerate(calls):
-        given: Any = json.dumps(arguments, ensure_ascii=False) if template.arguments_as_text else dict(arguments)
-        made = ids[number] if ids is not None else example_id(policy, name, number)
-        written.append({"id": made, "type": "function", "function": {"name": name, "arguments": given}})
-    return written
+        argument_value: Any = (
+            json.dumps(arguments, ensure_ascii=False) if template.arguments_as_text else dict(arguments)
+        )
+        call_id = ids[number] if ids is not None else example_id(policy, name, number)
+        result.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": argument_value}})
+    return result
 
 
 def example_id(policy: IdPolicy, name: str, number: int) -> str:
-    """An id that the policy takes, the same in every run."""
+    """An id that the policy accepts, the same in every run."""
     forms = (f"abcdefg{number:02}", f"abcdefgh{number:02}", str(number), f"functions.{name}:{number}")
     return next(form for form in forms if policy.fits(form, name))

@@ -1,7 +1,7 @@
-"""How many replies are valid calls, format by format, under the rule and without it: `scripts/long validity`.
+"""Count the valid calls by format, constrained and unconstrained: `scripts/long validity`.
 
-`ferrule bench validity` does the same on any engine; here it is the small model in process, on several cores, and a run
-that was stopped continues where it was.
+`ferrule bench validity` does the same on any engine. This runs the small model in process on several cores, and an
+interrupted run resumes.
 """
 
 import argparse
@@ -14,36 +14,45 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 
-from ferrule.bench.bfcl_requests import CATEGORIES, Question, questions
-from ferrule.bench.tables import markdown, show
-from ferrule.bench.validity import FORMATS, Row, both_ways, dealt, repeated, summed, table_of, tallied
-from ferrule.bench.validity_count import Tally
+from ferrule.bench.bfcl_requests import CATEGORIES, Question, load_questions
+from ferrule.bench.tables import markdown, print_table
+from ferrule.bench.validity import (
+    FORMATS,
+    Row,
+    engine_pair,
+    measure_row,
+    questions_by_format,
+    repeat_questions,
+    sum_counts,
+    table_of,
+)
+from ferrule.bench.validity_count import ReplyCounts
 from ferrule.engines.llama import LlamaGenerator
 from ferrule.engines.text.engine import TextEngine, TextOptions
-from lab.environment import circumstances, told
+from lab.environment import describe_environment, measured_environment
 from lab.results_page import publish
-from lab.saved_parts import Sittings
+from lab.saved_parts import SavedParts
 from lab.servers import MODEL
 
 _SECTION: Final = "validity"
 _COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-oracles --bfcl\nscripts/long validity {}\n```"
 _SLOTS: Final = 4
-# What is lost at most where a run is stopped; as many of each category.
+# At most this many questions are lost when a run is interrupted; the same number of each category.
 _PART: Final = 6 * len(CATEGORIES)
-_WHO: Final = "SmolLM2-135M-Instruct in process"
+_ENGINE_NAME: Final = "SmolLM2-135M-Instruct in process"
 
 
-async def measured(
-    asked: Sequence[Question], free_share: int, cores: int, kept: Sittings, advance: Callable[[int], None]
+async def measure(
+    questions: Sequence[Question], free_share: int, cores: int, saved: SavedParts, advance: Callable[[int], None]
 ) -> list[Row]:
-    """Each format under the rule, and every `free_share`-th of its questions without one."""
-    shares = dealt(asked)
+    """Measure each format constrained, and every `free_share`-th of its questions unconstrained."""
+    shares = questions_by_format(questions)
     parts = [
         (name, number, shares[name][at : at + _PART])
         for name in FORMATS
         for number, at in enumerate(range(0, len(shares[name]), _PART))
     ]
-    found: dict[str, list[Row]] = {name: [] for name in FORMATS}
+    rows_by_format: dict[str, list[Row]] = {name: [] for name in FORMATS}
 
     async def run(mine: Sequence[tuple[str, int, Sequence[Question]]]) -> None:
         async with TextEngine(LlamaGenerator(MODEL, 1, _SLOTS, 4096), TextOptions()) as engine:
@@ -51,42 +60,47 @@ async def measured(
 
                 async def both(name: str = name, part: Sequence[Question] = part) -> list[Any]:
                     started = time.monotonic()
-                    row = await tallied(name, *both_ways(engine, name), part, free_share, lambda: None)
-                    row.ruled.seconds = time.monotonic() - started
-                    return [asdict(row.ruled), asdict(row.free)]
+                    row = await measure_row(name, *engine_pair(engine, name), part, free_share, lambda: None)
+                    row.constrained.seconds = time.monotonic() - started
+                    return [asdict(row.constrained), asdict(row.unconstrained)]
 
-                ruled, free = await kept.part(f"{name} {number} of {len(asked)}, free {free_share}", both)
-                found[name].append(Row(name, Tally(**ruled), Tally(**free)))
+                constrained, unconstrained = await saved.part(
+                    f"{name} {number} of {len(questions)}, free {free_share}", both
+                )
+                rows_by_format[name].append(Row(name, ReplyCounts(**constrained), ReplyCounts(**unconstrained)))
                 advance(len(part))
 
     await asyncio.gather(*(run(parts[core::cores]) for core in range(cores)))
-    return [Row(name, summed([r.ruled for r in rows]), summed([r.free for r in rows])) for name, rows in found.items()]
+    return [
+        Row(name, sum_counts([r.constrained for r in rows]), sum_counts([r.unconstrained for r in rows]))
+        for name, rows in rows_by_format.items()
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/long validity", description=__doc__)
     parser.add_argument("count", nargs="?", type=int, default=2000, help="how many questions (default: 2000)")
-    parser.add_argument("--cores", type=int, default=2, help="how many engines run side by side, a thread each")
-    parser.add_argument("--free", type=int, default=4, help="every how many-th question is also asked without a rule")
-    parser.add_argument("--anew", action="store_true", help="measure again what an earlier run has measured")
+    parser.add_argument("--cores", type=int, default=2, help="how many engines run in parallel, one thread each")
+    parser.add_argument("--free", type=int, default=4, help="ask every N-th question unconstrained too")
+    parser.add_argument("--anew", action="store_true", help="discard the saved results of an earlier run")
     arguments = parser.parse_args()
     console = Console()
-    kept = Sittings("validity")
+    saved = SavedParts("validity")
     if arguments.anew:
-        kept.forget()
-    # There are 1,054 in the four categories; asked again, a question goes through another format.
-    asked = repeated(questions(arguments.count), arguments.count)
+        saved.clear()
+    # There are 1,054 questions in the four categories; a repeated question uses another format.
+    questions = repeat_questions(load_questions(arguments.count), arguments.count)
     with Progress(*Progress.get_default_columns(), TimeRemainingColumn(), console=console) as progress:
-        task = progress.add_task("questions", total=len(asked))
+        task = progress.add_task("questions", total=len(questions))
         rows = asyncio.run(
-            measured(asked, arguments.free, arguments.cores, kept, lambda done: progress.advance(task, done))
+            measure(questions, arguments.free, arguments.cores, saved, lambda done: progress.advance(task, done))
         )
-    minutes = sum(row.ruled.seconds for row in rows) / 60 / arguments.cores
-    table = table_of(rows, len(asked), minutes, _WHO, arguments.free)
-    show(table, console)
-    parts = [_COMMAND.format(arguments.count), told(circumstances()), markdown(table)]
+    minutes = sum(row.constrained.seconds for row in rows) / 60 / arguments.cores
+    table = table_of(rows, len(questions), minutes, _ENGINE_NAME, arguments.free)
+    print_table(table, console)
+    parts = [_COMMAND.format(arguments.count), describe_environment(measured_environment()), markdown(table)]
     publish(_SECTION, "Valid calls from a weak model", parts)
-    kept.forget()
+    saved.clear()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""An upstream with OpenAI's chat API that says much in few events, and waits for whoever reads them.
+"""A fake upstream with OpenAI's chat API that sends much text in few events, and waits for the reader.
 
-For clients that ask and do not read: with many small events the upstream would be what is measured.
+It is for tests of clients that do not read: with many small events the upstream itself would be measured.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from aiohttp import web
 _WORD: Final = "word "
 _LONG: Final = _WORD * 4_000
 _MANY: Final = 100
-"""So many events are meant to be long; fewer are a plain answer."""
+"""With more events than this, each is long; with fewer, the answer is short."""
 
 
 async def _models(request: web.Request) -> web.Response:
@@ -21,21 +21,21 @@ async def _models(request: web.Request) -> web.Response:
 
 
 async def _chat(request: web.Request) -> web.StreamResponse:
-    asked: Any = await request.json()
-    count = int(asked.get("max_tokens") or 8)
+    body: Any = await request.json()
+    count = int(body.get("max_tokens") or 8)
     answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await answer.prepare(request)
-    said = _event({"content": _LONG if count > _MANY else _WORD})
+    event = _event({"content": _LONG if count > _MANY else _WORD})
     for _ in range(count):
-        await answer.write(said)
+        await answer.write(event)
     await answer.write(_event({}, "stop") + b"data: [DONE]\n\n")
     return answer
 
 
 def _event(delta: dict[str, str], finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    told = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-    return b"data: " + json.dumps(told).encode() + b"\n\n"
+    chunk = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
 async def _main(port: int) -> None:

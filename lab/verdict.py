@@ -1,7 +1,7 @@
-"""What an outcome says, in a form in which two of them are compared, and in words where they differ.
+"""Convert outcomes to a canonical form, compare them, and describe differences.
 
-White space around the text is nobody's mistake; inside a value it is. Numbers are compared by value, so that 2 and 2.0
-are one, but true is not 1. Knows nothing of who answered.
+White space around the text is ignored; inside a value it counts. Numbers are compared by value: 2 equals 2.0, but true
+does not equal 1. Independent of the parser that produced the outcome.
 """
 
 import json
@@ -11,11 +11,11 @@ from typing import Any, cast
 
 from lab.reply_variants import Calls
 
-_SHOWN = 60
+_MAX_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CanonicalReply:
     """The text, and the calls with their arguments as canonical JSON."""
 
     text: str
@@ -23,27 +23,27 @@ class Said:
     error: str = ""
 
 
-def said(outcome: Mapping[str, Any]) -> Said:
+def canonical_outcome(outcome: Mapping[str, Any]) -> CanonicalReply:
     calls = tuple((call["name"], _canonical_text(call["arguments"])) for call in outcome["calls"])
-    return Said(outcome["content"].strip(), calls, (outcome["error"] or "").partition(":")[0])
+    return CanonicalReply(outcome["content"].strip(), calls, (outcome["error"] or "").partition(":")[0])
 
 
-def meant(text: str, calls: Calls) -> Said:
-    return Said(text.strip(), tuple((name, canonical(dict(arguments))) for name, arguments in calls))
+def expected_reply(text: str, calls: Calls) -> CanonicalReply:
+    return CanonicalReply(text.strip(), tuple((name, canonical(dict(arguments))) for name, arguments in calls))
 
 
 def canonical(value: Any) -> str:
     return json.dumps(_plain(value), ensure_ascii=False, sort_keys=True)
 
 
-def difference(wanted: Calls, outcome: Mapping[str, Any]) -> str:
-    """In what the calls of an outcome are not those wanted; "" where they are."""
+def difference(expected: Calls, outcome: Mapping[str, Any]) -> str:
+    """How the calls of an outcome differ from the expected calls; "" if they are equal."""
     if outcome["error"]:
-        return f"raises {outcome['error'].partition(chr(10))[0][:_SHOWN]}"
-    got = said(outcome).calls
-    if len(got) != len(wanted):
-        return f"{len(got)} calls of {len(wanted)}"
-    for (name, arguments), call, (got_name, got_text) in zip(wanted, outcome["calls"], got, strict=True):
+        return f"raises {outcome['error'].partition(chr(10))[0][:_MAX_CHARACTERS]}"
+    actual = canonical_outcome(outcome).calls
+    if len(actual) != len(expected):
+        return f"{len(actual)} calls of {len(expected)}"
+    for (name, arguments), call, (got_name, got_text) in zip(expected, outcome["calls"], actual, strict=True):
         if got_name != name:
             return f"name {got_name!r} instead of {name!r}"
         if got_text != canonical(dict(arguments)):
@@ -51,17 +51,17 @@ def difference(wanted: Calls, outcome: Mapping[str, Any]) -> str:
     return ""
 
 
-def _argument_difference(wanted: Mapping[str, Any], text: str) -> str:
+def _argument_difference(expected: Mapping[str, Any], text: str) -> str:
     try:
-        got: Any = json.loads(text)
+        actual: Any = json.loads(text)
     except ValueError:
-        return f"arguments are not JSON: {_shortened(text)}"
-    if not isinstance(got, dict):
-        return f"arguments are {_shortened(canonical(got))}"
-    fields = cast("dict[str, Any]", got)
-    odd = [key for key in (*wanted, *fields) if canonical(fields.get(key)) != canonical(wanted.get(key))]
+        return f"arguments are not JSON: {_shorten(text)}"
+    if not isinstance(actual, dict):
+        return f"arguments are {_shorten(canonical(actual))}"
+    fields = cast("dict[str, Any]", actual)
+    odd = [key for key in (*expected, *fields) if canonical(fields.get(key)) != canonical(expected.get(key))]
     missing = [key for key in odd if key not in fields]
-    return f"no {missing[0]}" if missing else f"{odd[0]} is {_shortened(canonical(fields[odd[0]]))}"
+    return f"no {missing[0]}" if missing else f"{odd[0]} is {_shorten(canonical(fields[odd[0]]))}"
 
 
 def _canonical_text(text: str) -> str:
@@ -83,5 +83,5 @@ def _plain(value: Any) -> Any:
             return value
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."

@@ -1,7 +1,7 @@
-"""Starts and asks the processes in which other people's parsers and renderers run.
+"""Start the worker processes that run other parsers and renderers, and send them requests.
 
-They run in interpreters of their own, under `.cache/venvs`, since what they need contradicts what Ferrule needs. What
-to ask, and what comes back, is told by `others.worker`, `oracles.worker` and `clients.worker`.
+They run in their own interpreters under `.cache/venvs`, because their dependencies conflict with Ferrule's. The
+requests and answers are documented in `peers.worker`, `oracles.worker` and `clients.worker`.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from ferrule.errors import FerruleError
 from lab.paths import CACHE, ROOT
 
-# Registers `lab` by its folder alone, so that nothing else of this checkout shadows what that interpreter has.
+# Registers only the folder of `lab`, so that nothing else of this checkout shadows the interpreter's own packages.
 _BOOTSTRAP: Final = """
 import runpy, sys, types
 sys.modules["lab"] = types.ModuleType("lab")
@@ -25,13 +25,13 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 class WorkerLost(FerruleError):
-    """The process cannot be started, or ended while it was asked."""
+    """The process cannot be started, or ended during a request."""
 
     code = "bench_worker_lost"
 
 
 class Worker:
-    """A running process. Use as a context manager; `ask` is one request and its answer."""
+    """A worker process. Use as a context manager; `ask` sends one request and returns its answer."""
 
     def __init__(self, interpreter: Path, module: str, hint: str = "") -> None:
         if not interpreter.exists():

@@ -1,16 +1,16 @@
-"""Hypothesis profiles: "ci" repeats exactly, "long" searches (HYPOTHESIS_PROFILE). And which files are run first."""
+"""Hypothesis profiles ("ci" is deterministic, "long" searches; see HYPOTHESIS_PROFILE), and which files run first."""
 
 import os
 
 import pytest
 from hypothesis import settings
 
-# Derandomised: a red build stays red until somebody mends it. New cases are the long profile's work.
+# Derandomised: a failing build keeps failing until it is fixed. The long profile searches for new cases.
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("long", deadline=None, derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# Files that take minutes, the longest first: with a file to a core, none is left to be waited for at the end.
+# Files that take minutes, longest first: with one file per core, no long file starts at the end.
 _LONGEST = (
     "test_frameworks.py",
     "test_validity.py",

@@ -1,4 +1,4 @@
-"""Bounds on time as a ratio within one run: seconds of CPU are weighed against other work on the same machine."""
+"""Time limits for tests, relative to the speed of the machine: CPU seconds are compared with a reference workload."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from contextlib import contextmanager
 
 _ROWS = [{"name": f"row {number}", "of": [number, None, 0.5], "in": {"a": "text"}} for number in range(2_000)]
 _USUAL = 0.022
-"""Seconds that writing and reading these takes on the machine that the bounds are written for."""
+"""Seconds that serializing and parsing these takes on the reference machine."""
 
 
 @contextmanager
 def within(seconds: float) -> Generator[None]:
-    """What is done inside takes no more CPU than that on the usual machine, and in proportion on a slower one."""
+    """Assert that the block takes at most these CPU seconds on the reference machine, in proportion on a slower one."""
     before = slowness()
     started = time.process_time()
     yield
-    took = time.process_time() - started
-    # A machine that became slow meanwhile made the work slow too.
+    duration = time.process_time() - started
+    # A machine that became slow in the meantime made the block slow too.
     slow = max(before, slowness())
-    assert took < seconds * slow, f"{took:.2f} s of CPU, where this machine is {slow:.1f} times slower than usual"
+    assert duration < seconds * slow, f"{duration:.2f} s of CPU; this machine is {slow:.1f} times slower than usual"
 
 
 def slowness() -> float:
-    """How many times slower than usual this machine is just now; 1 on one that is faster."""
+    """How many times slower than the reference this machine is at the moment; at least 1."""
     started = time.process_time()
     for _ in range(2):
         assert json.loads(json.dumps(_ROWS)) == _ROWS

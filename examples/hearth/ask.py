@@ -18,15 +18,17 @@ from ferrule.sources.bus.bus import Bus
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]
 
 
-async def answered(engine: Engine, bus: Bus, question: str, decide: Decide, context: CallContext | None = None) -> Loop:
-    """The whole loop for one question, with everything that is served on the bus."""
+async def run_question(
+    engine: Engine, bus: Bus, question: str, decide: Decide, context: CallContext | None = None
+) -> Loop:
+    """Run the tool loop for one question, with all tools on the bus."""
     request = ToolCallRequest(messages=(ChatMessage.user(question),), max_tokens=512)
     return await ToolExecutor(bus).run_chat_with_tools(engine, request, decide=decide, context=context)
 
 
 async def ask_the_user(call: ToolCall) -> Decision | None:
-    said = await asyncio.to_thread(input, f"run {call.name}({call.function.arguments})? [y/N] ")
-    return Decision(said.strip().lower() in ("y", "yes"), "the user said no")
+    answer = await asyncio.to_thread(input, f"run {call.name}({call.function.arguments})? [y/N] ")
+    return Decision(answer.strip().lower() in ("y", "yes"), "the user refused it")
 
 
 async def _main() -> None:
@@ -36,8 +38,8 @@ async def _main() -> None:
     parser.add_argument("--nats", default=os.environ.get("FERRULE_NATS", "nats://127.0.0.1:4222"))
     arguments = parser.parse_args()
     async with load_engine(arguments.engine) as engine, Bus(arguments.nats) as bus:
-        loop = await answered(engine, bus, arguments.question, ask_the_user)
-    for message in loop.added:
+        loop = await run_question(engine, bus, arguments.question, ask_the_user)
+    for message in loop.new_messages:
         for result in message.results:
             print(f"[{result.name}: {result.text:.200}]")
     print(loop.reply.text)

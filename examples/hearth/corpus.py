@@ -1,4 +1,4 @@
-"""Search over folders of Markdown, with SQLite's full-text index. It lives in memory and follows the files."""
+"""Full-text search over folders of Markdown, with an SQLite index in memory that follows changes of the files."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def search_corpus(query: str, corpus: str = "", limit: int = 5) -> list[dict[str
     words = re.findall(r"\w+", query)
     if not words:
         return []
-    # Each word in quotes: nothing that a model writes is read as the index's own language.
-    wanted = " OR ".join(f'"{word}"' for word in words)
+    # Each word in quotes, so that nothing a model writes is interpreted as query syntax.
+    match = " OR ".join(f'"{word}"' for word in words)
     with _lock:
-        rows = _searched().execute(
+        rows = _current_index().execute(
             "select corpus, file, heading, text from passages where passages match ? and (? = '' or corpus = ?) "
             "order by rank limit ?",
-            (wanted, corpus, corpus, min(max(limit, 1), 20)),
+            (match, corpus, corpus, min(max(limit, 1), 20)),
         )
         return [dict(zip(("corpus", "file", "heading", "text"), row, strict=True)) for row in rows]
 
@@ -51,19 +51,19 @@ def _folder() -> Path:
     return Path(os.environ.get(FOLDER) or Path(__file__).parent / "corpora")
 
 
-def _searched() -> sqlite3.Connection:
-    """The index of the files as they are now; built anew when one of them has changed."""
+def _current_index() -> sqlite3.Connection:
+    """The index of the files, rebuilt when one of them has changed."""
     files = sorted(_folder().glob("*/*.md"))
     state = tuple((str(file), file.stat().st_mtime_ns) for file in files)
     if state not in _index:
         for old in _index.values():
             old.close()
         _index.clear()
-        _index[state] = _built(files)
+        _index[state] = _build_index(files)
     return _index[state]
 
 
-def _built(files: list[Path]) -> sqlite3.Connection:
+def _build_index(files: list[Path]) -> sqlite3.Connection:
     database = sqlite3.connect(":memory:", check_same_thread=False)
     database.execute("create virtual table passages using fts5(corpus unindexed, file unindexed, heading, text)")
     for file in files:

@@ -1,4 +1,4 @@
-"""The folder of pictures and recordings. A name leads into it or nowhere."""
+"""The folder of pictures and recordings. A file name cannot lead out of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def folder() -> Path:
 
 
 def content_of(name: str) -> bytes:
-    """The bytes of a file in the folder."""
+    """Read a file in the folder."""
     try:
         path = (folder() / name).resolve()
         if not path.is_relative_to(folder()) or not path.is_file():

@@ -1,4 +1,4 @@
-"""A notice board in SQLite. Posting needs leave, and the call's id keeps it from being posted twice."""
+"""A notice board in SQLite. Posting needs approval, and the call's id prevents posting twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who else is on the bus, by the bus's own discovery."""
+"""Finds other workers on the bus, with NATS service discovery."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ async def find_neighbour(context: CallContext, can: str = "") -> list[dict[str, 
     Args:
         can: part of a capability's name; left out, everybody
     """
-    # Only what the caller himself may use is shown to him.
+    # The caller sees only the capabilities that it may use.
     who = context.principal
     async with Bus(os.environ.get(URL, "nats://127.0.0.1:4222"), tenant=who.tenant) as bus:
-        found = await bus.discovered()
+        capabilities = await bus.discover()
     abilities: dict[str, set[str]] = defaultdict(set)
     names: dict[str, str] = {}
-    for one in found:
+    for one in capabilities:
         names[one.worker] = one.metadata.get("node") or one.metadata.get("server", "somebody")
         if can in one.capability.name and who.may_use(one.capability.name):
             abilities[one.worker].add(str(one.capability))

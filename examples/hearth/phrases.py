@@ -1,4 +1,4 @@
-"""Translation by a table of phrases: the longest that fits first, and what is not in the table is said to be so."""
+"""Translation with a table of phrases: the longest match first. Words that are not in the table are listed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def translate(text: str, to: str) -> dict[str, Any]:
     longest = sorted(phrases, key=len, reverse=True)
     pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, longest)) + r")\b", re.IGNORECASE)
     unknown = _WORD.findall(pattern.sub(" ", text))
-    return {"text": pattern.sub(lambda found: phrases[found[0].casefold()], text), "not_in_the_table": unknown}
+    return {"text": pattern.sub(lambda match: phrases[match[0].casefold()], text), "not_in_the_table": unknown}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a PNG picture is like, read with nothing but the standard library."""
+"""Describes a PNG picture, with only the standard library."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def describe_image(file: str) -> dict[str, Any]:
         file: the picture's name
     """
     picture = _read(content_of(file))
-    told: dict[str, Any] = {"format": "PNG", "width": picture.width, "height": picture.height}
-    told["kind"] = f"{_KINDS[picture.kind]}, {picture.depth} bits"
+    description: dict[str, Any] = {"format": "PNG", "width": picture.width, "height": picture.height}
+    description["kind"] = f"{_KINDS[picture.kind]}, {picture.depth} bits"
     if picture.depth == 8 and not picture.is_interlaced:
-        told["colours"] = _main_colours(picture)
-    return told
+        description["colours"] = _main_colours(picture)
+    return description
 
 
 def _read(content: bytes) -> _Picture:
     if not content.startswith(_SIGNATURE):
-        raise ToolError("it is no PNG picture")
+        raise ToolError("it is not a PNG picture")
     try:
         chunks = list(_chunks(content))
         width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", dict(chunks)[b"IHDR"])
         if kind not in _CHANNELS or not 0 < width * height <= _MOST_PIXELS:
-            raise ToolError("the picture is too large, or of no known kind")
+            raise ToolError("the picture is too large, or of an unknown kind")
         packed = b"".join(data for name, data in chunks if name == b"IDAT")
-        # As much as the picture can have and no more, whatever the file would unpack to.
+        # A limit on the decompressed size: the file may decompress to more than the picture needs.
         size = height * (1 + (width * _CHANNELS[kind] * depth + 7) // 8)
         data = zlib.decompressobj().decompress(packed, size)
     except (struct.error, zlib.error, KeyError) as problem:
@@ -96,7 +96,7 @@ def _colour(picture: _Picture, row: bytes, at: int) -> str:
 
 
 def _rows(picture: _Picture) -> Iterator[bytes]:
-    """The rows of pixels, each with its filter undone."""
+    """Undo the filter of each row of pixels."""
     channels = _CHANNELS[picture.kind]
     length = picture.width * channels
     above = bytes(length)
@@ -104,26 +104,26 @@ def _rows(picture: _Picture) -> Iterator[bytes]:
         line = picture.data[start : start + length + 1]
         if len(line) <= length:
             raise ToolError("the picture is damaged")
-        above = _unfiltered(line[0], line[1:], above, channels)
+        above = _undo_filter(line[0], line[1:], above, channels)
         yield above
 
 
-def _unfiltered(kind: int, line: bytes, above: bytes, channels: int) -> bytes:
+def _undo_filter(kind: int, line: bytes, above: bytes, channels: int) -> bytes:
     row = bytearray(line)
     for at in range(len(row)):
-        left = row[at - channels] if at >= channels else 0
+        before = row[at - channels] if at >= channels else 0
         corner = above[at - channels] if at >= channels else 0
         match kind:
             case 0:
                 break
             case 1:
-                added = left
+                added = before
             case 2:
                 added = above[at]
             case 3:
-                added = (left + above[at]) // 2
+                added = (before + above[at]) // 2
             case _:
-                guess = left + above[at] - corner
-                added = min((left, above[at], corner), key=lambda value: abs(guess - value))
+                guess = before + above[at] - corner
+                added = min((before, above[at], corner), key=lambda value: abs(guess - value))
         row[at] = (row[at] + added) & 255
     return bytes(row)

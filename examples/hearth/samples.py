@@ -1,4 +1,4 @@
-"""Makes a picture and a recording to try the tools with: `python -m hearth.samples`."""
+"""Creates a picture and a recording to try the tools: `python -m hearth.samples`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a WAV recording holds: how long, how loud, and where it is silent. Words are for a real speech model to find."""
+"""Analyzes a WAV recording: length, loudness and silences. Transcribing the words needs a real speech model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def transcribe_audio(file: str) -> dict[str, Any]:
             rate, channels, width = sound.getframerate(), sound.getnchannels(), sound.getsampwidth()
             samples = _samples(sound.readframes(sound.getnframes()), width)[::channels]
     except (wave.Error, EOFError, struct.error) as problem:
-        raise ToolError("it is no WAV recording that can be read") from problem
+        raise ToolError("it is not a readable WAV recording") from problem
     window = max(1, int(rate * _WINDOW_SECONDS))
     loudness = [_decibels(samples[at : at + window]) for at in range(0, len(samples), window)]
     return {
@@ -45,7 +45,7 @@ def _samples(data: bytes, width: int) -> list[float]:
         return [(byte - 128) / 128 for byte in data]
     if width == 2:
         return [value / 32_768 for (value,) in struct.iter_unpack("<h", data)]
-    raise ToolError(f"recordings with {8 * width} bits are not read")
+    raise ToolError(f"recordings with {8 * width} bits are not supported")
 
 
 def _decibels(samples: list[float]) -> float:
@@ -57,13 +57,13 @@ def _level(amplitude: float) -> float:
 
 
 def _silences(loudness: list[float]) -> list[dict[str, float]]:
-    """From where to where it is silent, in seconds."""
-    found: list[dict[str, float]] = []
+    """The silent ranges, in seconds."""
+    silences: list[dict[str, float]] = []
     began: int | None = None
     for at, level in enumerate([*loudness, 0.0]):
         if level < _SILENT_DECIBELS and began is None:
             began = at
         elif level >= _SILENT_DECIBELS and began is not None:
-            found.append({"from": round(began * _WINDOW_SECONDS, 1), "to": round(at * _WINDOW_SECONDS, 1)})
+            silences.append({"from": round(began * _WINDOW_SECONDS, 1), "to": round(at * _WINDOW_SECONDS, 1)})
             began = None
-    return found
+    return silences

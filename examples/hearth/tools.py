@@ -1,4 +1,4 @@
-"""What a hearth serves: the seven default tools, and posting on the board."""
+"""The tools of hearth: the seven default tools, and posting on the board."""
 
 from hearth.corpus import list_corpora, search_corpus
 from hearth.market import list_marketplace, post_to_market

@@ -1,1 +1,1 @@
-"""Do the checkpoints' own templates and the vendors' own libraries agree with our renderer and parser?"""
+"""Compare our renderer and parser with the checkpoints' own templates and the vendors' own libraries."""

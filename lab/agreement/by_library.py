@@ -1,4 +1,4 @@
-"""The vendors' own libraries: do they write what we write, and read what we write as what we meant?"""
+"""Compare with the vendors' own libraries: do they render what we render, and parse it to the same calls?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ferrule.core.reply import Reply
 from ferrule.wire.registry import get_format
 from ferrule.wire.renderer import render, render_results
 from lab.agreement.cases import CASES, TOOLS, openai_results, openai_tools, openai_turn
-from lab.agreement.rows import Row, judged
+from lab.agreement.rows import AgreementRow, compare_texts
 from lab.workers import Worker
 
 _USER = {"role": "user", "content": "hi"}
@@ -19,8 +19,8 @@ _MISTRAL = {"v3": "mistral_v3", "v7": "mistral_v7", "v11": "mistral_v11", "v13":
 _COHERE = {"cmd3": "cohere_action", "cmd4": "cohere_action_cmd4"}
 
 
-def mistral_rows(worker: Worker) -> Iterator[Row]:
-    """mistral_common: whole conversations, in which our turn and our results must stand as they are."""
+def mistral_rows(worker: Worker) -> Iterator[AgreementRow]:
+    """mistral_common: whole conversations, which must contain our turn and our results unchanged."""
     for version, name in _MISTRAL.items():
         form = get_format(name)
         for case in CASES:
@@ -32,10 +32,10 @@ def mistral_rows(worker: Worker) -> Iterator[Row]:
             turn, answers = render(form, reply, TOOLS), render_results(form, _results(reply))
             start = theirs.rfind("[/INST]") + len("[/INST]")
             ours = f"{turn}</s>{answers}"
-            yield judged("mistral_common", version, name, case.name, ours, theirs[start:])
+            yield compare_texts("mistral_common", version, name, case.name, ours, theirs[start:])
 
 
-def harmony_rows(worker: Worker) -> Iterator[Row]:
+def harmony_rows(worker: Worker) -> Iterator[AgreementRow]:
     """oss-harmony: it renders as we do, and parses what we render."""
     form = get_format("harmony")
     for case in CASES:
@@ -43,13 +43,15 @@ def harmony_rows(worker: Worker) -> Iterator[Row]:
         messages = [_USER, openai_turn(reply, as_text=True), *openai_results(reply)]
         theirs = _text(worker, {"oracle": "harmony", "op": "render", "messages": messages})
         ours = "<|start|>assistant" + render(form, reply, TOOLS) + render_results(form, _results(reply))
-        yield judged("oss-harmony", "render", form.name, case.name, ours, theirs[-len(ours) :])
+        yield compare_texts("oss-harmony", "render", form.name, case.name, ours, theirs[-len(ours) :])
         parsed = worker.ask({"oracle": "harmony", "op": "parse", "text": render(form, reply, TOOLS)})
-        yield judged("oss-harmony", "parse", form.name, case.name, _meant(reply), _harmony_meant(parsed))
+        yield compare_texts(
+            "oss-harmony", "parse", form.name, case.name, _canonical_calls(reply), _harmony_calls(parsed)
+        )
 
 
-def cohere_rows(worker: Worker) -> Iterator[Row]:
-    """cohere_melody: it parses what we render, and its rendering holds our turn."""
+def cohere_rows(worker: Worker) -> Iterator[AgreementRow]:
+    """cohere_melody: it parses what we render, and its rendering contains our turn."""
     for version, name in _COHERE.items():
         form = get_format(name)
         for case in CASES:
@@ -58,35 +60,41 @@ def cohere_rows(worker: Worker) -> Iterator[Row]:
             reply = case.reply(form.ids)
             ours = render(form, reply, TOOLS)
             parsed = worker.ask({"oracle": "melody", "op": "parse", "version": version, "text": ours})
-            known = "reads {} as an empty text" if case.name == "no arguments" else ""
-            yield judged(
-                "cohere_melody", f"{version} parse", name, case.name, _meant(reply), _calls_meant(parsed), known
+            known_difference = "reads {} as an empty text" if case.name == "no arguments" else ""
+            yield compare_texts(
+                "cohere_melody",
+                f"{version} parse",
+                name,
+                case.name,
+                _canonical_calls(reply),
+                _parsed_calls(parsed),
+                known_difference,
             )
             messages = [_USER, openai_turn(reply, as_text=True), *openai_results(reply)]
-            asked = {"oracle": "melody", "op": "render", "version": version, "messages": messages}
-            theirs = _text(worker, {**asked, "tools": openai_tools()})
-            found = ours if ours in theirs else theirs[-len(ours) - 400 :]
-            yield judged("cohere_melody", f"{version} render", name, case.name, ours, found)
+            request = {"oracle": "melody", "op": "render", "version": version, "messages": messages}
+            theirs = _text(worker, {**request, "tools": openai_tools()})
+            matching = ours if ours in theirs else theirs[-len(ours) - 400 :]
+            yield compare_texts("cohere_melody", f"{version} render", name, case.name, ours, matching)
 
 
-def qwen_rows(worker: Worker) -> Iterator[Row]:
-    """qwen_agent: its prompt holds our turn, and it parses what we render."""
+def qwen_rows(worker: Worker) -> Iterator[AgreementRow]:
+    """qwen_agent: its prompt contains our turn, and it parses what we render."""
     form = get_format("hermes")
     for case in CASES:
         reply = case.reply(form.ids)
         ours = render(form, reply, TOOLS)
         messages = [_USER, openai_turn(reply, as_text=True), *openai_results(reply)]
-        asked = {"oracle": "qwen_agent", "op": "render", "messages": messages, "tools": openai_tools()}
-        turns: list[dict[str, str]] = worker.ask(asked).get("turns") or []
+        request = {"oracle": "qwen_agent", "op": "render", "messages": messages, "tools": openai_tools()}
+        turns: list[dict[str, str]] = worker.ask(request).get("turns") or []
         theirs = next((turn["text"] for turn in turns if turn["role"] == "assistant"), "")
-        known = "puts no newline between text and calls" if case.text else ""
-        yield judged("qwen_agent", "render", form.name, case.name, ours, theirs.strip("\n"), known)
+        known_difference = "puts no newline between text and calls" if case.text else ""
+        yield compare_texts("qwen_agent", "render", form.name, case.name, ours, theirs.strip("\n"), known_difference)
         parsed = worker.ask({"oracle": "qwen_agent", "op": "parse", "text": ours})
-        yield judged("qwen_agent", "parse", form.name, case.name, _meant(reply), _calls_meant(parsed))
+        yield compare_texts("qwen_agent", "parse", form.name, case.name, _canonical_calls(reply), _parsed_calls(parsed))
 
 
-def _text(worker: Worker, asked: dict[str, Any]) -> str:
-    answer = worker.ask({"tools": openai_tools(), **asked})
+def _text(worker: Worker, request: dict[str, Any]) -> str:
+    answer = worker.ask({"tools": openai_tools(), **request})
     return answer.get("text") or f"error: {answer['error']}"
 
 
@@ -94,17 +102,17 @@ def _results(reply: Reply) -> list[ToolResult]:
     return [ToolResult(a["tool_call_id"], a["name"], a["content"]) for a in openai_results(reply)]
 
 
-def _meant(reply: Reply) -> str:
+def _canonical_calls(reply: Reply) -> str:
     return canonical([[call.name, call.arguments] for call in reply.calls])
 
 
-def _calls_meant(parsed: dict[str, Any]) -> str:
+def _parsed_calls(parsed: dict[str, Any]) -> str:
     if parsed["error"]:
         return f"error: {parsed['error']}"
     return canonical([[call["name"], _value(call["arguments"])] for call in parsed["calls"]])
 
 
-def _harmony_meant(parsed: dict[str, Any]) -> str:
+def _harmony_calls(parsed: dict[str, Any]) -> str:
     if parsed["error"]:
         return f"error: {parsed['error']}"
     calls = [message for message in parsed["messages"] if message["recipient"]]

@@ -1,4 +1,4 @@
-"""The turns that every oracle is asked about: easy and hard values, one call and several, with and without text."""
+"""The turns that are compared: easy and difficult values, one call and several, with and without text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ferrule.core.message import Text
 from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
 
-# Templates read descriptions and `required` without asking whether they are there.
+# Templates read descriptions and `required` without checking whether they are present.
 TOOL = (
     ToolDefinition.build("get_weather")
     .description("The weather")
@@ -36,7 +36,7 @@ _HARD: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class AgreementCase:
     """Calls as names and arguments, and the text before them."""
 
     name: str
@@ -49,11 +49,11 @@ class Case:
 
 
 CASES = (
-    Case("one call", (("get_weather", _PARIS),)),
-    Case("two calls", (("get_weather", _PARIS), ("get_weather", _ROME))),
-    Case("text and two calls", (("get_weather", _PARIS), ("get_weather", _ROME)), "Let me look."),
-    Case("hard values", (("get_weather", _HARD),)),
-    Case("no arguments", (("ping", {}), ("get_weather", _ROME))),
+    AgreementCase("one call", (("get_weather", _PARIS),)),
+    AgreementCase("two calls", (("get_weather", _PARIS), ("get_weather", _ROME))),
+    AgreementCase("text and two calls", (("get_weather", _PARIS), ("get_weather", _ROME)), "Let me look."),
+    AgreementCase("hard values", (("get_weather", _HARD),)),
+    AgreementCase("no arguments", (("ping", {}), ("get_weather", _ROME))),
 )
 
 
@@ -62,7 +62,7 @@ def openai_tools() -> list[dict[str, Any]]:
 
 
 def openai_turn(reply: Reply, *, as_text: bool, null_content: bool = False) -> dict[str, Any]:
-    """The assistant's message that a template or a library is given."""
+    """The assistant message as a template or a library expects it."""
     calls: list[dict[str, Any]] = []
     for call in reply.calls:
         arguments = call.function.arguments if as_text else call.arguments

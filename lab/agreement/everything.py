@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lab.agreement import by_library, by_template
-from lab.agreement.rows import Row
+from lab.agreement.rows import AgreementRow
 from lab.workers import oracles
 
-_ASKED = (
+_SOURCES = (
     by_template.rows,
     by_library.mistral_rows,
     by_library.harmony_rows,
@@ -17,7 +17,7 @@ _ASKED = (
 )
 
 
-def all_rows() -> Iterator[Row]:
+def all_rows() -> Iterator[AgreementRow]:
     with oracles() as worker:
-        for asked in _ASKED:
-            yield from asked(worker)
+        for source in _SOURCES:
+            yield from source(worker)

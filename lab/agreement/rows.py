@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class AgreementVerdict(StrEnum):
     """DEPARTS: they differ in a way that the source is known for and that we do not follow, with the reason said."""
 
     AGREED = "agreed"
@@ -15,19 +15,23 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AgreementRow:
     oracle: str
     source: str
     format: str
     question: str
-    verdict: Verdict
+    verdict: AgreementVerdict
     why: str = ""
 
 
-def judged(oracle: str, source: str, format: str, question: str, ours: str, theirs: str, known: str = "") -> Row:
-    """Compare two texts; `known` is how the source is known to depart."""
+def compare_texts(
+    oracle: str, source: str, format: str, question: str, ours: str, theirs: str, known_difference: str = ""
+) -> AgreementRow:
+    """Compare two texts; `known_difference` describes how the source is known to differ."""
     if ours == theirs:
-        return Row(oracle, source, format, question, Verdict.AGREED)
-    if known:
-        return Row(oracle, source, format, question, Verdict.DEPARTS, known)
-    return Row(oracle, source, format, question, Verdict.DISAGREED, f"ours {ours!r}, theirs {theirs!r}")
+        return AgreementRow(oracle, source, format, question, AgreementVerdict.AGREED)
+    if known_difference:
+        return AgreementRow(oracle, source, format, question, AgreementVerdict.DEPARTS, known_difference)
+    return AgreementRow(
+        oracle, source, format, question, AgreementVerdict.DISAGREED, f"ours {ours!r}, theirs {theirs!r}"
+    )

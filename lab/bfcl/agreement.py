@@ -1,8 +1,8 @@
-"""Our scorer beside BFCL's own, on the same outputs; `scorer_table` shows what came of it.
+"""Compare our BFCL scorer with the official one on the same outputs; `scorer_table` shows the results.
 
-Every question that has possible answers gives many outputs, right and spoiled (`outputs`); both scorers judge each.
-They agree where both call it right, or both wrong. On some outputs the official scorer stops with an error of its own
-and judges nothing: those are counted apart, and ours must call them wrong.
+Every question with possible answers gives many outputs, correct and changed (`outputs`); both scorers judge each. They
+agree if both call it correct or both wrong. On some outputs the official scorer fails with an error: those are counted
+separately, and our scorer must call them wrong.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from ferrule.bench.bfcl.answers import Answer, answers_in, settings_in
 from ferrule.bench.bfcl.categories import CATEGORIES, Category, Scoring
 from ferrule.bench.bfcl.miss import Miss, Reason
 from ferrule.bench.bfcl.score import NAMES, miss_of
-from ferrule.bench.bfcl.tasks import Task, of_category
+from ferrule.bench.bfcl.tasks import Task, load_category
 from ferrule.bench.bfcl_requests import data_folder
 from ferrule.core.call import ToolCall
 from lab.bfcl.official import SOURCES
@@ -26,7 +26,7 @@ from lab.workers import Worker, WorkerLost
 _HINT: Final = "run scripts/setup-oracles --bfcl"
 SCORED: Final = tuple(one for one in CATEGORIES.values() if one.scoring is Scoring.SAME_CALLS)
 
-# What the official scorer calls the error of one call; of several calls it tells only that one has no match.
+# The official scorer's error types for one call. For several calls it only reports that one has no match.
 REASONS: Final[Mapping[str, Reason]] = {
     "simple_function_checker:wrong_func_name": Reason.FUNCTION,
     "simple_function_checker:missing_required": Reason.MISSING,
@@ -47,13 +47,13 @@ REASONS: Final[Mapping[str, Reason]] = {
 
 @dataclass(slots=True)
 class Agreement:
-    """Outputs and what the two scorers made of them."""
+    """How many outputs the two scorers judged, and how."""
 
     questions: int = 0
     right: int = 0
     wrong: int = 0
     stopped: int = 0
-    """The official scorer stopped with an error."""
+    """The official scorer failed with an error."""
     same_reason: int = 0
     other_reason: int = 0
     ways: Counter[str] = field(default_factory=Counter[str])
@@ -74,36 +74,36 @@ class Agreement:
             self.right += 1
         else:
             self.wrong += 1
-            told = REASONS.get(theirs["error_type"])
-            if told is not None:
-                self.same_reason += told is ours.reason
-                self.other_reason += told is not ours.reason
+            reason = REASONS.get(theirs["error_type"])
+            if reason is not None:
+                self.same_reason += reason is ours.reason
+                self.other_reason += reason is not ours.reason
 
 
 def official() -> Worker:
-    """BFCL's own scorer, in a process of its own."""
+    """BFCL's own scorer, in a separate process."""
     if not SOURCES.is_dir():
-        raise WorkerLost("BFCL's scorer is not there", hint=_HINT)
+        raise WorkerLost("BFCL's scorer is not installed", hint=_HINT)
     return Worker(CACHE / "venvs" / "oracles" / "bin" / "python", "lab.bfcl.official", hint=_HINT)
 
 
-def compared(
+def compare_scorers(
     tasks: Iterable[Task],
     worker: Worker,
     advance: Callable[[], None] = lambda: None,
     outputs: Callable[[Task], Iterable[Output]] = outputs_of,
 ) -> Agreement:
-    found = Agreement()
+    agreement = Agreement()
     for task in tasks:
-        found.questions += 1
+        agreement.questions += 1
         for output in outputs(task):
             ours = miss_of(task.key, [ToolCall.of(name, arguments) for name, arguments in output.calls])
-            found.add(task, output, ours, worker.ask(_asked(task, output)))
+            agreement.add(task, output, ours, worker.ask(_request(task, output)))
         advance()
-    return found
+    return agreement
 
 
-def _asked(task: Task, output: Output) -> dict[str, Any]:
+def _request(task: Task, output: Output) -> dict[str, Any]:
     return {
         "documents": list(task.key.documents),
         "output": [{name: arguments} for name, arguments in output.calls],
@@ -113,21 +113,21 @@ def _asked(task: Task, output: Output) -> dict[str, Any]:
     }
 
 
-def answered(folder: Path, category: Category, worker: Worker) -> Agreement:
-    """The two scorers on what a model answered: a folder that `ferrule bench bfcl` made for one manner."""
+def compare_answers(folder: Path, category: Category, worker: Worker) -> Agreement:
+    """Compare the scorers on a model's answers: a folder that `ferrule bench bfcl` wrote for one run."""
     answers = answers_in(folder / f"{category.name}.jsonl")
     is_underscored = settings_in(folder).get("names") == NAMES[True]
-    asked = [task for task in questions(category, is_underscored) if task.id in answers]
-    return compared(asked, worker, outputs=lambda task: _readable(answers[task.id]))
+    tasks = [task for task in load_questions(category, is_underscored) if task.id in answers]
+    return compare_scorers(tasks, worker, outputs=lambda task: _readable(answers[task.id]))
 
 
 def _readable(answer: Answer) -> Iterator[Output]:
-    """The answer, unless its arguments are no objects: those never reach the official scorer."""
+    """The answer, unless its arguments are not objects: those never reach the official scorer."""
     try:
         yield Output("answered by a model", tuple((call.name, call.arguments) for call in answer.tool_calls))
     except ValueError:
         return
 
 
-def questions(category: Category, is_underscored: bool) -> list[Task]:
-    return of_category(category, data_folder(), is_underscored=is_underscored)
+def load_questions(category: Category, is_underscored: bool) -> list[Task]:
+    return load_category(category, data_folder(), is_underscored=is_underscored)

@@ -1,8 +1,8 @@
-"""The process that runs BFCL's own scorer; one JSON line asks, one answers. `agreement` asks it.
+"""The worker process that runs BFCL's own scorer; one JSON line per request and per answer. Used by `agreement`.
 
-Asked with "documents", "output" (a list of {name: arguments}), "answers" (as the official file has them), "category"
-and "is_underscored", it answers with "is_valid" and "error_type". The official package is unpacked, not installed: of
-all that it imports, the scorer needs a single setting of a table of models, which stands here.
+A request has "documents", "output" (a list of {name: arguments}), "answers" (as in the official file), "category" and
+"is_underscored"; the answer has "is_valid" and "error_type". The official package is unpacked, not installed: of all
+its imports, the scorer needs only one setting from a table of models, which is defined here.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,12 +42,12 @@ def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
     scorer, python = _scorer()
     model = "underscored" if request["is_underscored"] else "dotted"
 
-    def scored() -> Mapping[str, Any]:
-        asked = (request["documents"], request["output"], request["answers"], python, request["category"], model)
-        verdict = scorer(*asked)
+    def score() -> Mapping[str, Any]:
+        arguments = (request["documents"], request["output"], request["answers"], python, request["category"], model)
+        verdict = scorer(*arguments)
         return {"error": None, "is_valid": verdict["valid"], "error_type": verdict.get("error_type", "")}
 
-    return scored
+    return score
 
 
 if __name__ == "__main__":

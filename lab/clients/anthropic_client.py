@@ -1,4 +1,4 @@
-"""Anthropic's client: every event checked against its type, then summed by the client."""
+"""Anthropic's client: every event is checked against its type before the client reads it."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from lab.clients.wire import ADDRESS, Wire
 
 
 def _client(wire: Wire) -> Any:
-    made: Any = importlib.import_module("anthropic").Anthropic
-    return made(api_key="none", base_url=ADDRESS, http_client=wire.client(), max_retries=0)
+    client_class: Any = importlib.import_module("anthropic").Anthropic
+    return client_class(api_key="none", base_url=ADDRESS, http_client=wire.client(), max_retries=0)
 
 
 def message_stream(events: Sequence[dict[str, Any]]) -> Mapping[str, Any]:
@@ -37,8 +37,8 @@ def _message(message: Any) -> Mapping[str, Any]:
     }
 
 
-def message_sent(arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """What the client sends when it is called so."""
+def sent_message(arguments: dict[str, Any]) -> Mapping[str, Any]:
+    """The request body that the client sends for these arguments."""
     message: dict[str, Any] = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": []}
     ending = {"stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 0, "output_tokens": 0}}
     wire = Wire(body={**message, **ending})

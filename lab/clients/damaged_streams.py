@@ -1,4 +1,4 @@
-"""What the clients make of a stream that somebody spoiled: its bytes as they are, with no network and no check."""
+"""How the clients read a damaged stream: its bytes are passed as they are, without a network and without checks."""
 
 import importlib
 import json
@@ -18,14 +18,14 @@ def _http(raw: str) -> Any:
 
 
 def _client(module: str, name: str, raw: str, address: str) -> Any:
-    made: Any = getattr(importlib.import_module(module), name)
-    return made(api_key="none", base_url=address, http_client=_http(raw), max_retries=0)
+    client_class: Any = getattr(importlib.import_module(module), name)
+    return client_class(api_key="none", base_url=address, http_client=_http(raw), max_retries=0)
 
 
-def chat(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    client = _client("openai", "OpenAI", given["raw"], f"{_ADDRESS}/v1")
+def chat(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    client = _client("openai", "OpenAI", request["raw"], f"{_ADDRESS}/v1")
     with client.chat.completions.stream(model="m", messages=[]) as stream:
-        # The client says that a call is whole when it sees the next one, or the finish.
+        # The client reports that a call is complete when it sees the next one or the finish reason.
         done = sum(event.type == "tool_calls.function.arguments.done" for event in stream)
         message = stream.get_final_completion().choices[0].message
     calls: list[Any] = message.tool_calls or []
@@ -36,8 +36,8 @@ def chat(given: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def responses(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    client = _client("openai", "OpenAI", given["raw"], f"{_ADDRESS}/v1")
+def responses(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    client = _client("openai", "OpenAI", request["raw"], f"{_ADDRESS}/v1")
     with client.responses.stream(model="m", input="x") as stream:
         for _ in stream:
             pass
@@ -46,8 +46,8 @@ def responses(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"calls": [[call.call_id, call.name, call.arguments] for call in calls], "text": response.output_text}
 
 
-def messages(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    client = _client("anthropic", "Anthropic", given["raw"], _ADDRESS)
+def messages(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    client = _client("anthropic", "Anthropic", request["raw"], _ADDRESS)
     with client.messages.stream(model="m", max_tokens=9, messages=[]) as stream:
         for _ in stream:
             pass

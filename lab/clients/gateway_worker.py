@@ -1,8 +1,8 @@
-"""The process that runs one client against a gateway; one JSON line asks, one answers.
+"""The worker process that runs one client against a gateway; one JSON line per request and per answer.
 
-Asks by "op", which is a module and a function of this folder ("live_openai.chat_create"), with "given": {"url", "key",
-"model", "more"}. Answers {"calls": [[id, name, arguments], ...], "text", "finish"}; of `replay.replayed`, see there.
-Every answer also has "error": null, or what the client raised, by the name of its own class.
+A request has "op", a module and a function of this folder ("live_openai.chat_create"), and "given": {"url", "key",
+"model", "more"}. The answer is {"calls": [[id, name, arguments], ...], "text", "finish"}; for `replay.check_answer` see
+there. Every answer also has "error": null, or the exception that the client raised, by its class name.
 """
 
 import importlib
@@ -17,7 +17,7 @@ _SECONDS: Final = 300
 
 def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
     module, _, name = request["op"].partition(".")
-    # The client itself is found where it is used: every venv has one of them.
+    # Imported here, because every venv has only one of the clients.
     operation: Callable[[Any], Mapping[str, Any]] = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
     return lambda: {"error": None, **operation(request["given"])}
 

@@ -1,4 +1,4 @@
-"""Anthropic's client against a gateway. Every function is one way in which programs use it."""
+"""Anthropic's client against a gateway. Each function is one way to use it."""
 
 import importlib
 import json
@@ -7,37 +7,37 @@ from typing import Any
 
 from lab.clients import task
 
-Given = Mapping[str, Any]
-Told = Mapping[str, Any]
+RunOptions = Mapping[str, Any]
+RunSummary = Mapping[str, Any]
 
 
-def client_of(given: Given) -> Any:
-    made: Any = importlib.import_module("anthropic").Anthropic
-    return made(api_key=given.get("key", "none"), base_url=given["url"])
+def client_of(options: RunOptions) -> Any:
+    client_class: Any = importlib.import_module("anthropic").Anthropic
+    return client_class(api_key=options.get("key", "none"), base_url=options["url"])
 
 
-def _asked(given: Given, **more: Any) -> dict[str, Any]:
-    asked: dict[str, Any] = {
-        "model": given.get("model", "smol"),
+def _request(options: RunOptions, **more: Any) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "model": options.get("model", "smol"),
         "messages": [{"role": "user", "content": task.QUESTION}],
         "tools": task.message_tools(),
         "tool_choice": {"type": "any"},
         "max_tokens": task.MAX_TOKENS,
-        # The client has no such parameter any more; the gateway keeps it.
+        # The client no longer has this parameter; the gateway still accepts it.
         "extra_body": {"temperature": task.TEMPERATURE},
     }
-    return asked | more | dict(given.get("more", {}))
+    return request | more | dict(options.get("more", {}))
 
 
-def create(given: Given) -> Told:
-    return _told(client_of(given).messages.create(**_asked(given)))
+def create(options: RunOptions) -> RunSummary:
+    return _summary(client_of(options).messages.create(**_request(options)))
 
 
-def events(given: Given) -> Told:
-    """Raw events, put together by the program."""
+def events(options: RunOptions) -> RunSummary:
+    """Raw events, assembled by the program."""
     calls: dict[int, list[str]] = {}
     text, finish = "", None
-    for event in client_of(given).messages.create(**_asked(given), stream=True):
+    for event in client_of(options).messages.create(**_request(options), stream=True):
         if event.type == "content_block_start" and event.content_block.type == "tool_use":
             calls[event.index] = [event.content_block.id, event.content_block.name, ""]
         elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
@@ -49,62 +49,62 @@ def events(given: Given) -> Told:
     return {"calls": [calls[index] for index in sorted(calls)], "text": text, "finish": finish}
 
 
-def stream(given: Given) -> Told:
-    with client_of(given).messages.stream(**_asked(given)) as stream:
+def stream(options: RunOptions) -> RunSummary:
+    with client_of(options).messages.stream(**_request(options)) as stream:
         for _ in stream:
             pass
-        return _told(stream.get_final_message())
+        return _summary(stream.get_final_message())
 
 
-def named(given: Given) -> Told:
+def named_tool(options: RunOptions) -> RunSummary:
     choice = {"type": "tool", "name": task.WEATHER}
-    return _told(client_of(given).messages.create(**_asked(given, tool_choice=choice)))
+    return _summary(client_of(options).messages.create(**_request(options, tool_choice=choice)))
 
 
-def one_call(given: Given) -> Told:
+def one_call(options: RunOptions) -> RunSummary:
     choice = {"type": "any", "disable_parallel_tool_use": True}
-    return _told(client_of(given).messages.create(**_asked(given, tool_choice=choice)))
+    return _summary(client_of(options).messages.create(**_request(options, tool_choice=choice)))
 
 
-def count(given: Given) -> Told:
-    """How many tokens the client is told that its request has, and how many the answer says that it had."""
-    client, asked = client_of(given), _asked(given)
-    counted = {name: asked[name] for name in ("model", "messages", "tools", "tool_choice")}
-    told = client.messages.count_tokens(**counted).input_tokens
-    return {"counted": told, "used": client.messages.create(**asked).usage.input_tokens}
+def count(options: RunOptions) -> RunSummary:
+    """The token count of the request, and the prompt tokens that the answer reports."""
+    client, request = client_of(options), _request(options)
+    counted = {name: request[name] for name in ("model", "messages", "tools", "tool_choice")}
+    tokens = client.messages.count_tokens(**counted).input_tokens
+    return {"counted": tokens, "used": client.messages.create(**request).usage.input_tokens}
 
 
-def run_tools(given: Given) -> Told:
-    return _run(given, is_streamed=False)
+def run_tools(options: RunOptions) -> RunSummary:
+    return _run(options, is_streamed=False)
 
 
-def run_tools_streamed(given: Given) -> Told:
-    return _run(given, is_streamed=True)
+def run_tools_streamed(options: RunOptions) -> RunSummary:
+    return _run(options, is_streamed=True)
 
 
-def _run(given: Given, *, is_streamed: bool) -> Told:
-    """The client's own loop: it calls the functions and sends their results until the model only answers."""
-    ran: list[list[str]] = []
-    asked = _asked(given, tools=_tools(ran), extra_body={"temperature": task.TEMPERATURE, **task.FIRST_HOP})
-    del asked["tool_choice"]
-    runner = client_of(given).beta.messages.tool_runner(
-        **asked, max_iterations=task.MOST_TURNS, **({"stream": True} if is_streamed else {})
+def _run(options: RunOptions, *, is_streamed: bool) -> RunSummary:
+    """The client's own loop: it calls the functions and sends their results until the model stops calling."""
+    executed: list[list[str]] = []
+    request = _request(options, tools=_tools(executed), extra_body={"temperature": task.TEMPERATURE, **task.FIRST_HOP})
+    del request["tool_choice"]
+    runner = client_of(options).beta.messages.tool_runner(
+        **request, max_iterations=task.MOST_TURNS, **({"stream": True} if is_streamed else {})
     )
     turns = 0
     last: Any = None
     for turn in runner:
         turns += 1
         last = turn.get_final_message() if is_streamed else turn
-    return {**_told(last), "calls": ran, "turns": turns}
+    return {**_summary(last), "calls": executed, "turns": turns}
 
 
-def _tools(ran: list[list[str]]) -> list[Any]:
-    """The tools as functions that note what they were given."""
+def _tools(executed: list[list[str]]) -> list[Any]:
+    """The tools as functions that record their arguments."""
     decorate: Any = importlib.import_module("anthropic").beta_tool
 
     def tool(name: str) -> Any:
         def run(**arguments: Any) -> str:
-            ran.append([f"{name}-{len(ran)}", name, json.dumps(arguments)])
+            executed.append([f"{name}-{len(executed)}", name, json.dumps(arguments)])
             return task.ANSWERS[name]
 
         run.__name__ = name
@@ -113,7 +113,7 @@ def _tools(ran: list[list[str]]) -> list[Any]:
     return [tool(name) for name in task.SCHEMAS]
 
 
-def _told(message: Any) -> Told:
+def _summary(message: Any) -> RunSummary:
     calls = [block for block in message.content if block.type == "tool_use"]
     return {
         "calls": [[call.id, call.name, json.dumps(call.input)] for call in calls],
@@ -122,5 +122,5 @@ def _told(message: Any) -> Told:
     }
 
 
-def models(given: Given) -> Told:
-    return {"models": [one.id for one in client_of(given).models.list(limit=1000)]}
+def models(options: RunOptions) -> RunSummary:
+    return {"models": [one.id for one in client_of(options).models.list(limit=1000)]}

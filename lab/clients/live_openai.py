@@ -1,4 +1,4 @@
-"""OpenAI's client against a gateway, over both of its APIs. Every function is one way in which programs use it."""
+"""OpenAI's client against a gateway, over both of its APIs. Each function is one way to use it."""
 
 import importlib
 from collections.abc import Mapping
@@ -7,82 +7,82 @@ from typing import Any
 from lab.clients import task
 from lab.clients.models import book_table
 
-Given = Mapping[str, Any]
-Told = Mapping[str, Any]
+RunOptions = Mapping[str, Any]
+RunSummary = Mapping[str, Any]
 
 
-def client_of(given: Given) -> Any:
-    made: Any = importlib.import_module("openai").OpenAI
-    return made(api_key=given.get("key", "none"), base_url=f"{given['url']}/v1")
+def client_of(options: RunOptions) -> Any:
+    client_class: Any = importlib.import_module("openai").OpenAI
+    return client_class(api_key=options.get("key", "none"), base_url=f"{options['url']}/v1")
 
 
-def _chat(given: Given, **more: Any) -> dict[str, Any]:
-    asked: dict[str, Any] = {
-        "model": given.get("model", "smol"),
+def _chat(options: RunOptions, **more: Any) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "model": options.get("model", "smol"),
         "messages": [{"role": "user", "content": task.QUESTION}],
         "tools": task.chat_tools(),
         "tool_choice": "required",
         "max_completion_tokens": task.MAX_TOKENS,
         "temperature": task.TEMPERATURE,
     }
-    return asked | more | dict(given.get("more", {}))
+    return request | more | dict(options.get("more", {}))
 
 
-def chat_create(given: Given) -> Told:
-    return _completion(client_of(given).chat.completions.create(**_chat(given)))
+def chat_create(options: RunOptions) -> RunSummary:
+    return _completion(client_of(options).chat.completions.create(**_chat(options)))
 
 
-def chat_chunks(given: Given) -> Told:
-    """Chunks, put together by the program, as most programs do it."""
+def chat_chunks(options: RunOptions) -> RunSummary:
+    """Chunks, assembled by the program, as most programs do."""
     calls: dict[int, list[str]] = {}
     text, finish = "", None
-    for chunk in client_of(given).chat.completions.create(**_chat(given), stream=True):
+    for chunk in client_of(options).chat.completions.create(**_chat(options), stream=True):
         for choice in chunk.choices:
             text += choice.delta.content or ""
             finish = choice.finish_reason or finish
             for part in choice.delta.tool_calls or ():
                 call = calls.setdefault(part.index, ["", "", ""])
-                for at, said in enumerate((part.id, part.function.name, part.function.arguments)):
-                    call[at] += said or ""
+                for at, piece in enumerate((part.id, part.function.name, part.function.arguments)):
+                    call[at] += piece or ""
     return {"calls": [calls[index] for index in sorted(calls)], "text": text, "finish": finish}
 
 
-def chat_stream(given: Given) -> Told:
-    with client_of(given).chat.completions.stream(**_chat(given), stream_options={"include_usage": True}) as stream:
+def chat_stream(options: RunOptions) -> RunSummary:
+    with client_of(options).chat.completions.stream(**_chat(options), stream_options={"include_usage": True}) as stream:
         for _ in stream:
             pass
-        told = stream.get_final_completion()
-    return {**_completion(told), "usage": [told.usage.prompt_tokens, told.usage.completion_tokens]}
+        completion = stream.get_final_completion()
+    return {**_completion(completion), "usage": [completion.usage.prompt_tokens, completion.usage.completion_tokens]}
 
 
-def chat_named(given: Given) -> Told:
+def chat_named(options: RunOptions) -> RunSummary:
     named = {"type": "function", "function": {"name": task.WEATHER}}
-    return _completion(client_of(given).chat.completions.create(**_chat(given, tool_choice=named)))
+    return _completion(client_of(options).chat.completions.create(**_chat(options, tool_choice=named)))
 
 
-def chat_one_call(given: Given) -> Told:
-    return _completion(client_of(given).chat.completions.create(**_chat(given, parallel_tool_calls=False)))
+def chat_one_call(options: RunOptions) -> RunSummary:
+    return _completion(client_of(options).chat.completions.create(**_chat(options, parallel_tool_calls=False)))
 
 
-def chat_parallel(given: Given) -> Told:
-    return _completion(client_of(given).chat.completions.create(**_chat(given, parallel_tool_calls=True)))
+def chat_parallel(options: RunOptions) -> RunSummary:
+    return _completion(client_of(options).chat.completions.create(**_chat(options, parallel_tool_calls=True)))
 
 
-def chat_parse_tool(given: Given) -> Told:
-    """The client makes the tool's schema out of a type, and a value of that type out of the arguments."""
+def chat_parse_tool(options: RunOptions) -> RunSummary:
+    """The client derives the tool's schema from a type, and a value of that type from the arguments."""
     tool = importlib.import_module("openai").pydantic_function_tool(book_table())
-    completion = client_of(given).chat.completions.parse(**_chat(given, tools=[tool]))
+    completion = client_of(options).chat.completions.parse(**_chat(options, tools=[tool]))
     parsed = [call.function.parsed_arguments for call in completion.choices[0].message.tool_calls]
     return {**_completion(completion), "parsed": [type(one).__name__ for one in parsed]}
 
 
-def chat_parse_answer(given: Given) -> Told:
-    asked = _chat(given, response_format=book_table())
-    completion = client_of(given).chat.completions.parse(**{k: v for k, v in asked.items() if "tool" not in k})
+def chat_parse_answer(options: RunOptions) -> RunSummary:
+    request = _chat(options, response_format=book_table())
+    completion = client_of(options).chat.completions.parse(**{k: v for k, v in request.items() if "tool" not in k})
     return {**_completion(completion), "parsed": [type(completion.choices[0].message.parsed).__name__]}
 
 
-def _completion(completion: Any) -> Told:
+def _completion(completion: Any) -> RunSummary:
     choice = completion.choices[0]
     calls: list[Any] = choice.message.tool_calls or []
     return {
@@ -92,9 +92,9 @@ def _completion(completion: Any) -> Told:
     }
 
 
-def _response(given: Given, **more: Any) -> dict[str, Any]:
-    asked: dict[str, Any] = {
-        "model": given.get("model", "smol"),
+def _response(options: RunOptions, **more: Any) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "model": options.get("model", "smol"),
         "input": task.QUESTION,
         "tools": task.response_tools(),
         "tool_choice": "required",
@@ -102,47 +102,49 @@ def _response(given: Given, **more: Any) -> dict[str, Any]:
         "temperature": task.TEMPERATURE,
         "store": False,
     }
-    return asked | more | dict(given.get("more", {}))
+    return request | more | dict(options.get("more", {}))
 
 
-def response_create(given: Given) -> Told:
-    return _told(client_of(given).responses.create(**_response(given)))
+def response_create(options: RunOptions) -> RunSummary:
+    return _summary(client_of(options).responses.create(**_response(options)))
 
 
-def response_events(given: Given) -> Told:
-    seen = list(client_of(given).responses.create(**_response(given), stream=True))
-    failed = next((event for event in seen if event.type in ("error", "response.failed")), None)
-    return _told(seen[-1].response) if failed is None else {"calls": [], "text": "", "finish": failed.type}
+def response_events(options: RunOptions) -> RunSummary:
+    events = list(client_of(options).responses.create(**_response(options), stream=True))
+    failed = next((event for event in events if event.type in ("error", "response.failed")), None)
+    return _summary(events[-1].response) if failed is None else {"calls": [], "text": "", "finish": failed.type}
 
 
-def response_stream(given: Given) -> Told:
-    with client_of(given).responses.stream(**_response(given)) as stream:
+def response_stream(options: RunOptions) -> RunSummary:
+    with client_of(options).responses.stream(**_response(options)) as stream:
         for _ in stream:
             pass
-        return _told(stream.get_final_response())
+        return _summary(stream.get_final_response())
 
 
-def response_named(given: Given) -> Told:
+def response_named(options: RunOptions) -> RunSummary:
     named = {"type": "function", "name": task.WEATHER}
-    return _told(client_of(given).responses.create(**_response(given, tool_choice=named)))
+    return _summary(client_of(options).responses.create(**_response(options, tool_choice=named)))
 
 
-def response_one_call(given: Given) -> Told:
-    return _told(client_of(given).responses.create(**_response(given, parallel_tool_calls=False)))
+def response_one_call(options: RunOptions) -> RunSummary:
+    return _summary(client_of(options).responses.create(**_response(options, parallel_tool_calls=False)))
 
 
-def response_parallel(given: Given) -> Told:
-    return _told(client_of(given).responses.create(**_response(given, parallel_tool_calls=True)))
+def response_parallel(options: RunOptions) -> RunSummary:
+    return _summary(client_of(options).responses.create(**_response(options, parallel_tool_calls=True)))
 
 
-def response_parse_tool(given: Given) -> Told:
+def response_parse_tool(options: RunOptions) -> RunSummary:
     tool = importlib.import_module("openai").pydantic_function_tool(book_table())
-    response = client_of(given).responses.parse(**_response(given, tools=[{"type": "function", **tool["function"]}]))
+    response = client_of(options).responses.parse(
+        **_response(options, tools=[{"type": "function", **tool["function"]}])
+    )
     parsed = [item.parsed_arguments for item in response.output if item.type == "function_call"]
-    return {**_told(response), "parsed": [type(one).__name__ for one in parsed]}
+    return {**_summary(response), "parsed": [type(one).__name__ for one in parsed]}
 
 
-def _told(response: Any) -> Told:
+def _summary(response: Any) -> RunSummary:
     calls = [item for item in response.output if item.type == "function_call"]
     return {
         "calls": [[call.call_id, call.name, call.arguments] for call in calls],
@@ -151,5 +153,5 @@ def _told(response: Any) -> Told:
     }
 
 
-def models(given: Given) -> Told:
-    return {"models": [one.id for one in client_of(given).models.list()]}
+def models(options: RunOptions) -> RunSummary:
+    return {"models": [one.id for one in client_of(options).models.list()]}

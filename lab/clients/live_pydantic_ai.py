@@ -12,30 +12,30 @@ Given = Mapping[str, Any]
 Told = Mapping[str, Any]
 
 
-def run(given: Given) -> Told:
-    return asyncio.run(_run(given, "chat", is_streamed=False))
+def run(options: Given) -> Told:
+    return asyncio.run(_run(options, "chat", is_streamed=False))
 
 
-def run_streamed(given: Given) -> Told:
-    return asyncio.run(_run(given, "chat", is_streamed=True))
+def run_streamed(options: Given) -> Told:
+    return asyncio.run(_run(options, "chat", is_streamed=True))
 
 
-def run_responses(given: Given) -> Told:
-    return asyncio.run(_run(given, "responses", is_streamed=False))
+def run_responses(options: Given) -> Told:
+    return asyncio.run(_run(options, "responses", is_streamed=False))
 
 
-async def _run(given: Given, api: str, *, is_streamed: bool) -> Told:
+async def _run(options: Given, api: str, *, is_streamed: bool) -> Told:
     library: Any = importlib.import_module("pydantic_ai")
     models: Any = importlib.import_module("pydantic_ai.models.openai")
     providers: Any = importlib.import_module("pydantic_ai.providers.openai")
     limits: Any = importlib.import_module("pydantic_ai.usage")
     kinds = {"chat": models.OpenAIChatModel, "responses": models.OpenAIResponsesModel}
-    provider = providers.OpenAIProvider(base_url=f"{given['url']}/v1", api_key=given.get("key", "none"))
-    ran: list[list[str]] = []
+    provider = providers.OpenAIProvider(base_url=f"{options['url']}/v1", api_key=options.get("key", "none"))
+    executed: list[list[str]] = []
     agent = library.Agent(
-        kinds[api](given.get("model", "smol"), provider=provider),
+        kinds[api](options.get("model", "smol"), provider=provider),
         instructions=task.INSTRUCTIONS,
-        tools=[_tool(library, name, ran) for name in task.SCHEMAS],
+        tools=[_tool(library, name, executed) for name in task.SCHEMAS],
         model_settings={
             "max_tokens": task.MAX_TOKENS,
             "temperature": task.TEMPERATURE,
@@ -49,17 +49,17 @@ async def _run(given: Given, api: str, *, is_streamed: bool) -> Told:
                 text = await result.get_output()
         else:
             text = (await agent.run(task.QUESTION, usage_limits=most)).output
-        told: dict[str, Any] = {"text": text, "finish": "completed"}
+        summary: dict[str, Any] = {"text": text, "finish": "completed"}
     except library.UsageLimitExceeded:
-        told = {"text": "", "finish": "max_turns"}
-    return {**told, "calls": ran}
+        summary = {"text": "", "finish": "max_turns"}
+    return {**summary, "calls": executed}
 
 
-def _tool(library: Any, name: str, ran: list[list[str]]) -> Any:
-    def invoked(**arguments: Any) -> str:
-        ran.append([f"{name}-{len(ran)}", name, json.dumps(arguments)])
+def _tool(library: Any, name: str, executed: list[list[str]]) -> Any:
+    def invoke(**arguments: Any) -> str:
+        executed.append([f"{name}-{len(executed)}", name, json.dumps(arguments)])
         return task.ANSWERS[name]
 
     return library.Tool.from_schema(
-        invoked, name=name, description=task.ABOUT[name], json_schema=task.SCHEMAS[name], takes_ctx=False
+        invoke, name=name, description=task.ABOUT[name], json_schema=task.SCHEMAS[name], takes_ctx=False
     )

@@ -1,4 +1,4 @@
-"""OpenAI's client over both of its APIs: every chunk or event checked against its type, then summed by the client."""
+"""OpenAI's client over both of its APIs: every chunk or event is checked against its type, then read by the client."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from lab.clients.wire import ADDRESS, Wire
 
 
 def _client(wire: Wire) -> Any:
-    made: Any = importlib.import_module("openai").OpenAI
-    return made(api_key="none", base_url=ADDRESS, http_client=wire.client(), max_retries=0)
+    client_class: Any = importlib.import_module("openai").OpenAI
+    return client_class(api_key="none", base_url=ADDRESS, http_client=wire.client(), max_retries=0)
 
 
 def chat_stream(chunks: Sequence[dict[str, Any]]) -> Mapping[str, Any]:
@@ -19,7 +19,7 @@ def chat_stream(chunks: Sequence[dict[str, Any]]) -> Mapping[str, Any]:
     with _client(wire).chat.completions.stream(model="m", messages=[]) as stream:
         for _ in stream:
             pass
-        # Not get_final_completion, which raises where the answer was cut off.
+        # Not get_final_completion, which raises if the answer was cut off.
         return _chat(stream.current_completion_snapshot)
 
 
@@ -40,13 +40,13 @@ def _chat(completion: Any) -> Mapping[str, Any]:
 
 
 def response_events(events: Sequence[dict[str, Any]]) -> Mapping[str, Any]:
-    """Only whether every event is of one of the client's types, as it stands."""
+    """Check only that every event matches one of the client's types."""
     check("openai.types.responses", "ResponseStreamEvent", events, strict=True)
     return {}
 
 
 def response_raw_stream(events: Sequence[dict[str, Any]]) -> Mapping[str, Any]:
-    """What comes of the plainer way to stream, which looks at nothing."""
+    """The result of the client's plain stream, which checks nothing."""
     stream = _client(Wire(events=events, named=True)).responses.create(model="m", input="x", stream=True)
     return {"kinds": [event.type for event in stream]}
 
@@ -57,17 +57,17 @@ def response_stream(events: Sequence[dict[str, Any]]) -> Mapping[str, Any]:
 
 
 def response_unnamed(events: Sequence[dict[str, Any]]) -> Mapping[str, Any]:
-    """The same without the names of the events beside them."""
+    """The same, without the SSE event names."""
     return response_summed(events, named=False)
 
 
 def response_summed(events: Sequence[dict[str, Any]], *, named: bool = True) -> Mapping[str, Any]:
-    """The same where events may be wrong: what the client itself makes of them."""
+    """How the client itself reads events that may be wrong."""
     with _client(Wire(events=events, named=named)).responses.stream(model="m", input="x") as stream:
-        seen = list(stream)
-        # The client has a final response only for one that was completed.
+        stream_events = list(stream)
+        # The client has a final response only if the response was completed.
         is_cut = events[-1]["type"] in ("response.incomplete", "response.failed")
-        return _response(seen[-1].response if is_cut else stream.get_final_response())
+        return _response(stream_events[-1].response if is_cut else stream.get_final_response())
 
 
 def response_body(body: dict[str, Any]) -> Mapping[str, Any]:
@@ -87,34 +87,34 @@ def _response(response: Any) -> Mapping[str, Any]:
 
 
 def response_items(body: dict[str, Any]) -> Mapping[str, Any]:
-    """A list of what went into a response."""
+    """The list of a response's input items."""
     check("openai.types.responses", "ResponseItemList", [body], strict=True)
     page = _client(Wire(body=body)).responses.input_items.list("resp_1")
     return {"items": [[item.type, item.id] for item in page.data]}
 
 
-def response_runner(given: dict[str, Any]) -> Mapping[str, Any]:
-    """The client's own loop, with a server's tools: "answers" are streams, one for each request it will send.
+def response_runner(options: dict[str, Any]) -> Mapping[str, Any]:
+    """The client's own loop, with a server's tools: "answers" are streams, one for each request that it sends.
 
-    "approve" is what it says to every request for leave.
+    "approve" is its answer to every approval request.
     """
-    first, *later = [Wire(events=events, named=True) for events in given["answers"]]
-    made: Any = importlib.import_module("openai").OpenAI
-    client = made(api_key="none", base_url=ADDRESS, http_client=first.client(*later), max_retries=0)
+    first, *later = [Wire(events=events, named=True) for events in options["answers"]]
+    client_class: Any = importlib.import_module("openai").OpenAI
+    client = client_class(api_key="none", base_url=ADDRESS, http_client=first.client(*later), max_retries=0)
     runner: Any = importlib.import_module("openai.lib.responses_tool_runner").ResponsesToolRunner()
-    params = {"model": "m", "input": "x", "tools": given["tools"]}
-    asked: list[str] = []
+    params = {"model": "m", "input": "x", "tools": options["tools"]}
+    requests: list[str] = []
 
     def approve(request: Any) -> bool:
-        asked.append(request.id)
-        return given["approve"]
+        requests.append(request.id)
+        return options["approve"]
 
     response = runner.run(client, params, max_steps=5, stream=True, approve_mcp=approve)
-    return {**_response(response), "asked": asked, "sent": [wire.sent for wire in (first, *later)]}
+    return {**_response(response), "asked": requests, "sent": [wire.sent for wire in (first, *later)]}
 
 
 def chat_sent(arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """What the client sends when it is called so."""
+    """The request body that the client sends for these arguments."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
     wire = Wire(body={"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]})
     _client(wire).chat.completions.create(**arguments)

@@ -1,6 +1,6 @@
-"""What every client is set to do against the gateway: two tools, one question, and how the tools answer.
+"""The task of every client against the gateway: two tools, one question, and the tools' answers.
 
-Read by the process that judges and by those that run the clients, so it imports nothing.
+Imported by the judging process and by the client workers, so it imports nothing itself.
 """
 
 from typing import Any, Final
@@ -8,11 +8,11 @@ from typing import Any, Final
 QUESTION: Final = "Book a table in Paris for two on the terrace, and tell me the weather there."
 INSTRUCTIONS: Final = "You use tools."
 TEMPERATURE: Final = 0.8
-"""At which so small a model strays from every schema unless it is held."""
+"""High enough that so small a model violates every schema unless it is constrained."""
 MAX_TOKENS: Final = 160
 MOST_TURNS: Final = 3
 FIRST_HOP: Final = {"tool_choice_policy": "required_first_hop"}
-"""The gateway's extension of every body: a call before the first answer, then as the model likes."""
+"""The gateway's extension of the request body: a call is required first, then the model decides."""
 
 BOOK: Final = "book_table"
 WEATHER: Final = "get_weather"
@@ -39,17 +39,17 @@ ANSWERS: Final = {BOOK: "Booked.", WEATHER: "Sunny, 21 degrees."}
 
 
 def chat_tools() -> list[dict[str, Any]]:
-    """As OpenAI's chat API takes them."""
-    return [{"type": "function", "function": _named(name, "parameters")} for name in SCHEMAS]
+    """The tools in the form of OpenAI's chat API."""
+    return [{"type": "function", "function": _with_name(name, "parameters")} for name in SCHEMAS]
 
 
 def response_tools() -> list[dict[str, Any]]:
-    return [{"type": "function", "strict": False, **_named(name, "parameters")} for name in SCHEMAS]
+    return [{"type": "function", "strict": False, **_with_name(name, "parameters")} for name in SCHEMAS]
 
 
 def message_tools() -> list[dict[str, Any]]:
-    return [_named(name, "input_schema") for name in SCHEMAS]
+    return [_with_name(name, "input_schema") for name in SCHEMAS]
 
 
-def _named(name: str, key: str) -> dict[str, Any]:
+def _with_name(name: str, key: str) -> dict[str, Any]:
     return {"name": name, "description": ABOUT[name], key: SCHEMAS[name]}

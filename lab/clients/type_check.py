@@ -1,4 +1,4 @@
-"""A client's own types, asked whether a value is one of theirs. The clients themselves do not look."""
+"""Validate values against a client's own types. The clients themselves do not validate."""
 
 import importlib
 from collections.abc import Sequence
@@ -13,6 +13,6 @@ def _adapter(module: str, name: str) -> Any:
 
 
 def check(module: str, name: str, values: Sequence[Any], *, strict: bool = False) -> None:
-    """Raises where a value is not what its type says; `strict` turns nothing into what it should be."""
+    """Raise if a value does not match its type; `strict` converts nothing."""
     for value in values:
         _adapter(module, name).validate_python(value, strict=strict)

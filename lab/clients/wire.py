@@ -1,4 +1,4 @@
-"""A client's HTTP without a network: what it sends is kept, and what it gets back was decided before."""
+"""A client's HTTP without a network: requests are recorded, and responses are prepared."""
 
 import importlib
 import json
@@ -9,7 +9,7 @@ ADDRESS = "http://stand-in.invalid/v1"
 
 
 class Wire:
-    """`events` are streamed as server-sent events, named where `named`; `body` is answered whole."""
+    """One prepared response: `events` as server-sent events, with names if `named`, or a whole `body`."""
 
     def __init__(
         self, *, events: Sequence[dict[str, Any]] = (), named: bool = False, body: Any = None, done: bool = False
@@ -21,7 +21,7 @@ class Wire:
         self._stream = "".join(pieces) + "data: [DONE]\n\n" * done
 
     def client(self, *later: "Wire") -> Any:
-        """`later` answer the requests after the first."""
+        """An HTTP client; `later` are the responses to the requests after the first."""
         httpx: Any = importlib.import_module("httpx2")
         wires = iter((self, *later))
 

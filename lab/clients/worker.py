@@ -1,17 +1,17 @@
-"""The process that runs OpenAI's and Anthropic's clients; one JSON line asks, one answers.
+"""The worker process that runs OpenAI's and Anthropic's clients; one JSON line per request and per answer.
 
-Asks, by "op", with "given":
+Requests by "op", with "given":
 
     chat_stream, response_stream, message_stream   chunks or events   {"text", "calls", "finish", "usage"}
     chat_body, response_body, message_body         a whole body       the same
-    chat_sent, response_sent, message_sent         how to call it     {"sent"}: the body that the client sent
-    response_events                                events             {}: an error where one is not of their types
-    response_raw_stream                            events             {"kinds"}, by the way that checks nothing
-    response_summed, response_unnamed              events             as response_stream, of events that may be wrong
+    chat_sent, response_sent, message_sent         arguments          {"sent"}: the body that the client sent
+    response_events                                events             {}: an error if one does not match their types
+    response_raw_stream                            events             {"kinds"}, by the stream that checks nothing
+    response_summed, response_unnamed              events             as response_stream, for events that may be wrong
     response_items                                 a list's body      {"items"}
-    response_runner                                several streams    what the client's own loop comes to
+    response_runner                                several streams    the result of the client's own loop
 
-Every answer also has "error" (null where it went well) and "seconds" of CPU.
+Every answer also has "error" (null on success) and "seconds" of CPU.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ OPERATIONS: Final[Mapping[str, Callable[[Any], Mapping[str, Any]]]] = {
     "response_runner": openai_client.response_runner,
     "message_stream": anthropic_client.message_stream,
     "message_body": anthropic_client.message_body,
-    "message_sent": anthropic_client.message_sent,
+    "message_sent": anthropic_client.sent_message,
 }
 
 

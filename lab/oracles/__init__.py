@@ -1,5 +1,5 @@
-"""Vendors' own renderers and parsers behind one interface: what our formats are checked against.
+"""The vendors' own renderers and parsers behind one interface; our formats are checked against them.
 
-These modules run inside the interpreter that `scripts/setup-oracles` makes, where Ferrule is not installed: they import
-nothing of Ferrule outside `lab.oracles` and `lab.line_server`.
+These modules run in the interpreter that `scripts/setup-oracles` creates, where Ferrule is not installed: they import
+nothing of this repository but `lab.oracles` and `lab.line_server`.
 """

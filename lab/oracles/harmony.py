@@ -1,6 +1,6 @@
 """OpenAI's own harmony library: conversations to text, and text to messages.
 
-The library would download its vocabulary; `scripts/setup-oracles` put the file where this points it.
+The library would download its vocabulary; `scripts/setup-oracles` has stored the file, and this module points to it.
 """
 
 import importlib
@@ -25,15 +25,15 @@ class Message(TypedDict):
 def render(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
     """A conversation (OpenAI messages) as text. `reasoning` of an assistant message goes to the analysis channel."""
     library = _library()
-    made: list[Any] = []
+    messages_out: list[Any] = []
     if tools:
         described = [library.ToolDescription.new(**_description(tool)) for tool in tools]
         content = library.DeveloperContent.new().with_function_tools(described)
-        made.append(library.Message.from_role_and_content(library.Role.DEVELOPER, content))
+        messages_out.append(library.Message.from_role_and_content(library.Role.DEVELOPER, content))
     for message in messages:
-        made.extend(_messages(library, message))
+        messages_out.extend(_messages(library, message))
     encoding = _encoding()
-    return encoding.decode(encoding.render_conversation(library.Conversation.from_messages(made)))
+    return encoding.decode(encoding.render_conversation(library.Conversation.from_messages(messages_out)))
 
 
 def parse(text: str) -> list[Message]:
@@ -77,22 +77,22 @@ def _messages(library: Any, message: Mapping[str, Any]) -> list[Any]:
 def _assistant_messages(library: Any, message: Mapping[str, Any]) -> list[Any]:
     make, assistant = library.Message.from_role_and_content, library.Role.ASSISTANT
     calls: Sequence[Mapping[str, Any]] = message.get("tool_calls") or ()
-    made: list[Any] = []
+    result: list[Any] = []
     if message.get("reasoning"):
-        made.append(make(assistant, message["reasoning"]).with_channel("analysis"))
+        result.append(make(assistant, message["reasoning"]).with_channel("analysis"))
     if message.get("content"):
-        made.append(make(assistant, message["content"]).with_channel("commentary" if calls else "final"))
+        result.append(make(assistant, message["content"]).with_channel("commentary" if calls else "final"))
     for call in calls:
         function = call["function"]
         arguments = function["arguments"]
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        made.append(
+        result.append(
             make(assistant, text)
             .with_channel("commentary")
             .with_recipient(f"functions.{function['name']}")
             .with_content_type("<|constrain|>json")
         )
-    return made
+    return result
 
 
 def _description(tool: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ class Call(TypedDict):
     arguments: str
 
 
-class Parsed(TypedDict):
+class MelodyReply(TypedDict):
     content: str
     reasoning: str
     calls: list[Call]
@@ -25,13 +25,13 @@ def render(version: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[
     """A conversation (OpenAI messages) as the prompt for its next turn."""
     config = {
         "messages": [_message(message) for message in messages],
-        "available_tools": [_described(tool) for tool in tools],
+        "available_tools": [_tool_description(tool) for tool in tools],
     }
     return getattr(_library(version), f"render_{version}")(config)
 
 
-def parse(version: str, chunks: Sequence[str]) -> Parsed:
-    """What the vendor's parser makes of a completion that arrives in these chunks."""
+def parse(version: str, chunks: Sequence[str]) -> MelodyReply:
+    """The vendor's parse of a completion that arrives in these chunks."""
     stream = getattr(_library(version).PyFilter, version)()
     steps = [*(stream.write_decoded(chunk) for chunk in chunks), stream.flush_partials()]
     return {
@@ -53,17 +53,17 @@ def _sum_by_index(pieces: Sequence[Any]) -> list[Call]:
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     content = message.get("content")
-    made: dict[str, Any] = {
+    result: dict[str, Any] = {
         "role": _ROLES.get(message["role"], message["role"]),
         "content": [{"type": "text", "text": content}] if content else [],
     }
     if message.get("reasoning"):
-        made["content"] = [{"type": "thinking", "thinking": message["reasoning"]}, *made["content"]]
+        result["content"] = [{"type": "thinking", "thinking": message["reasoning"]}, *result["content"]]
     if message.get("tool_calls"):
-        made["tool_calls"] = [_call(call) for call in message["tool_calls"]]
+        result["tool_calls"] = [_call(call) for call in message["tool_calls"]]
     if message.get("tool_call_id"):
-        made["tool_call_id"] = message["tool_call_id"]
-    return made
+        result["tool_call_id"] = message["tool_call_id"]
+    return result
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": call["id"], "name": call["function"]["name"], "parameters": text}
 
 
-def _described(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _tool_description(tool: Mapping[str, Any]) -> dict[str, Any]:
     function = tool.get("function", tool)
     return {
         "name": function["name"],

@@ -1,8 +1,8 @@
 """Mistral's own renderer, mistral_common, for the tokenizer versions v3, v7, v11 and v13.
 
-"v3-spm" and "v7-spm" are the SentencePiece vocabularies that the package carries, whose text shows a space as `▁`. The
-others are Tekken vocabularies, whose text is exact: v3 is carried by the package; for the later ones its Tekken file is
-given the version number and the special tokens that the package's own list names.
+"v3-spm" and "v7-spm" are the SentencePiece vocabularies in the package, whose text shows a space as `▁`. The others are
+Tekken vocabularies, whose text is exact: v3 is in the package; the later ones are its Tekken file with the version
+number and special tokens from the package's own list.
 """
 
 import importlib
@@ -21,8 +21,8 @@ def render(
 ) -> str:
     """The conversation (OpenAI messages) as text.
 
-    `finished` says that the last message is the assistant's own; otherwise it must be the user's or a tool's, as in a
-    request. Ids of calls must have nine letters or digits.
+    `finished`: the last message is the assistant's; otherwise it must be the user's or a tool's, as in a request. Call
+    ids must have nine letters or digits.
     """
     request_class = importlib.import_module("mistral_common.protocol.instruct.request").ChatCompletionRequest
     request = request_class.from_openai(messages=[dict(message) for message in messages], tools=tools and list(tools))
@@ -43,9 +43,9 @@ def _tokenizer(version: str, finished: bool) -> Any:
             return maker.from_file(str(model), mode=mode)
         case _ if version in _TEKKEN:
             with tempfile.TemporaryDirectory() as folder:
-                made = Path(folder) / "tekken.json"
-                made.write_text(json.dumps(_tekken(data / "tekken_240911.json", version)), encoding="utf-8")
-                return maker.from_file(str(made), mode=mode)
+                path = Path(folder) / "tekken.json"
+                path.write_text(json.dumps(_tekken(data / "tekken_240911.json", version)), encoding="utf-8")
+                return maker.from_file(str(path), mode=mode)
         case _:
             raise ValueError(f"version {version!r} is none of v3, v3-spm, v7-spm, {', '.join(_TEKKEN)}")
 
@@ -54,13 +54,15 @@ def _tekken(carried: Path, version: str) -> dict[str, Any]:
     vocabulary = json.loads(carried.read_text(encoding="utf-8"))
     vocabulary.pop("image", None)
     vocabulary["config"]["version"] = version
-    known = importlib.import_module("mistral_common.tokens.tokenizers.tekken").Tekkenizer.DEPRECATED_SPECIAL_TOKENS
+    special_tokens = importlib.import_module(
+        "mistral_common.tokens.tokenizers.tekken"
+    ).Tekkenizer.DEPRECATED_SPECIAL_TOKENS
     names: Any = importlib.import_module("mistral_common.tokens.tokenizers.base").SpecialTokens
-    listed = [{**token, "token_str": str(token["token_str"])} for token in known]
-    present = {token["token_str"] for token in listed}
+    tokens = [{**token, "token_str": str(token["token_str"])} for token in special_tokens]
+    present = {token["token_str"] for token in tokens}
     added = [str(name) for name in names if str(name) not in present]
     vocabulary["special_tokens"] = [
-        *listed,
-        *({"rank": rank, "token_str": name, "is_control": True} for rank, name in enumerate(added, start=len(listed))),
+        *tokens,
+        *({"rank": rank, "token_str": name, "is_control": True} for rank, name in enumerate(added, start=len(tokens))),
     ]
     return vocabulary

@@ -1,7 +1,7 @@
 """Qwen's own agent library: its Nous prompt renders and parses the format that we call hermes.
 
-The wheel is unpacked, not installed: only the prompt's own modules are imported, and the packages above them are bare
-folders, since their start-up code pulls in clouds, audio and web clients that the prompt never uses.
+The wheel is unpacked, not installed. Only the modules of the prompt are imported, without the `__init__` of their
+packages, which would import cloud, audio and web clients that the prompt never uses.
 """
 
 import importlib
@@ -21,22 +21,22 @@ class Turn(TypedDict):
     text: str
 
 
-class Parsed(TypedDict):
+class QwenReply(TypedDict):
     content: str
     calls: list[dict[str, str]]
 
 
 def render(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """A conversation (OpenAI messages) as the plain turns that the model is shown."""
+    """A conversation (OpenAI messages) as the plain turns of the prompt."""
     schema = _modules().schema
     functions = [dict(tool.get("function", tool)) for tool in tools]
-    made = [piece for message in messages for piece in _pieces(schema, message)]
-    turns = _modules().prompt().preprocess_fncall_messages(made, functions, lang="en")
+    pieces = [piece for message in messages for piece in _pieces(schema, message)]
+    turns = _modules().prompt().preprocess_fncall_messages(pieces, functions, lang="en")
     return [{"role": turn.role, "text": "".join(item.text for item in turn.content)} for turn in turns]
 
 
-def parse(text: str) -> Parsed:
-    """What the library makes of a reply."""
+def parse(text: str) -> QwenReply:
+    """The library's parse of a reply."""
     schema = _modules().schema
     reply = schema.Message(role="assistant", content=[schema.ContentItem(text=text)])
     parsed = _modules().prompt().postprocess_fncall_messages([reply])
@@ -57,14 +57,14 @@ def _pieces(schema: Any, message: Mapping[str, Any]) -> list[Any]:
     calls: Sequence[Mapping[str, Any]] = message.get("tool_calls") or ()
     if not calls:
         return [schema.Message(role=role, content=items)]
-    made: list[Any] = []
+    result: list[Any] = []
     for position, call in enumerate(calls):
         function = call["function"]
         arguments = function["arguments"]
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        asked = schema.FunctionCall(name=function["name"], arguments=text)
-        made.append(schema.Message(role=role, content=[] if position else items, function_call=asked))
-    return made
+        function_call = schema.FunctionCall(name=function["name"], arguments=text)
+        result.append(schema.Message(role=role, content=[] if position else items, function_call=function_call))
+    return result
 
 
 class _Modules:

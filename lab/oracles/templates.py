@@ -1,7 +1,7 @@
 """Chat templates, rendered the way transformers renders them.
 
-A template that changes a list in place is refused by transformers' immutable sandbox; it is rendered again in the plain
-sandbox with the same filters, globals and tags, and the answer says so.
+Transformers' immutable sandbox refuses a template that changes a list in place. Such a template is rendered in the
+plain sandbox with the same filters, globals and tags, and the answer says so.
 """
 
 import datetime
@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict
 _FOLDER: Final = Path(sys.prefix).parents[1] / "templates"
 
 
-class Rendered(TypedDict):
+class RenderResult(TypedDict):
     text: str
     sandbox: str
 
@@ -36,11 +36,11 @@ def render(
     tools: Sequence[Mapping[str, Any]] | None,
     options: Mapping[str, Any],
     now: str,
-) -> Rendered:
+) -> RenderResult:
     """The text of a conversation under a template's source.
 
-    `options` are the template's other variables (`add_generation_prompt`, `bos_token`, ...). `now` is the date, in ISO
-    form, that the template is told, so that two runs give the same text.
+    `options` are the template's other variables (`add_generation_prompt`, `bos_token`, ...). `now` is the date for the
+    template in ISO form, so that two runs give the same text.
     """
     compiled = importlib.import_module("transformers.utils.chat_template_utils")._compile_jinja_template(template)
     sandbox = importlib.import_module("jinja2.sandbox")

@@ -1,4 +1,4 @@
-"""The process that runs the vendors' renderers and parsers; one JSON line asks, one answers.
+"""The worker process that runs the vendors' renderers and parsers; one JSON line per request and per answer.
 
 Messages and tools are OpenAI's. Asks, by "oracle" and "op":
 
@@ -13,7 +13,7 @@ Messages and tools are OpenAI's. Asks, by "oracle" and "op":
     qwen_agent render   "messages", "tools"            {"turns"}
                parse    "text"                         {"content", "calls"}
 
-Every answer also has "error" (null where it went well) and "seconds" of CPU.
+Every answer also has "error" (null on success) and "seconds" of CPU.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The page of commands: `docs/reference/cli.md` is this and nothing else."""
+"""Generate the page of commands, `docs/reference/cli.md`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from lab.pages.options import Option, commands_of, options_of
 
 _HEAD = """# Commands
 
-Made from the parsers in `src/ferrule/cli` by `scripts/docs --pages`; a test keeps it true. `ferrule COMMAND --help`
-prints the same.
+Generated from the parsers in `src/ferrule/cli` by `scripts/docs --pages`; a test checks that it is current.
+`ferrule COMMAND --help` prints the same.
 
-Exit codes: 0 done; 1 an error, said on stderr with a hint; 2 wrong usage; 130 interrupted; 141 the reader of the output
-went away.
+Exit codes: 0 success; 1 an error, reported on stderr with a hint; 2 wrong usage; 130 interrupted; 141 the reader of the
+output closed it.
 
 """
 
 
 def commands_page() -> str:
     parsers = {name: inner for name, (_, inner) in commands_of(command_line()).items()}
-    listed = table(("command", "what it does"), ((_link(one), one.about) for one in map(command, COMMANDS)))
-    return _HEAD + listed + "".join(_section(command(name), parsers[name]) for name in COMMANDS)
+    listing = table(("command", "what it does"), ((_link(one), one.about) for one in map(command, COMMANDS)))
+    return _HEAD + listing + "".join(_section(command(name), parsers[name]) for name in COMMANDS)
 
 
 def _link(command: Command) -> str:
@@ -53,7 +53,7 @@ def _usage(parser: ArgumentParser, level: int) -> Iterator[str]:
 
 
 def _line(parser: ArgumentParser, options: list[Option]) -> str:
-    """What must be given, and that more may be."""
+    """The usage line: required options and arguments, and [OPTIONS] if there are more."""
     needed = [" ".join(filter(None, (one.names[-1], one.value))) for one in options if one.names and one.is_required]
     placed = [one.value for one in options if not one.names]
     others = ["[OPTIONS]"] if any(one.names and not one.is_required for one in options) else []

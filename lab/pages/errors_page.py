@@ -1,4 +1,4 @@
-"""The page of errors: `docs/reference/errors.md` is this and nothing else."""
+"""Generate the page of errors, `docs/reference/errors.md`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ferrule.errors import FerruleError
 from lab.pages.markdown import code, lines, table
-from lab.pages.raise_sites import Raised, all_raised, kinds
+from lab.pages.raise_sites import RaiseSite, kinds, raise_sites
 
 _HEAD = """---
 hide:
@@ -16,30 +16,30 @@ hide:
 
 # Errors
 
-Made from `src/ferrule/errors.py`, and from the places that raise what it defines, by `scripts/docs --pages`; a test
-keeps it true.
+Generated from `src/ferrule/errors.py`, and from the places that raise these errors, by `scripts/docs --pages`; a test
+checks that it is current.
 
-Every error that Ferrule raises on purpose is a `FerruleError` and carries four things:
+Every error that Ferrule raises on purpose is a `FerruleError` and has four fields:
 
 - `code`: stable, for programs. The gateway sends it as the error's `code`.
-- `status`: what the gateway answers with.
+- `status`: the HTTP status of the gateway's response.
 - `retryable`: whether the same request may succeed later.
-- `hint`: what a person should do next.
+- `hint`: what to do next.
 
-What a *model* does wrong is never an exception: it comes out of the parser as a diagnostic.
+Malformed *model* output never raises an exception: the parser reports it as a diagnostic.
 
 ## The tree
 
-A class has a code of its own; where it is raised for a narrower reason, it carries one of the codes in the next table.
-Catch a class to catch all that are below it.
+Each class has a default code. If it is raised for a more specific reason, it has one of the codes in the next table.
+Catch a class to catch all its subclasses.
 
 """
-# A code with more of them is a whole class of mistakes, and a list of all their remedies helps nobody.
+# A code with more hints covers many different mistakes, and a list of all hints would not help.
 _MOST_HINTS = 4
 _CODES = """
 ## Codes
 
-Every code that is written in the source, with the hints that come with it. `...` stands for a value that is filled in.
+Every code in the source, with its hints. `...` stands for a value that is filled in at run time.
 
 """
 
@@ -56,14 +56,14 @@ def _class_row(kind: type[FerruleError]) -> tuple[str, ...]:
 
 
 def _code_rows() -> Iterator[tuple[str, ...]]:
-    by_code: dict[tuple[str, str], list[Raised]] = {}
-    for one in sorted(all_raised(), key=lambda one: (one.code, one.kind.__name__)):
+    by_code: dict[tuple[str, str], list[RaiseSite]] = {}
+    for one in sorted(raise_sites(), key=lambda one: (one.code, one.kind.__name__)):
         by_code.setdefault((one.code, one.kind.__name__), []).append(one)
-    for (name, kind), found in by_code.items():
-        hints = dict.fromkeys(one.hint for one in found if one.hint)
-        error = found[0].kind
-        shown = lines(hints) if len(hints) <= _MOST_HINTS else "as the message needs it"
-        yield code(name), code(kind), str(error.status), _retry(error), shown
+    for (name, kind), sites in by_code.items():
+        hints = dict.fromkeys(one.hint for one in sites if one.hint)
+        error = sites[0].kind
+        hint_text = lines(hints) if len(hints) <= _MOST_HINTS else "depends on the message"
+        yield code(name), code(kind), str(error.status), _retry(error), hint_text
 
 
 def _retry(kind: type[FerruleError]) -> str:

@@ -1,4 +1,4 @@
-"""The page of schema keywords: `docs/reference/schema-keywords.md` is this and nothing else."""
+"""Generate the page of schema keywords, `docs/reference/schema-keywords.md`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import fields
 
 from ferrule.errors import SchemaError
 from ferrule.schema.admission import DEFAULT_LIMITS
-from ferrule.schema.target_limits import CHECKED_FORMATS, HINTS, LIMITS, Limit, Say
+from ferrule.schema.target_limits import CHECKED_FORMATS, HINTS, LIMITS, Coverage, Limit
 from lab.pages.markdown import code, lines, table
-from lab.pages.raise_sites import all_raised
+from lab.pages.raise_sites import raise_sites
 
 _HEAD = """# Schema keywords
 
-Made from `src/ferrule/schema/target_limits.py` and what it gathers by `scripts/docs --pages`; a test keeps it true, and
-other tests prove each row with texts that the real matcher must take or refuse.
+Generated from `src/ferrule/schema/target_limits.py` and the modules it uses by `scripts/docs --pages`; a test checks
+that it is current. Other tests prove each row with texts that the real matcher must accept or refuse.
 
-Of every keyword in a tool's schema one of these is true, and [the receipt](../explanation/engines.md#the-receipt) of
-a call says which:
+Each keyword in a tool's schema is in one of three states, and
+[the receipt](../explanation/engines.md#the-receipt) of a call says which:
 
-- **enforced**: while decoding. What does not fit cannot be written.
-- **nearly**: most of what does not fit cannot be written. The rest is checked after decoding.
-- **checked after**: anything can be written there, and what does not fit is never handed on as a call.
+- **enforced**: while decoding. The model cannot write a value that does not match.
+- **nearly**: the model cannot write most values that do not match. The rest is checked after decoding.
+- **checked after**: the model can write any value. A call whose value does not match is refused.
 
-`ferrule explain tools.json` says the same of your own tools, place by place.
+`ferrule explain tools.json` shows the same for your own tools, keyword by keyword.
 
 ## Which column counts
 
@@ -34,8 +34,8 @@ a call says which:
 | tagged, Python, typed literals | any | any that takes a grammar | lowered |
 | any | none | OpenAI, Anthropic, Ollama | neither: everything is checked after |
 
-An engine that takes a JSON Schema and nothing else is handed the schema as it is. What of it holds is up to that
-engine, so everything is checked after.
+An engine that accepts only a JSON Schema gets the schema unchanged. Ferrule does not know which keywords that engine
+enforces, so everything is checked after.
 
 ## Keywords
 
@@ -43,23 +43,27 @@ engine, so everything is checked after.
 _FORMATS = """
 ## Formats
 
-Values of `format`. A format that is not in this table is told to the model and checked by nobody; the receipt lists it.
+Values of `format`. A format that is not in this table is shown to the model but not checked; the receipt lists it.
 
 """
 _REFUSED = """
 ## Refused
 
-A schema comes from a stranger as often as from you, so it is admitted before anything is done with it. What is refused
-is refused with a code and a JSON pointer to the place, before anything is generated.
+Schemas can come from untrusted sources, so every schema is validated before it is used. An error has a code and a JSON
+pointer to the keyword, and is raised before anything is generated.
 
 """
 _LIMITS = """
-These are the limits, each a field of `ferrule.schema.admission.Limits`:
+These are the limits, each a field of `ferrule.schema.admission.SchemaLimits`:
 
 """
-_WORDS = {Say.ENFORCED: "enforced", Say.APPROXIMATED: "nearly", Say.NOT_SAYABLE: "checked after"}
+_COVERAGE_TEXTS = {
+    Coverage.ENFORCED: "enforced",
+    Coverage.APPROXIMATED: "approximated",
+    Coverage.UNENFORCED: "checked after",
+}
 _FORMAT = "format:"
-# Rows about how a value is written and not about a keyword that anybody could write down.
+# Rows about how a value is written, not about a keyword of JSON Schema.
 _NOT_A_KEYWORD = ("property order", "property names")
 
 
@@ -86,10 +90,10 @@ def _limit_rows() -> Iterator[tuple[str, ...]]:
 
 def _keyword_rows() -> Iterator[tuple[str, ...]]:
     for keyword in _names(_keyword_of):
-        # Where everything is enforced there is nothing to change.
-        is_held = all(row.say is Say.ENFORCED for row in _rows(keyword, _keyword_of))
-        shown = keyword if keyword in _NOT_A_KEYWORD else code(keyword)
-        yield shown, *_cells(keyword, _keyword_of), "" if is_held else HINTS.get(keyword, "")
+        # If everything is enforced, there is nothing to change.
+        is_held = all(row.coverage is Coverage.ENFORCED for row in _rows(keyword, _keyword_of))
+        label = keyword if keyword in _NOT_A_KEYWORD else code(keyword)
+        yield label, *_cells(keyword, _keyword_of), "" if is_held else HINTS.get(keyword, "")
 
 
 def _format_rows() -> Iterator[tuple[str, ...]]:
@@ -100,14 +104,14 @@ def _format_rows() -> Iterator[tuple[str, ...]]:
 
 def _refused_rows() -> Iterator[tuple[str, ...]]:
     hints: dict[str, dict[str, None]] = {}
-    for one in all_raised():
+    for one in raise_sites():
         if one.kind is SchemaError and one.path.startswith("schema/") and one.code not in _OF_PYTHON:
             hints.setdefault(one.code, {}).update(dict.fromkeys([one.hint] if one.hint else []))
     for name in sorted(hints):
         yield code(name), lines(hints[name])
 
 
-# Raised where a schema is read off a Python function, not where one is admitted.
+# Raised when a schema is inferred from a Python function, not when one is admitted.
 _OF_PYTHON = ("argument_mismatch", "unnamed_function", "unresolved_annotation", "unsupported_annotation")
 
 
@@ -129,15 +133,15 @@ def _rows(name: str, name_of: Callable[[Limit], str]) -> Iterator[Limit]:
 
 def _cells(name: str, name_of: Callable[[Limit], str]) -> Iterator[str]:
     for rows in LIMITS.values():
-        # What holds in general comes before what holds in a case.
-        found = sorted((row for row in rows if name_of(row) == name), key=lambda row: bool(_case(row)))
-        yield lines(map(_said, found))
+        # The general row comes before rows for special cases.
+        matching = sorted((row for row in rows if name_of(row) == name), key=lambda row: bool(_case(row)))
+        yield lines(map(_rule_text, matching))
 
 
-def _said(row: Limit) -> str:
-    """What is left out, or held in full, needs no more words."""
-    how = "" if row.how == "in full" or row.say is Say.NOT_SAYABLE else row.how.removeprefix("in full; ")
-    return ": ".join(filter(None, (_case(row), _WORDS[row.say]))) + (f" ({how})" if how else "")
+def _rule_text(row: Limit) -> str:
+    """The explanation of a row; empty if the keyword is fully enforced or not expressible."""
+    how = "" if row.detail == "in full" or row.coverage is Coverage.UNENFORCED else row.detail.removeprefix("in full; ")
+    return ": ".join(filter(None, (_case(row), _COVERAGE_TEXTS[row.coverage]))) + (f" ({how})" if how else "")
 
 
 def _case(row: Limit) -> str:

@@ -1,15 +1,15 @@
-"""The loop's states as a picture: `docs/images/machine.svg`. What leads where is read off the machine's own table."""
+"""Draw the states of the tool loop, `docs/images/machine.svg`, from the transition table in the code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ferrule.run.machine import OVER, TRANSITIONS, Happening, State
+from ferrule.run.machine import FINAL_STATES, TRANSITIONS, State, Trigger
 from lab.pages.svg import Box, arrow, picture, rectangle, words
 
 _WIDTH, _HEIGHT = 1120, 540
-_ABOUT = "The states of the tool loop, and what leads from one to another; the table in the text says the same."
-# Where a state stands is a matter of looks; every other fact of the picture comes from the table.
+_ABOUT = "The states of the tool loop and the transitions between them; the table in the text says the same."
+# Only the positions are chosen here; everything else in the picture comes from the transition table.
 _PLACES = {
     State.READY: (100, 150),
     State.ASKING: (290, 150),
@@ -19,7 +19,7 @@ _PLACES = {
     State.DONE: (1040, 150),
     State.STOPPED: (1040, 430),
 }
-# How far a curve swings out to the left of its way, where a straight line would run into another.
+# How far a curve bends to the left, where a straight line would cross another.
 _SWINGS = {
     (State.ASKING, State.DONE): 118,
     (State.ASKING, State.WAITING): -95,
@@ -38,23 +38,26 @@ def machine_picture() -> str:
     boxes = {state: Box(*_PLACES[state], 116, 46) for state in State}
     frame = Box(440, 286, 850, 468)
     parts = [rectangle(frame, "frame", 14)]
-    parts += (one for edge, label in _edges().items() for one in _drawn(*edge, label, boxes))
-    parts += _cancelling(boxes, frame)
+    parts += (one for edge, label in _edges().items() for one in _draw(*edge, label, boxes))
+    parts += _cancel_arrow(boxes, frame)
     for state, box in boxes.items():
-        parts += [rectangle(box, "end" if state in OVER else "box"), words(state.value, box.x, box.y + 5, "name")]
+        parts += [
+            rectangle(box, "end" if state in FINAL_STATES else "box"),
+            words(state.value, box.x, box.y + 5, "name"),
+        ]
     return picture("The states of the loop", _ABOUT, _WIDTH, _HEIGHT, parts)
 
 
 def _edges() -> dict[tuple[State, State], str]:
-    """Each way once, with everything that can lead along it; cancelling, which leads from everywhere, is apart."""
+    """Each transition once, with all its causes. Cancelling is drawn separately, because it starts from every state."""
     ways: dict[tuple[State, State], list[str]] = {}
     for (state, happening), targets in TRANSITIONS.items():
-        for target in targets if happening is not Happening.CANCELLED else ():
+        for target in targets if happening is not Trigger.CANCELLED else ():
             ways.setdefault((state, target), []).append(happening.value)
     return {way: ", ".join(labels) for way, labels in ways.items()}
 
 
-def _drawn(start: State, end: State, label: str, boxes: dict[State, Box]) -> Iterator[str]:
+def _draw(start: State, end: State, label: str, boxes: dict[State, Box]) -> Iterator[str]:
     here, there = boxes[start], boxes[end]
     if start is end:
         yield from _to_itself(here, _LOOPS[start], label)
@@ -64,7 +67,7 @@ def _drawn(start: State, end: State, label: str, boxes: dict[State, Box]) -> Ite
     swing = 2 * _SWINGS.get((start, end), 0)
     pull = (here.x + across / 2 + down / length * swing, here.y + down / 2 - across / length * swing)
     yield arrow(here.edge(*pull), pull, there.edge(*pull))
-    # The top of the curve is half way between the straight line and what pulls at it.
+    # The top of the curve is half way between the straight line and the control point.
     x, y = (here.x + there.x) / 4 + pull[0] / 2, (here.y + there.y) / 4 + pull[1] / 2
     yield words(label, x, y + 4, "label")
 
@@ -81,11 +84,13 @@ def _to_itself(box: Box, side: tuple[int, int], label: str) -> Iterator[str]:
     yield words(label, x + across * (out - 4), y + down * (out + 2) + 4, "label", beside)
 
 
-def _cancelling(boxes: dict[State, Box], frame: Box) -> Iterator[str]:
+def _cancel_arrow(boxes: dict[State, Box], frame: Box) -> Iterator[str]:
     """One arrow from the frame around all states that can be cancelled."""
-    inside = {state for (state, happening) in TRANSITIONS if happening is Happening.CANCELLED}
-    assert inside == set(State) - set(OVER), "the frame holds the states that are not over: draw the others apart"
+    inside = {state for (state, happening) in TRANSITIONS if happening is Trigger.CANCELLED}
+    assert inside == set(State) - set(FINAL_STATES), (
+        "the frame holds the states that are not over: draw the others apart"
+    )
     stopped = boxes[State.STOPPED]
     edge = frame.left + frame.width
     yield arrow((edge, stopped.y), (stopped.left, stopped.y))
-    yield words(Happening.CANCELLED.value, (edge + stopped.left) / 2, stopped.y - 10, "label")
+    yield words(Trigger.CANCELLED.value, (edge + stopped.left) / 2, stopped.y - 10, "label")

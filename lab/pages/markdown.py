@@ -14,9 +14,9 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def cell(text: str) -> str:
     """One line, with nothing in it that ends the cell or opens a tag, but for the line breaks of `lines`."""
-    shown = " ".join(text.split()).replace("|", "\\|")
+    result = " ".join(text.split()).replace("|", "\\|")
     # Inside of backticks a bracket is shown as it is; an entity there would show as an entity.
-    parts = shown.split("`")
+    parts = result.split("`")
     return "`".join(part if number % 2 else part.replace("<", "&lt;") for number, part in enumerate(parts)).replace(
         "&lt;br>", "<br>"
     )

@@ -1,6 +1,6 @@
-"""What an argparse parser holds, as values: its options, its arguments and the commands below it.
+"""Read the options, arguments and subcommands of an argparse parser as values.
 
-argparse tells nobody this but by printing it. Every look at its private parts is in this file.
+argparse has no public API for this. All use of its private attributes is in this module.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-# Texts that are numbers or choices can be judged without looking at a file.
+# Types that can be checked without opening a file.
 _JUDGED_BY_LOOKING_ALONE = (int, float)
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`names` is empty where it is given by its place alone. `value` is how a value is spelled, empty for a flag."""
+    """One option. `names` is empty for a positional argument. `value` is its metavar, empty for a flag."""
 
     names: tuple[str, ...]
     value: str
@@ -25,23 +25,23 @@ class Option:
 
 
 def options_of(parser: ArgumentParser) -> list[Option]:
-    """All but `--help`, in the order in which they were added."""
+    """All options except `--help`, in the order in which they were added."""
     return [_option(action, parser) for action in _actions(parser) if not isinstance(action, _HelpAction)]
 
 
 def commands_of(parser: ArgumentParser) -> Mapping[str, tuple[str, ArgumentParser]]:
-    """The commands below a parser: what is said of each in the list, and its own parser."""
-    found: dict[str, tuple[str, ArgumentParser]] = {}
+    """The subcommands of a parser: the help text and the parser of each."""
+    commands: dict[str, tuple[str, ArgumentParser]] = {}
     for action in _all(parser):
         if isinstance(action, _SubParsersAction):
             below = cast("_SubParsersAction[ArgumentParser]", action)
-            listed = {one.dest: one.help or "" for one in _listed(below)}
-            found |= {name: (listed.get(name, ""), inner) for name, inner in below.choices.items()}
-    return found
+            help_by_name = {one.dest: one.help or "" for one in _choice_actions(below)}
+            commands |= {name: (help_by_name.get(name, ""), inner) for name, inner in below.choices.items()}
+    return commands
 
 
 def take_any_file(parser: ArgumentParser) -> None:
-    """Make the parser judge spelling alone, here and in every command below: no value is looked up or opened."""
+    """Make the parser and its subcommands check syntax only: no value is looked up or opened."""
     for action in _all(parser):
         kind = cast("Callable[[str], Any] | None", action.type)
         if kind not in _JUDGED_BY_LOOKING_ALONE:
@@ -51,9 +51,9 @@ def take_any_file(parser: ArgumentParser) -> None:
 
 
 def _option(action: Action, parser: ArgumentParser) -> Option:
-    told = (action.help or "").replace("%(default)s", str(action.default)).replace("%(prog)s", parser.prog)
+    help_text = (action.help or "").replace("%(default)s", str(action.default)).replace("%(prog)s", parser.prog)
     is_required = action.required if action.option_strings else action.nargs not in ("?", "*")
-    return Option(tuple(action.option_strings), _value(action), told, is_required)
+    return Option(tuple(action.option_strings), _value(action), help_text, is_required)
 
 
 def _value(action: Action) -> str:
@@ -73,5 +73,5 @@ def _all(parser: ArgumentParser) -> list[Action]:
     return parser._actions  # pyright: ignore[reportPrivateUsage]
 
 
-def _listed(action: _SubParsersAction[ArgumentParser]) -> list[Action]:
+def _choice_actions(action: _SubParsersAction[ArgumentParser]) -> list[Action]:
     return action._choices_actions  # pyright: ignore[reportPrivateUsage]

@@ -1,6 +1,6 @@
-"""Where the code raises errors on purpose, read from its source: with which codes, and with which hints.
+"""Find where the code raises errors, with which codes and hints, by parsing its source.
 
-A code or a hint that is worked out while running is not seen, and is left out.
+Codes and hints that are computed at run time are not found.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ferrule import errors
 from ferrule.errors import FerruleError
 
 SOURCE = Path(errors.__file__).parent
-# A made-up input or a measurement is nothing that a user meets.
+# Users do not meet errors of test helpers and measurements.
 _UNSEEN = ("bench",)
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
-    """One place that makes an error. `hint` has `...` where a value is filled in."""
+class RaiseSite:
+    """One place that raises an error. `hint` has `...` where a value is filled in."""
 
     kind: type[FerruleError]
     code: str
@@ -33,15 +33,15 @@ def kinds() -> Mapping[str, type[FerruleError]]:
     return {kind.__name__: kind for kind in _below(FerruleError)}
 
 
-def all_raised() -> list[Raised]:
-    """In the order of the files' names, and of the lines in them."""
-    known = kinds()
-    found: list[Raised] = []
+def raise_sites() -> list[RaiseSite]:
+    """All raise sites, ordered by file name and line."""
+    error_classes = kinds()
+    sites: list[RaiseSite] = []
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE)
         if place.parts[0] not in _UNSEEN and path != Path(errors.__file__):
-            found += _in_file(path, place.as_posix(), known)
-    return found
+            sites += _in_file(path, place.as_posix(), error_classes)
+    return sites
 
 
 def _below(kind: type[FerruleError]) -> Iterator[type[FerruleError]]:
@@ -52,18 +52,18 @@ def _below(kind: type[FerruleError]) -> Iterator[type[FerruleError]]:
             yield from _below(child)
 
 
-def _in_file(path: Path, place: str, known: Mapping[str, type[FerruleError]]) -> Iterator[Raised]:
+def _in_file(path: Path, place: str, error_classes: Mapping[str, type[FerruleError]]) -> Iterator[RaiseSite]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known:
-            given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            kind = known[node.func.id]
-            code = _text(given.get("code"), "")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in error_classes:
+            keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+            kind = error_classes[node.func.id]
+            code = _text(keywords.get("code"), "")
             if code is not None:
-                yield Raised(kind, code or kind.code, _text(given.get("hint"), "") or "", place)
+                yield RaiseSite(kind, code or kind.code, _text(keywords.get("hint"), "") or "", place)
 
 
 def _text(node: ast.expr | None, absent: str) -> str | None:
-    """What a literal says; None where only running the program would tell."""
+    """The text of a literal; None if it is only known at run time."""
     match node:
         case None:
             return absent

@@ -1,7 +1,7 @@
-"""The little SVG that pictures which are made from the code need: boxes, arrows and words, in two colour schemes.
+"""The SVG elements for generated pictures: boxes, arrows and text, in a light and a dark colour scheme.
 
-A picture brings its own ground, so that it can be read on any page, and follows what the reader's system prefers.
-Must not know what is drawn.
+A picture has its own background, so that it is readable on any page, and follows the colour scheme of the reader's
+system. Independent of what is drawn.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-# Every picture of the documentation has these classes, the ones that are drawn by hand too.
+# All pictures of the documentation use these classes, including those drawn by hand.
 STYLE = """
   .ground { fill: #ffffff; stroke: #d5d9e0 }
   .box { fill: #eef3f1; stroke: #4f7f73 }
@@ -38,7 +38,7 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle by its middle, so that what is put beside or under it needs no sum."""
+    """A rectangle, given by its centre."""
 
     x: float
     y: float
@@ -54,7 +54,7 @@ class Box:
         return self.y - self.height / 2
 
     def edge(self, x: float, y: float) -> tuple[float, float]:
-        """Where the line from the middle towards a point leaves the rectangle."""
+        """The point where a line from the centre towards a point leaves the rectangle."""
         across, down = x - self.x, y - self.y
         if not across and not down:
             return self.x, self.y
@@ -63,7 +63,7 @@ class Box:
 
 
 def picture(title: str, about: str, width: int, height: int, parts: Iterable[str]) -> str:
-    """A whole file. `title` and `about` are what somebody hears who cannot see it."""
+    """The complete SVG file. Screen readers read `title` and `about`."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         f' role="img" aria-labelledby="title about">\n'
@@ -90,7 +90,7 @@ def words(text: str, x: float, y: float, kind: str = "", anchor: str = "middle")
 
 
 def arrow(*points: tuple[float, float]) -> str:
-    """Two points make a line, three a curve that the middle one pulls at, four a curve with two such."""
+    """An arrow: two points make a line, three a quadratic curve, four a cubic curve."""
     letter = {2: "L", 3: "Q", 4: "C"}[len(points)]
     first, *others = (f"{_number(x)} {_number(y)}" for x, y in points)
     return f'<path class="line" d="M{first}{letter}{" ".join(others)}" marker-end="url(#tip)"/>'

@@ -1,5 +1,5 @@
-"""Other people's tool-call parsers behind one interface, for comparing ours with them.
+"""Tool-call parsers of other projects behind one interface, for comparison with ours.
 
-These modules run inside the interpreter that `scripts/setup-oracles --others` makes, where Ferrule is not installed:
-they import nothing of Ferrule outside `lab.peers` and `lab.line_server`.
+These modules run in the interpreter that `scripts/setup-oracles --others` creates, where Ferrule is not installed: they
+import nothing of this repository but `lab.peers` and `lab.line_server`.
 """

@@ -1,4 +1,4 @@
-"""llama.cpp's own HTTP server, out of xllamacpp. Run by the interpreter of its venv, which does not have Ferrule.
+"""llama.cpp's own HTTP server, from xllamacpp. Runs in the interpreter of its venv, which does not have Ferrule.
 
 Arguments: the model, the port, the number of slots, the tokens of context over all of them, and a chat template's file.
 """
@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-# Blocked before the engine starts its threads, so that this one alone hears of the end.
+# Blocked before the engine starts its threads, so that only this thread gets the signal.
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
 
 xllamacpp: Any = importlib.import_module("xllamacpp")

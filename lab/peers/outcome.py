@@ -1,4 +1,4 @@
-"""What a parser made of a text, in one shape for every engine. Knows nothing of any engine."""
+"""The result of parsing a text, in one form for all engines. Independent of the engines."""
 
 from typing import TypedDict
 
@@ -15,7 +15,7 @@ class Outcome(TypedDict):
 
 
 class Sum:
-    """Adds up streamed deltas as an OpenAI client does: content in order, calls by their index."""
+    """Joins streamed deltas as an OpenAI client does: content in order, calls by their index."""
 
     def __init__(self) -> None:
         self._content: list[str] = []

@@ -1,7 +1,7 @@
-"""Ray Serve LLM on one machine, in front of vLLM. Run by the interpreter of vLLM's venv, which does not have Ferrule.
+"""Ray Serve LLM on one machine, in front of vLLM. Runs in the interpreter of vLLM's venv, which does not have Ferrule.
 
 Arguments: the model's folder, the port, the folder for Ray's own files, how many replicas of vLLM, and a chat
-template's file. Ray listens on loopback only, without its dashboard and without telling anybody that it is used.
+template's file. Ray listens on loopback only, without its dashboard and without usage statistics.
 """
 
 import importlib
@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-# Read when Ray is imported. The first is Ray's switch for staying on loopback, named after where it is on by default.
+# Read when Ray is imported. The first keeps Ray on loopback; it is named after the platform where it is the default.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
@@ -21,7 +21,7 @@ llm: Any = importlib.import_module("ray.serve.llm")
 
 
 def stay_on_loopback() -> None:
-    """Replicas listen to each other on every interface, and no setting says otherwise."""
+    """Make replicas listen on loopback: by default they use every interface, and there is no setting for it."""
     tls: Any = importlib.import_module("ray._common.tls_utils")
     listen = tls.add_port_to_grpc_server
 
@@ -34,7 +34,7 @@ def stay_on_loopback() -> None:
 def main() -> None:
     model, port, folder, replicas, template = sys.argv[1:]
     ray.init(
-        # What Ray counts, not what there is: a replica asks for one beside its engine's, and so does the front.
+        # The CPUs that Ray counts, not those of the machine: each replica and the front request one of their own.
         num_cpus=2 * int(replicas) + 2,
         include_dashboard=False,
         object_store_memory=100 * 1024 * 1024,
@@ -59,7 +59,7 @@ def main() -> None:
     app = llm.build_openai_app({"llm_configs": [config], "ingress_deployment_config": {"num_replicas": 1}})
     serve.start(http_options={"host": "127.0.0.1", "port": int(port)})
     serve.run(app)
-    # After Ray's own handlers. Not by a blocked signal: all that Ray starts would inherit that and not hear Ray.
+    # Set after Ray's own handlers. A blocked signal would be inherited by Ray's children, which Ray then could not end.
     ended = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda _sign, _frame: ended.set())

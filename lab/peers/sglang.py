@@ -1,4 +1,4 @@
-"""SGLang's tool-call detectors, loaded from its unpacked wheel without the engine, driven as its chat server does.
+"""SGLang's tool-call detectors, loaded from its unpacked wheel without the engine, used as its chat server does.
 
 The end of a stream is handled as SGLang's server does it: the detector is flushed, then arguments of the last call that
 were parsed but never sent are added.
@@ -21,19 +21,19 @@ def names() -> list[str]:
 
 
 def batch(name: str, text: str, tools: Sequence[Mapping[str, Any]]) -> Outcome:
-    return prepared_batch(name, text, tools)()
+    return prepare_batch(name, text, tools)()
 
 
 def stream(name: str, chunks: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> Outcome:
-    return prepared_stream(name, chunks, tools)()
+    return prepare_stream(name, chunks, tools)()
 
 
-def prepared_batch(name: str, text: str, tools: Sequence[Mapping[str, Any]]) -> Callable[[], Outcome]:
-    """The parse, ready to run: making the request is done already."""
-    parser_class, offered = _sglang().parser, _offered(tools)
+def prepare_batch(name: str, text: str, tools: Sequence[Mapping[str, Any]]) -> Callable[[], Outcome]:
+    """The parse as a function to call; the request is prepared before."""
+    parser_class, sglang_tools = _sglang().parser, _sglang_tools(tools)
 
     def run() -> Outcome:
-        parser = parser_class(offered, name)
+        parser = parser_class(sglang_tools, name)
         if not parser.has_tool_call(text):
             return {"content": text, "calls": [], "error": None}
         content, calls = parser.parse_non_stream(text)
@@ -46,11 +46,11 @@ def prepared_batch(name: str, text: str, tools: Sequence[Mapping[str, Any]]) -> 
     return run
 
 
-def prepared_stream(name: str, chunks: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> Callable[[], Outcome]:
-    parser_class, offered = _sglang().parser, _offered(tools)
+def prepare_stream(name: str, chunks: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> Callable[[], Outcome]:
+    parser_class, sglang_tools = _sglang().parser, _sglang_tools(tools)
 
     def run() -> Outcome:
-        parser = parser_class(offered, name)
+        parser = parser_class(sglang_tools, name)
         total = Sum()
         for chunk in chunks:
             _add(total, *parser.parse_stream_chunk(chunk))
@@ -69,18 +69,18 @@ def _add(total: Sum, content: str, calls: Sequence[Any]) -> None:
 
 def _add_unsent_arguments(total: Sum, detector: Any) -> None:
     parsed: list[dict[str, Any]] = getattr(detector, "prev_tool_call_arr", [])
-    sent: list[str] = getattr(detector, "streamed_args_for_tool", [])
+    streamed: list[str] = getattr(detector, "streamed_args_for_tool", [])
     last = len(parsed) - 1
-    if not parsed or last >= len(sent):
+    if not parsed or last >= len(streamed):
         return
     arguments = parsed[last].get("arguments", {})
     whole = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    if whole.startswith(sent[last]) and whole != sent[last]:
-        total.add_call(last, None, whole[len(sent[last]) :])
+    if whole.startswith(streamed[last]) and whole != streamed[last]:
+        total.add_call(last, None, whole[len(streamed[last]) :])
 
 
 class _Sglang:
-    """The loaded modules. Made once: an import takes seconds."""
+    """The loaded modules, cached: an import takes seconds."""
 
     def __init__(self) -> None:
         root = Path(sys.prefix).parents[1] / "wheels" / "sglang" / "sglang"
@@ -99,7 +99,7 @@ def _sglang() -> _Sglang:
 
 
 def _bare_package(name: str, folder: Path) -> None:
-    """Registers the package by its folder alone, so that its own `__init__`, which starts the engine, never runs."""
+    """Register only the folder of the package, so that its `__init__`, which starts the engine, never runs."""
     package = ModuleType(name)
     package.__path__ = [str(folder)]
     sys.modules[name] = package
@@ -109,5 +109,5 @@ def _schema_text(schema: object) -> str:
     return schema if isinstance(schema, str) else json.dumps(schema)
 
 
-def _offered(tools: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _sglang_tools(tools: Sequence[Mapping[str, Any]]) -> list[Any]:
     return [_sglang().tool(type="function", function=tool.get("function", tool)) for tool in tools]

@@ -1,8 +1,8 @@
-"""Imports one part of a large package and puts stand-ins where the rest of it would be.
+"""Import one part of a large package, with stubs for the rest.
 
-vLLM's parsers need a few of its modules and, through them, would pull in the whole engine. Every module of the package
-that is not in the list of real ones is made up on import: any name asked of it is a class that accepts everything and
-does nothing.
+vLLM's parsers need a few of its modules, which would import the whole engine. Every module of the package that is not
+in the list of real ones becomes a stub on import: each of its names is a class that accepts everything and does
+nothing.
 """
 
 import importlib.machinery
@@ -22,7 +22,7 @@ class _Silent(type):
 
 
 class StandIn(metaclass=_Silent):
-    """A class, a function and an object at once: takes any arguments, has any attribute, does nothing."""
+    """A class, a function and an object at once: accepts any arguments, has any attribute, does nothing."""
 
     def __init__(self, *_args: object, **_options: object) -> None:
         pass
@@ -50,24 +50,24 @@ class _StandInModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = _Silent(name, (StandIn,), {"__module__": self.__name__})
-        setattr(self, name, made)
-        return made
+        stand_in = _Silent(name, (StandIn,), {"__module__": self.__name__})
+        setattr(self, name, stand_in)
+        return stand_in
 
 
 class Finder(MetaPathFinder, Loader):
-    """Answers for one package: modules under `real` come from `root`, all others are stand-ins.
+    """An import finder for one package: modules under `real` come from `root`, all others are stubs.
 
-    `given` holds, by module, names to be found in a stand-in instead of a class that does nothing.
+    `values` are, by module, the names that a stub has instead of a class that does nothing.
     """
 
     def __init__(
-        self, package: str, root: Path, real: Sequence[str], given: Mapping[str, Mapping[str, object]]
+        self, package: str, root: Path, real: Sequence[str], values: Mapping[str, Mapping[str, object]]
     ) -> None:
         self._package = package
         self._root = root
         self._real = tuple(real)
-        self._given = given
+        self._given = values
 
     def install(self) -> None:
         sys.meta_path.insert(0, self)

@@ -1,9 +1,9 @@
-"""The process that times vLLM's and SGLang's parsers on one long reply; one JSON line asks, one answers.
+"""The worker process that times vLLM's and SGLang's parsers on one long reply; one JSON line per request and answer.
 
-Asks: {"engine": "vllm" | "sglang", "parser", "text", "specials": [...], "characters", "tools", "repeat", "limit"}
-Answers as `worker` does; "seconds" is CPU time of `repeat` parses. The reply is cut as an engine would hand it over,
-one token at a time: special tokens whole, other text in tokens of `characters` characters. Cutting and numbering the
-tokens is the engine's work and not timed. An answer that takes more than `limit` seconds has "error" TooSlow.
+Request: {"engine": "vllm" | "sglang", "parser", "text", "specials": [...], "characters", "tools", "repeat", "limit"}
+The answer is as in `worker`; "seconds" is CPU time of `repeat` parses. The reply is split as an engine would deliver
+it, one token at a time: special tokens whole, other text in tokens of `characters` characters. Tokenization is the
+engine's work and not timed. An answer that takes more than `limit` seconds has "error" TooSlow.
 """
 
 import signal
@@ -21,14 +21,14 @@ def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
     chunks = tokens.chunks(request["text"], request["specials"], 1)
     run = _ENGINES[request["engine"]].prepared_stream(request["parser"], chunks, request["tools"])
 
-    def repeated() -> Mapping[str, Any]:
-        # Anew, for the parse alone: what came before was our preparation.
+    def repeat_parse() -> Mapping[str, Any]:
+        # Restart the timer for the parse alone: what came before was preparation.
         signal.alarm(request["limit"])
         for _ in range(request["repeat"] - 1):
             run()
         return run()
 
-    return repeated
+    return repeat_parse
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A stand-in tokenizer: a format's special tokens whole, everything else in pieces of at most three characters.
+"""A stand-in tokenizer: special tokens of a format whole, everything else in pieces of at most three characters.
 
-A real vocabulary would cut ordinary text elsewhere; for a parser only two things matter: that a special token arrives
-whole with its own id, and that ordinary text arrives in small pieces that may end anywhere.
+A real vocabulary would split ordinary text elsewhere. For a parser only two things matter: a special token arrives
+whole with its own id, and ordinary text arrives in small pieces that may end anywhere.
 """
 
 import re
@@ -24,10 +24,10 @@ def pieces(text: str, specials: Sequence[str]) -> list[str]:
 
 
 def chunks(text: str, specials: Sequence[str], tokens_per_chunk: int | None) -> list[str]:
-    """`text` as an engine would hand it over, so many tokens at a time; None is everything at once.
+    """Split `text` as an engine delivers it, this many tokens at a time; None is everything at once.
 
-    The token that ends the reply counts, though it has no text: where it falls into a chunk of its own, as it always
-    does at one token a time, the last chunk is empty. Parsers differ in what they do there.
+    The token that ends the reply counts, although it has no text: if it is alone in a chunk, as it always is with one
+    token at a time, the last chunk is empty. Parsers differ in how they handle that.
     """
     cut = [*pieces(text, specials), ""]
     step = tokens_per_chunk or len(cut)
@@ -43,7 +43,7 @@ def _parts(text: str, specials: Sequence[str]) -> list[str]:
 
 
 class Tokenizer:
-    """The part of a Hugging Face tokenizer that vLLM's and SGLang's parsers ask for."""
+    """The part of a Hugging Face tokenizer that vLLM's and SGLang's parsers use."""
 
     def __init__(self, specials: Sequence[str], not_special: Collection[str] = ()) -> None:
         self._specials = list(specials)
@@ -66,8 +66,8 @@ class Tokenizer:
         return [self._number(piece) for piece in pieces(text, self._specials)]
 
     def decode(self, ids: Sequence[int] | int, **_options: object) -> str:
-        wanted = [ids] if isinstance(ids, int) else ids
-        return "".join(self._texts.get(number, "") for number in wanted)
+        token_ids = [ids] if isinstance(ids, int) else ids
+        return "".join(self._texts.get(number, "") for number in token_ids)
 
     def convert_tokens_to_ids(self, token: str) -> int | None:
         return self._ids.get(token)

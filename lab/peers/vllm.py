@@ -1,7 +1,7 @@
-"""vLLM's tool parsers, loaded from its unpacked wheel without the engine, driven as its chat server drives them.
+"""vLLM's tool parsers, loaded from its unpacked wheel without the engine, used as its chat server does.
 
-Both paths go through vLLM's own `DelegatingParser`, so that what its server repairs at the end of a stream is repaired
-here too. The last chunk carries the token that ends the reply; it is empty where that token came alone.
+Both paths use vLLM's own `DelegatingParser`, so that the repairs of its server at the end of a stream happen here too.
+The last chunk has the token that ends the reply; it is empty if that token came alone.
 """
 
 import importlib
@@ -26,21 +26,21 @@ _CHAT_PROTOCOL: Final = "vllm.entrypoints.openai.chat_completion.protocol"
 
 
 def names() -> list[str]:
-    """Every parser that vLLM registers, and the ones we drive with a second vocabulary."""
+    """Every parser that vLLM registers, and those that we also use with a second vocabulary."""
     registered: list[str] = _vllm().manager.list_registered()
     return sorted({*registered, *(name for name in SPECIALS if "@" in name)})
 
 
 def batch(name: str, text: str, tools: Sequence[Mapping[str, Any]]) -> Outcome:
-    return prepared_batch(name, text, tools)()
+    return prepare_batch(name, text, tools)()
 
 
 def stream(name: str, chunks: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> Outcome:
-    return prepared_stream(name, chunks, tools)()
+    return prepare_stream(name, chunks, tools)()
 
 
-def prepared_batch(name: str, text: str, tools: Sequence[Mapping[str, Any]]) -> Callable[[], Outcome]:
-    """The parse, ready to run: what is the engine's work in any case (the request, the tokens) is done already."""
+def prepare_batch(name: str, text: str, tools: Sequence[Mapping[str, Any]]) -> Callable[[], Outcome]:
+    """The parse as a function to call; the engine's work (the request, the tokens) is done before."""
     composed, tokenizer, request = _parts(name, tools)
 
     def run() -> Outcome:
@@ -55,7 +55,7 @@ def prepared_batch(name: str, text: str, tools: Sequence[Mapping[str, Any]]) -> 
     return run
 
 
-def prepared_stream(name: str, chunks: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> Callable[[], Outcome]:
+def prepare_stream(name: str, chunks: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> Callable[[], Outcome]:
     composed, tokenizer, request = _parts(name, tools)
     deltas = [(chunk, tokenizer.encode(chunk)) for chunk in chunks]
     if deltas:
@@ -97,12 +97,12 @@ class _Request:
 
 
 class _Vllm:
-    """The loaded modules. Made once: an import takes seconds."""
+    """The loaded modules, cached: an import takes seconds."""
 
     def __init__(self) -> None:
-        given = {"vllm.renderers.chat_utils": {"make_tool_call_id": _call_id}}
+        replacements = {"vllm.renderers.chat_utils": {"make_tool_call_id": _call_id}}
         root = Path(sys.prefix).parents[1] / "wheels" / "vllm"
-        Finder("vllm", root, _REAL, given).install()
+        Finder("vllm", root, _REAL, replacements).install()
         protocol = importlib.import_module("vllm.entrypoints.generate.base.protocol")
         message = importlib.import_module("vllm.entrypoints.serve.engine.protocol").OpenAIBaseModel
         self.tool_class: Any = importlib.import_module("pydantic").create_model(
@@ -124,15 +124,15 @@ def _vllm() -> _Vllm:
 
 
 @cache
-def _composed(name: str) -> tuple[Any, Tokenizer]:
+def _compose_parser(name: str) -> tuple[Any, Tokenizer]:
     composed = _vllm().composer.get_parser(tool_parser_name=name.partition("@")[0], enable_auto_tools=True)
     return composed, Tokenizer(SPECIALS.get(name, ()), NOT_SPECIAL)
 
 
 def _parts(name: str, tools: Sequence[Mapping[str, Any]]) -> tuple[Any, Tokenizer, _Request]:
-    composed, tokenizer = _composed(name)
-    made = [_vllm().tool_class(type="function", function=tool.get("function", tool)) for tool in tools]
-    return composed, tokenizer, _Request(made)
+    composed, tokenizer = _compose_parser(name)
+    vllm_tools = [_vllm().tool_class(type="function", function=tool.get("function", tool)) for tool in tools]
+    return composed, tokenizer, _Request(vllm_tools)
 
 
 def _call_id(*_args: object, **_options: object) -> str:

@@ -1,9 +1,9 @@
-"""The process that runs vLLM's and SGLang's parsers for a comparison; one JSON line asks, one answers.
+"""The worker process that runs vLLM's and SGLang's parsers for a comparison; one JSON line per request and per answer.
 
-Asks: {"engine": "vllm" | "sglang", "parser": name, "mode": "batch", "text": text, "tools": [...]}
+Request: {"engine": "vllm" | "sglang", "parser": name, "mode": "batch", "text": text, "tools": [...]}
       {"engine": ..., "parser": ..., "mode": "stream", "chunks": [text, ...], "tools": [...]}
       {"engine": ..., "mode": "names"}
-Answers: {"content", "calls": [{"name", "arguments"}], "error", "seconds"}; "seconds" is CPU time of the parse alone.
+Answer: {"content", "calls": [{"name", "arguments"}], "error", "seconds"}; "seconds" is CPU time of the parse alone.
 `names` answers {"names": [...], "seconds"}.
 """
 

@@ -1,7 +1,7 @@
-"""The process that times xgrammar's reading and compiling of a structural tag; one JSON line asks, one answers.
+"""The worker process that times how xgrammar reads and compiles a structural tag; one JSON line per request and answer.
 
-Asks: {"tag": {...}, "compiles": bool, "vocabulary": path, "tokens": how many of its first tokens are used}
-Answers: {"read", "compile", "error", "seconds"}; "read" is CPU seconds from the tag to xgrammar's grammar, "compile"
+Request: {"tag": {...}, "compiles": bool, "vocabulary": path, "tokens": how many of its first tokens are used}
+Answer: {"read", "compile", "error", "seconds"}; "read" is CPU seconds from the tag to xgrammar's grammar, "compile"
 from there to the grammar with its masks for the vocabulary, on one thread and with no cache of its own; null if the
 request says that it is not to be compiled.
 """
@@ -23,8 +23,8 @@ def _compiler(vocabulary: str, tokens: int) -> Any:
     xgrammar: Any = importlib.import_module("xgrammar")
     lines = Path(vocabulary).read_bytes().splitlines()[:tokens]
     read = [base64.b64decode(line.split()[0]) for line in lines]
-    known = xgrammar.TokenizerInfo([*read, b"<|end|>"], stop_token_ids=[len(read)])
-    return xgrammar.GrammarCompiler(known, max_threads=1, cache_enabled=False)
+    tokenizer_info = xgrammar.TokenizerInfo([*read, b"<|end|>"], stop_token_ids=[len(read)])
+    return xgrammar.GrammarCompiler(tokenizer_info, max_threads=1, cache_enabled=False)
 
 
 def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
@@ -32,7 +32,7 @@ def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
     compiler = _compiler(request["vocabulary"], request["tokens"])
     tag = json.dumps(request["tag"])
 
-    def compiled() -> Mapping[str, Any]:
+    def compile_tag() -> Mapping[str, Any]:
         started = time.process_time()
         grammar = grammars.from_structural_tag(tag)
         read = time.process_time()
@@ -41,7 +41,7 @@ def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
         spent = time.process_time() - read
         return {"read": read - started, "compile": spent if request["compiles"] else None, "error": None}
 
-    return compiled
+    return compile_tag
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The process that asks xgrammar which texts a structural tag admits; one JSON line asks, one answers.
+"""The worker process that asks xgrammar which texts a structural tag admits; one JSON line per request and per answer.
 
-Asks: {"tag": {...}, "texts": [text, ...]}
-Answers: {"accepted": [bool, ...], "error", "seconds"}; "seconds" is CPU time of reading the tag, unless it was asked
+Request: {"tag": {...}, "texts": [text, ...]}
+Answer: {"accepted": [bool, ...], "error", "seconds"}; "seconds" is CPU time of reading the tag, unless it was asked
 about just before, and all texts.
 """
 
@@ -23,11 +23,11 @@ def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
     admits: Any = importlib.import_module("xgrammar.testing")._is_grammar_accept_string
     tag, texts = json.dumps(request["tag"]), request["texts"]
 
-    def accepted() -> Mapping[str, Any]:
+    def check() -> Mapping[str, Any]:
         grammar = _grammar(tag)
         return {"accepted": [admits(grammar, text) for text in texts], "error": None}
 
-    return accepted
+    return check
 
 
 if __name__ == "__main__":

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from ferrule.run.executor import ToolExecutor
     from ferrule.run.journal import Decision
 
-# Engines bring templates and grammars along, which a program that only reads and writes calls does not need.
-_LATE = {
+# Imported on first use: engines import templates and grammars, which a program that only parses calls does not need.
+_LAZY = {
     "ConversationTurn": "run.conversation",
     "Decision": "run.loop",
     "Engine": "engines.engine",
@@ -137,6 +137,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return getattr(import_module(f"ferrule.{_LATE[name]}"), name)
+    if name in _LAZY:
+        return getattr(import_module(f"ferrule.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

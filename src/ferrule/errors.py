@@ -4,36 +4,35 @@
     ├── DefinitionError       a tool, a choice or a request contradicts itself
     ├── SchemaError           a JSON Schema was not admitted
     ├── AuthorityError        the caller may not do this
-    ├── RequestError          what a client of the gateway did, before anybody looked at what he asks
-    │   ├── UnauthenticatedError     it has no key, or one that nobody knows
-    │   ├── HostError                it came under a name or from a page that is not allowed
-    │   ├── NotFoundError            there is nothing under that address or id, or nothing that the caller may see
-    │   ├── TooLargeError            it is longer than it may be
-    │   │   └── HeadTooLargeError    its address and headers are
-    │   ├── TooSlowError             it did not arrive in time
-    │   └── TooManyError             the caller has asked too often, or has too much under way
-    ├── DrainingError         the gateway is being stopped
-    ├── BudgetError           a limit of the loop is used up
-    ├── ToolError             a tool says what went wrong, in words meant for the model
-    ├── LedgerError           the ledger does not allow this, or does not know what is named
-    │   ├── FencedError              another owner holds the conversation now
-    │   ├── ApprovalError            there is no leave for exactly this call; the code says why
+    ├── RequestError          the gateway refused a request before it looked at its contents
+    │   ├── UnauthenticatedError     the key is missing or unknown
+    │   ├── HostError                the Host or Origin is not allowed
+    │   ├── NotFoundError            nothing exists under that URL or id, or nothing that the caller may see
+    │   ├── TooLargeError            the request is too large
+    │   │   └── HeadTooLargeError    its URL and headers are too large
+    │   ├── TooSlowError             the request did not arrive in time
+    │   └── TooManyError             too many requests, or too many at the same time
+    ├── DrainingError         the gateway is shutting down
+    ├── BudgetError           a limit of the loop is reached
+    ├── ToolError             a tool reports an error to the model
+    ├── LedgerError           the ledger refuses an operation, or does not know what it names
+    │   ├── FencedError              another process owns the conversation now
+    │   ├── ApprovalError            there is no approval for exactly this call; the code says why
     │   └── LedgerUnavailableError   the database cannot be reached or is busy
-    ├── BusError              the bus carried what no peer of ours writes
-    │   └── BusUnavailableError      it cannot be reached, or does not let us in
-    ├── EngineError           an engine failed, or said something that no engine of its kind says
+    ├── BusError              a message on the bus is not valid
+    │   └── BusUnavailableError      the bus cannot be reached, or refuses the connection
+    ├── EngineError           an engine failed, or its answer is not valid
     │   ├── EngineUnavailableError   it cannot be reached or is overloaded
     │   ├── EngineTimeoutError       it took too long
-    │   └── UnsupportedError         it cannot do what the request asks, said before anything is generated
+    │   └── UnsupportedError         it cannot do what the request asks; raised before anything is generated
     └── FormatError
         ├── UnknownFormatError    no format has that name
         ├── FormatConflictError   two formats claim one name or one template
-        ├── TemplateError         a chat template is broken, refuses, or asks for more than it may use
-        └── UnrenderableError     a reply holds something that the format has no spelling for
+        ├── TemplateError         a chat template is broken, refuses, or uses something that is not allowed
+        └── UnrenderableError     the format cannot express a part of the reply
 
-Each carries `code` (stable, for programs), `status` (what an HTTP server answers), `retryable` (whether the same
-request may succeed later) and `hint` (what a person should do next). What a *model* does wrong is never an exception:
-it comes out of the parser as a diagnostic.
+Each has `code` (stable, for programs), `status` (the HTTP status), `retryable` (whether the same request may succeed
+later) and `hint` (what to do next). Errors of a *model* are never exceptions: the parser reports them as diagnostics.
 """
 
 from __future__ import annotations
@@ -42,7 +41,14 @@ from typing import ClassVar
 
 
 class FerruleError(Exception):
-    """The root. Catch it to catch everything that Ferrule raises on purpose."""
+    """The base class. Catch it to catch everything that Ferrule raises on purpose.
+
+    Example:
+        try:
+            turn = conversation.send("hello")
+        except FerruleError as error:
+            print(error.code, error.message, error.hint)
+    """
 
     code: str = "internal_error"
     status: ClassVar[int] = 500
@@ -60,14 +66,23 @@ class FerruleError(Exception):
 
 
 class DefinitionError(FerruleError):
-    """A tool, a choice or a request contradicts itself."""
+    """A tool, a choice or a request contradicts itself.
+
+    Example:
+        ToolDefinition("not a name")  # raises DefinitionError
+    """
 
     code = "bad_request"
     status = 400
 
 
 class SchemaError(FerruleError):
-    """A JSON Schema was not admitted; `path` is a JSON pointer to the place."""
+    """A JSON Schema was refused; `path` is a JSON pointer to the place.
+
+    Example:
+        except SchemaError as error:
+            print(error.path, error.message)
+    """
 
     code = "bad_schema"
     status = 400
@@ -85,56 +100,56 @@ class AuthorityError(FerruleError):
 
 
 class RequestError(FerruleError):
-    """What a client of the gateway did, before anybody looked at what he asks."""
+    """The gateway refused a request before it looked at its contents."""
 
     code = "request_refused"
     status = 400
 
 
 class UnauthenticatedError(RequestError):
-    """There is no key, or one that nobody knows."""
+    """The key is missing or unknown."""
 
     code = "unauthenticated"
     status = 401
 
 
 class HostError(RequestError):
-    """The request came under a name or from a page that is not allowed."""
+    """The Host or Origin of the request is not allowed."""
 
     code = "host_refused"
     status = 403
 
 
 class NotFoundError(RequestError):
-    """There is nothing under that address or id, or nothing that this caller may see."""
+    """Nothing exists under that URL or id, or nothing that this caller may see."""
 
     code = "not_found"
     status = 404
 
 
 class TooSlowError(RequestError):
-    """A request did not arrive in time."""
+    """The request did not arrive in time."""
 
     code = "request_timeout"
     status = 408
 
 
 class TooLargeError(RequestError):
-    """A request is longer than it may be."""
+    """The request is too large."""
 
     code = "request_too_large"
     status = 413
 
 
 class HeadTooLargeError(TooLargeError):
-    """The address and headers of a request are longer than they may be."""
+    """The URL and headers of the request are too large."""
 
     code = "head_too_large"
     status = 431
 
 
 class TooManyError(RequestError):
-    """The caller has asked too often, or has too much under way; `retry_after` is in seconds."""
+    """Too many requests of one caller, or too many at the same time; `retry_after` is in seconds."""
 
     code = "too_many_requests"
     status = 429
@@ -146,51 +161,59 @@ class TooManyError(RequestError):
 
 
 class DrainingError(FerruleError):
-    """The gateway is being stopped: it takes nothing new, and what took too long to end was cut off."""
+    """The gateway is shutting down: it accepts no new requests, and those that took too long were aborted."""
 
     code = "draining"
     status = 503
     retryable = True
     retry_after = 1.0
     ends_connection = True
-    """The next request on this connection must go elsewhere."""
+    """The client must open a new connection for its next request."""
 
 
 class BudgetError(FerruleError):
-    """A limit of the loop is used up."""
+    """A limit of the loop is reached."""
 
     code = "budget_exhausted"
     status = 429
 
 
 class ToolError(FerruleError):
-    """Raised by a tool: its message goes to the model as it is. Of any other error only the kind is told."""
+    """Raised by a tool: the model sees its message. For any other exception it sees only the type.
+
+    Example:
+        @tool
+        def get_weather(city: str) -> str:
+            if city not in CITIES:
+                raise ToolError(f"unknown city: {city}")
+            return CITIES[city]
+    """
 
     code = "tool_failed"
 
 
 class LedgerError(FerruleError):
-    """The ledger does not allow this, or does not know what is named."""
+    """The ledger refuses an operation, or does not know what it names."""
 
     code = "ledger_refused"
     status = 409
 
 
 class FencedError(LedgerError):
-    """Another owner holds the conversation now: whoever gets this must stop working on it."""
+    """Another process owns the conversation now. Stop working on it."""
 
     code = "fenced"
 
 
 class ApprovalError(LedgerError):
-    """There is no leave for exactly this call; the code says why."""
+    """There is no approval for exactly this call; the code says why."""
 
     code = "approval_refused"
     status = 403
 
 
 class LedgerUnavailableError(LedgerError):
-    """The database cannot be reached or is busy. After a lost connection a write may have been made all the same."""
+    """The database cannot be reached or is busy. After a lost connection, a write may still have been committed."""
 
     code = "ledger_unavailable"
     status = 503
@@ -198,14 +221,14 @@ class LedgerUnavailableError(LedgerError):
 
 
 class BusError(FerruleError):
-    """The bus carried what no peer of ours writes."""
+    """A message on the bus is not valid."""
 
     code = "bus_failed"
     status = 502
 
 
 class BusUnavailableError(BusError):
-    """The bus cannot be reached, or does not let us in."""
+    """The bus cannot be reached, or refuses the connection."""
 
     code = "bus_unavailable"
     status = 503
@@ -213,14 +236,27 @@ class BusUnavailableError(BusError):
 
 
 class EngineError(FerruleError):
-    """An engine failed, or said something that no engine of its kind says."""
+    """An engine failed, or its answer is not valid.
+
+    Example:
+        try:
+            reply = engine.generate(request)
+        except EngineError as error:
+            if not error.retryable:
+                raise
+    """
 
     code = "engine_failed"
     status = 502
 
 
 class EngineUnavailableError(EngineError):
-    """An engine cannot be reached or is overloaded; nothing was generated."""
+    """An engine cannot be reached or is overloaded; nothing was generated.
+
+    Example:
+        except EngineUnavailableError:
+            reply = other_engine.generate(request)
+    """
 
     code = "engine_unavailable"
     status = 503
@@ -228,7 +264,12 @@ class EngineUnavailableError(EngineError):
 
 
 class EngineTimeoutError(EngineError):
-    """An engine took too long."""
+    """An engine took too long.
+
+    Example:
+        except EngineTimeoutError as error:
+            print("try again:", error.hint)
+    """
 
     code = "timeout"
     status = 504
@@ -236,39 +277,68 @@ class EngineTimeoutError(EngineError):
 
 
 class UnsupportedError(EngineError):
-    """An engine cannot do what the request asks, said before anything is generated."""
+    """An engine cannot do what the request asks. It is raised before anything is generated.
+
+    Example:
+        except UnsupportedError as error:
+            print(error.message)
+    """
 
     code = "not_supported"
     status = 400
 
 
 class FormatError(FerruleError):
-    """Something about a wire format."""
+    """The base class for errors about formats.
+
+    Example:
+        except FormatError as error:
+            print(error.code, error.message)
+    """
 
     code = "bad_format"
     status = 400
 
 
 class UnknownFormatError(FormatError):
-    """No format has that name."""
+    """No format has that name.
+
+    Example:
+        get_format("no-such-format")  # raises UnknownFormatError
+    """
 
     code = "unknown_format"
 
 
 class FormatConflictError(FormatError):
-    """Two formats claim one name or one template."""
+    """Two formats claim one name or one template.
+
+    Example:
+        register(my_format)
+        register(another_format_of_that_name)  # raises FormatConflictError
+    """
 
     code = "format_conflict"
 
 
 class TemplateError(FormatError):
-    """A chat template is broken, refuses the conversation, or asks for more than it may use."""
+    """A chat template is broken, refuses the conversation, or uses something that is not allowed.
+
+    Example:
+        except TemplateError as error:
+            print(error.message)
+    """
 
     code = "bad_template"
 
 
 class UnrenderableError(FormatError):
-    """A reply holds something that the format has no spelling for; `where` names the part."""
+    """The format cannot express a part of the reply; `where` names the part.
+
+    Example:
+        except UnrenderableError as error:
+            print(error.where, error.message)
+    """
 
     code = "unrenderable"
 

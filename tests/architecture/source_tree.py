@@ -1,4 +1,4 @@
-"""What the gates know about the source tree: its modules and who imports what, read with ast and never by importing."""
+"""The modules of the source tree and their imports, read with ast and without importing them."""
 
 import ast
 import sys
@@ -19,7 +19,7 @@ class Import:
     line: int
     target: str
     lazy: bool
-    """Inside a function, or for the type checker only: importing the file does not run it."""
+    """Whether it is inside a function, or for the type checker only: importing the file does not run it."""
 
     @property
     def package(self) -> str:
@@ -36,28 +36,28 @@ class Import:
 @cache
 def modules() -> dict[str, Path]:
     """Every module of the package by its dotted name."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in sorted((SRC / "ferrule").rglob("*.py")):
         parts = path.relative_to(SRC).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
-def is_inside(module: str, room: str) -> bool:
-    """True where module is the room itself or anything in it."""
-    return module == room or module.startswith(room + ".")
+def is_inside(module: str, package: str) -> bool:
+    """Whether a module is the package itself or anything in it."""
+    return module == package or module.startswith(package + ".")
 
 
 def imports_of(module: str) -> list[Import]:
     path = modules()[module]
     reader = _Reader(module, path)
     reader.visit(ast.parse(path.read_text(encoding="utf-8"), str(path)))
-    return reader.found
+    return reader.imports
 
 
 @cache
 def all_imports() -> tuple[Import, ...]:
-    return tuple(found for module in modules() for found in imports_of(module))
+    return tuple(each for module in modules() for each in imports_of(module))
 
 
 class _Reader(ast.NodeVisitor):
@@ -65,7 +65,7 @@ class _Reader(ast.NodeVisitor):
         self.module = module
         self.path = path
         self.lazy = False
-        self.found: list[Import] = []
+        self.imports: list[Import] = []
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -104,4 +104,4 @@ class _Reader(ast.NodeVisitor):
         return ".".join([*package, node.module] if node.module else package)
 
     def _add(self, line: int, target: str) -> None:
-        self.found.append(Import(self.module, self.path, line, target, self.lazy))
+        self.imports.append(Import(self.module, self.path, line, target, self.lazy))

@@ -14,7 +14,7 @@ def test_the_public_names_are_the_expected_ones() -> None:
     )
 
 
-def test_the_public_names_are_sorted_and_said_once() -> None:
+def test_the_public_names_are_sorted_and_unique() -> None:
     assert list(ferrule.__all__) == sorted(set(ferrule.__all__)), "sort ferrule.__all__ (capitals first)"
 
 

@@ -1,4 +1,4 @@
-"""Who may import whom. The tables below are the rule; AGENTS.md explains it."""
+"""Which package may import which. The tables below are the rule; AGENTS.md explains it."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from architecture.source_tree import ROOT, Import, all_imports, is_inside, modul
 
 ANYTHING = ("ferrule",)
 
-# The room of a module is its longest prefix here. Everyone may also import errors, core and its own room.
+# The package of a module is its longest prefix here. Each may also import errors, core and itself.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ferrule": ANYTHING,
     "ferrule.__main__": ANYTHING,
@@ -20,11 +20,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ferrule.wire": ("ferrule.schema", "ferrule.rules.rule"),
     "ferrule.wire.formats": ("ferrule.wire.node", "ferrule.wire.format"),
     "ferrule.dialects": ("ferrule.schema",),
-    # schema too: whatever an engine writes is checked before it is handed on.
+    # schema too: every call of an engine is validated before it is passed on.
     "ferrule.engines": ("ferrule.schema", "ferrule.rules", "ferrule.wire", "ferrule.dialects"),
     "ferrule.sources": ("ferrule.schema",),
-    # Python functions are what a conversation is given most; every other source comes made from outside. What an MCP
-    # server asks a person is a value, and is answered where approvals live.
+    # Conversations mostly get Python functions; every other source is created outside and passed in. Elicitations of
+    # MCP servers are values, and are answered where approvals are.
     "ferrule.run": (
         *("ferrule.schema", "ferrule.engines.engine", "ferrule.engines.sync"),
         *("ferrule.sources.source", "ferrule.sources.functions", "ferrule.sources.mcp.elicitation"),
@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "ferrule.run.machine": ("ferrule.run.policy",),
     "ferrule.run.policy": (),
-    # schema too: what a client sends is admitted and checked here. An engine is known by its interface and its string.
+    # schema too: what a client sends is validated here. The server knows engines only by interface and engine string.
     "ferrule.server": (
         *("ferrule.schema", "ferrule.dialects", "ferrule.run", "ferrule.sources"),
         *(
@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
             "ferrule.engines.deadlines",
         ),
     ),
-    # dialects too: what frameworks hand over is the JSON of OpenAI's APIs, or nearly.
+    # dialects too: frameworks pass JSON that is close to OpenAI's APIs.
     "ferrule.integrations": (
         *("ferrule.schema", "ferrule.dialects", "ferrule.run"),
         *("ferrule.engines.engine", "ferrule.engines.registry", "ferrule.engines.sync"),
@@ -58,15 +58,15 @@ MAY_IMPORT_THOSE = ("ferrule.bench", "ferrule.cli", "ferrule.__main__")
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """A room whose files are variants of one thing: they may use the shared files, never each other."""
+    """A package whose files are variants of one thing: they may import the shared files, but not each other."""
 
-    room: str
+    package: str
     shared: frozenset[str]
     over: frozenset[str]
-    """Files that stand above the variants and may import all of them."""
+    """Files that may import all variants."""
 
     def member(self, module: str) -> str:
-        return module.removeprefix(self.room).lstrip(".").partition(".")[0]
+        return module.removeprefix(self.package).lstrip(".").partition(".")[0]
 
 
 PEERS = (
@@ -106,25 +106,25 @@ PEERS = (
 )
 
 
-def room_of(module: str) -> str | None:
-    rooms = [room for room in MAY_IMPORT if room != "ferrule" and is_inside(module, room)]
-    return max(rooms, key=len) if rooms else ("ferrule" if module == "ferrule" else None)
+def package_of(module: str) -> str | None:
+    packages = [package for package in MAY_IMPORT if package != "ferrule" and is_inside(module, package)]
+    return max(packages, key=len) if packages else ("ferrule" if module == "ferrule" else None)
 
 
-def is_allowed(found: Import) -> bool:
-    room = room_of(found.importer)
-    assert room is not None
-    if room not in MAY_IMPORT_THOSE and any(is_inside(found.target, closed) for closed in NOBODY_IMPORTS):
+def is_allowed(one: Import) -> bool:
+    package = package_of(one.importer)
+    assert package is not None
+    if package not in MAY_IMPORT_THOSE and any(is_inside(one.target, closed) for closed in NOBODY_IMPORTS):
         return False
-    if MAY_IMPORT[room] == ANYTHING:
+    if MAY_IMPORT[package] == ANYTHING:
         return True
     # Everyone imports errors, so errors can import nobody without a circle.
-    allowed = () if room == "ferrule.errors" else (*EVERYONE_MAY_IMPORT, room, *MAY_IMPORT[room])
-    return any(is_inside(found.target, name) for name in allowed)
+    allowed = () if package == "ferrule.errors" else (*EVERYONE_MAY_IMPORT, package, *MAY_IMPORT[package])
+    return any(is_inside(one.target, name) for name in allowed)
 
 
 def own_imports() -> list[Import]:
-    return [found for found in all_imports() if found.package == "ferrule"]
+    return [one for one in all_imports() if one.package == "ferrule"]
 
 
 @pytest.mark.parametrize(
@@ -153,55 +153,59 @@ def test_the_table_reads_as_meant(importer: str, target: str, allowed: bool) -> 
     assert is_allowed(Import(importer, ROOT / "nowhere.py", 1, target, lazy=False)) is allowed
 
 
-def test_every_module_belongs_to_a_room() -> None:
-    strays = [module for module in modules() if room_of(module) is None]
-    assert not strays, f"no row in MAY_IMPORT of {__name__} for {strays}: move them into a room, or add the room there"
+def test_every_module_belongs_to_a_package() -> None:
+    strays = [module for module in modules() if package_of(module) is None]
+    assert not strays, (
+        f"no row in MAY_IMPORT of {__name__} for {strays}: move them into a package, or add the package there"
+    )
 
 
-def test_each_room_imports_only_what_its_row_allows() -> None:
-    broken = [str(found) for found in own_imports() if room_of(found.importer) and not is_allowed(found)]
-    assert not broken, _told(broken, "not allowed by MAY_IMPORT; move the code to the room that may know both")
+def test_each_package_imports_only_what_its_row_allows() -> None:
+    broken = [str(one) for one in own_imports() if package_of(one.importer) and not is_allowed(one)]
+    assert not broken, _report(broken, "not allowed by MAY_IMPORT; move the code to the package that may know both")
 
 
-@pytest.mark.parametrize("peers", PEERS, ids=lambda peers: peers.room)
+@pytest.mark.parametrize("peers", PEERS, ids=lambda peers: peers.package)
 def test_variants_do_not_import_each_other(peers: Peers) -> None:
     broken: list[str] = []
-    for found in own_imports():
-        if not (is_inside(found.importer, peers.room) and is_inside(found.target, peers.room)):
+    for one in own_imports():
+        if not (is_inside(one.importer, peers.package) and is_inside(one.target, peers.package)):
             continue
-        importer, target = peers.member(found.importer), peers.member(found.target)
+        importer, target = peers.member(one.importer), peers.member(one.target)
         if importer not in peers.over and target != importer and target not in peers.shared:
-            broken.append(str(found))
-    assert not broken, _told(
+            broken.append(str(one))
+    assert not broken, _report(
         broken, f"put what they share into one of {sorted(peers.shared)} (or name a new one in PEERS)"
     )
 
 
 def test_the_package_does_not_import_the_laboratory() -> None:
-    broken = [str(found) for found in all_imports() if found.package == "lab"]
-    assert not broken, _told(broken, "lab/ is not in the wheel: move what the package needs into the package")
+    broken = [str(one) for one in all_imports() if one.package == "lab"]
+    assert not broken, _report(broken, "lab/ is not in the wheel: move what the package needs into the package")
 
 
 def test_a_format_builds_on_at_most_one_other_family() -> None:
     families: dict[str, set[str]] = {}
-    for found in own_imports():
-        both_are_families = all(name.startswith("ferrule.wire.formats.") for name in (found.importer, found.target))
-        if both_are_families and found.target != found.importer:
-            families.setdefault(found.importer, set()).add(found.target)
+    for one in own_imports():
+        both_are_families = all(name.startswith("ferrule.wire.formats.") for name in (one.importer, one.target))
+        if both_are_families and one.target != one.importer:
+            families.setdefault(one.importer, set()).add(one.target)
     broken = [f"{module} imports {sorted(others)}" for module, others in families.items() if len(others) > 1]
-    assert not broken, _told(broken, "a variant is one family with a small difference; state the rest in its own file")
+    assert not broken, _report(
+        broken, "a variant is one family with a small difference; state the rest in its own file"
+    )
 
 
 def test_the_walks_know_no_family() -> None:
     broken = [
-        str(found)
-        for found in own_imports()
-        if room_of(found.importer) == "ferrule.wire" and found.target.startswith("ferrule.wire.formats.")
+        str(one)
+        for one in own_imports()
+        if package_of(one.importer) == "ferrule.wire" and one.target.startswith("ferrule.wire.formats.")
     ]
-    assert not broken, _told(
+    assert not broken, _report(
         broken, "find formats through the registry; what one family needs is a node or a Format field"
     )
 
 
-def _told(broken: list[str], remedy: str) -> str:
+def _report(broken: list[str], remedy: str) -> str:
     return "\n  ".join(["", *broken, remedy])

@@ -1,4 +1,4 @@
-"""Every requirement names the tests that show it, or the room that will bring it, and every named test exists."""
+"""Every requirement names its tests, or the package that will implement it, and every named test exists."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from architecture.source_tree import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "requirements.md"
 TABLE = ROOT / "tests" / "requirements.toml"
-ROOMS = {
+PACKAGES = {
     "bench",
     "cli",
     "core",
@@ -46,10 +46,10 @@ def test_the_page_and_the_table_hold_the_same_ids() -> None:
     assert not rows - page, f"not in docs/reference/requirements.md: {sorted(rows - page)}"
 
 
-def test_each_id_has_tests_or_a_room_that_will_bring_it() -> None:
+def test_each_id_has_tests_or_a_package_that_will_implement_it() -> None:
     broken = [name for name, row in table().items() if not _is_well_formed(row)]
     assert not broken, (
-        f"{broken}: give either tests = [...] (at least one) or later = one of {sorted(ROOMS)}, never both"
+        f"{broken}: give either tests = [...] (at least one) or later = one of {sorted(PACKAGES)}, never both"
     )
 
 
@@ -71,8 +71,8 @@ def _is_well_formed(row: dict[str, Any]) -> bool:
     match row:
         case {"tests": [_, *_], **rest} if not rest:
             return True
-        case {"later": room, **rest} if not rest:
-            return room in ROOMS
+        case {"later": package, **rest} if not rest:
+            return package in PACKAGES
         case _:
             return False
 

@@ -7,7 +7,7 @@ import sys
 
 from architecture.source_tree import ROOT, SRC, all_imports, is_inside, modules
 
-SANS_IO_ROOMS = (
+SANS_IO_PACKAGES = (
     "ferrule.core",
     "ferrule.schema",
     "ferrule.rules",
@@ -38,20 +38,20 @@ BLOCKED = (
     "threading",
     "time",
 )
-REMEDY = "hand the value in from outside (a room that does IO), or move the code there"
+REMEDY = "pass the value in from a package that does IO, or move the code there"
 
-# Runs in a fresh process: notes each blocked import that one of our rooms makes while its modules are imported.
-# Other packages may import what they like; the importing frame's __name__ tells them apart.
+# Runs in a new process and records each blocked import of our packages while their modules are imported.
+# Third-party packages may import anything; the importing frame's __name__ distinguishes them.
 WATCH_IMPORTS = """
 import builtins, importlib, json, sys
 
-modules, rooms, blocked = json.loads(sys.argv[1])
+modules, packages, blocked = json.loads(sys.argv[1])
 real_import = builtins.__import__
 seen = []
 
 def watched_import(name, globals=None, locals=None, fromlist=(), level=0):
     importer = (globals or {}).get("__name__") or ""
-    ours = any(importer == room or importer.startswith(room + ".") for room in rooms)
+    ours = any(importer == package or importer.startswith(package + ".") for package in packages)
     if ours and level == 0 and name.partition(".")[0] in blocked:
         seen.append(f"{importer} imports {name}")
     return real_import(name, globals, locals, fromlist, level)
@@ -64,11 +64,11 @@ print(json.dumps(seen))
 
 
 def is_sans_io(module: str) -> bool:
-    return any(is_inside(module, room) for room in SANS_IO_ROOMS)
+    return any(is_inside(module, package) for package in SANS_IO_PACKAGES)
 
 
 def test_importing_the_core_reaches_for_no_io() -> None:
-    job = json.dumps([[module for module in modules() if is_sans_io(module)], SANS_IO_ROOMS, BLOCKED])
+    job = json.dumps([[module for module in modules() if is_sans_io(module)], SANS_IO_PACKAGES, BLOCKED])
     child = subprocess.run(
         [sys.executable, "-c", WATCH_IMPORTS, job],
         capture_output=True,
@@ -78,10 +78,10 @@ def test_importing_the_core_reaches_for_no_io() -> None:
         env={**os.environ, "PYTHONPATH": str(SRC)},
     )
     assert child.returncode == 0, f"a module of the core cannot be imported alone:\n{child.stderr}"
-    seen = json.loads(child.stdout)
-    assert not seen, "\n  ".join(["", *seen, REMEDY])
+    imports = json.loads(child.stdout)
+    assert not imports, "\n  ".join(["", *imports, REMEDY])
 
 
 def test_no_function_of_the_core_imports_io_later() -> None:
-    late = [str(found) for found in all_imports() if is_sans_io(found.importer) and found.package in BLOCKED]
+    late = [str(each) for each in all_imports() if is_sans_io(each.importer) and each.package in BLOCKED]
     assert not late, "\n  ".join(["", *late, REMEDY])

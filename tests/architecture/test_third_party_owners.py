@@ -1,4 +1,4 @@
-"""A third-party package is imported in one file, in the room that owns it: replacing it is a change to one file."""
+"""A third-party package is imported in one file, in the package that owns it, so it can be replaced in one file."""
 
 import re
 import tomllib
@@ -7,7 +7,7 @@ import pytest
 
 from architecture.source_tree import ROOT, Import, all_imports, is_inside
 
-# Import name of the package -> the room, or the very file, that owns it.
+# The import name of a third-party package -> our package, or the one file, that owns it.
 OWNERS = {
     "aiohttp": "ferrule.engines",
     "agents": "ferrule.integrations",
@@ -18,7 +18,7 @@ OWNERS = {
     "jinja2": "ferrule.wire.template.chat_template",
     "jsonschema_rs": "ferrule.schema",
     "langchain_core": "ferrule.integrations",
-    # Comes with langchain, and is asked for leave there.
+    # Comes with langchain, and handles approvals there.
     "langgraph": "ferrule.integrations",
     "llama_index": "ferrule.integrations",
     "llguidance": "ferrule.rules",
@@ -50,33 +50,31 @@ EXEMPT = "ferrule.bench"
 
 
 def third_party_imports() -> list[Import]:
-    return [found for found in all_imports() if found.is_third_party and not is_inside(found.importer, EXEMPT)]
+    return [one for one in all_imports() if one.is_third_party and not is_inside(one.importer, EXEMPT)]
 
 
 def test_every_third_party_package_has_an_owner() -> None:
-    unknown = [str(found) for found in third_party_imports() if found.package not in OWNERS]
+    unknown = [str(one) for one in third_party_imports() if one.package not in OWNERS]
     assert not unknown, f"{unknown}: give it an owner in OWNERS and a row in docs/explanation/dependencies.md"
 
 
 def test_a_package_is_imported_only_by_its_owner() -> None:
     broken = [
-        f"{found} (owner: {OWNERS[found.package]})"
-        for found in third_party_imports()
-        if found.package in OWNERS
-        and found.package not in SPREAD
-        and not is_inside(found.importer, OWNERS[found.package])
+        f"{one} (owner: {OWNERS[one.package]})"
+        for one in third_party_imports()
+        if one.package in OWNERS and one.package not in SPREAD and not is_inside(one.importer, OWNERS[one.package])
     ]
-    assert not broken, "\n  ".join(["", *broken, "call what the owner offers instead"])
+    assert not broken, "\n  ".join(["", *broken, "call the owner's API instead"])
 
 
 @pytest.mark.parametrize("package", sorted(OWNERS.keys() - SPREAD.keys()))
 def test_a_package_is_imported_in_one_file(package: str) -> None:
-    files = sorted({found.importer for found in third_party_imports() if found.package == package})
+    files = sorted({one.importer for one in third_party_imports() if one.package == package})
     assert len(files) <= 1, f"{package} is imported by {files}: keep one, and let the others call it"
 
 
 def test_lazy_packages_are_imported_inside_a_function() -> None:
-    broken = [str(found) for found in third_party_imports() if found.package in ONLY_LAZILY and not found.lazy]
+    broken = [str(one) for one in third_party_imports() if one.package in ONLY_LAZILY and not one.lazy]
     assert not broken, f"{broken}: import it inside the function that needs it"
 
 

@@ -1,4 +1,4 @@
-"""Nothing in the tree that only one machine understands, and nothing that hides a failure."""
+"""No paths of one machine in the tree, and nothing that hides a failure."""
 
 import re
 import subprocess
@@ -31,13 +31,13 @@ def texts() -> dict[Path, str]:
         capture_output=True,
         check=True,
     )
-    found: dict[Path, str] = {}
+    contents: dict[Path, str] = {}
     for name in filter(None, listed.stdout.decode().split("\0")):
         path = ROOT / name
         content = path.read_bytes() if path.is_file() else b"\0"
         if b"\0" not in content:
-            found[Path(name)] = content.decode("utf-8", errors="replace")
-    return found
+            contents[Path(name)] = content.decode("utf-8", errors="replace")
+    return contents
 
 
 def places(pattern: str, paths: list[Path]) -> list[str]:
@@ -51,20 +51,20 @@ def places(pattern: str, paths: list[Path]) -> list[str]:
 
 @pytest.mark.parametrize("what", NOT_IN_ANY_FILE)
 def test_no_file_holds(what: str) -> None:
-    found = places(NOT_IN_ANY_FILE[what], list(texts()))
-    assert not found, _told(what, found, "use a path from the repository's root, or a setting the reader makes himself")
+    matches = places(NOT_IN_ANY_FILE[what], list(texts()))
+    assert not matches, _report(what, matches, "use a path from the repository's root, or a setting")
 
 
 @pytest.mark.parametrize("what", NOT_IN_PYTHON)
 def test_no_python_file_holds(what: str) -> None:
-    found = places(NOT_IN_PYTHON[what], [path for path in texts() if path.suffix == ".py"])
-    assert not found, _told(what, found, "run it, mark it `live` or `oracle`, or remove it")
+    matches = places(NOT_IN_PYTHON[what], [path for path in texts() if path.suffix == ".py"])
+    assert not matches, _report(what, matches, "run it, mark it `live` or `oracle`, or remove it")
 
 
 @pytest.mark.parametrize("what", NOT_IN_THE_PACKAGE)
 def test_the_package_does_not_hold(what: str) -> None:
-    found = places(NOT_IN_THE_PACKAGE[what], [path for path in texts() if path.parts[0] == "src"])
-    assert not found, _told(what, found, "name the errors that can happen; an unknown one must be seen")
+    matches = places(NOT_IN_THE_PACKAGE[what], [path for path in texts() if path.parts[0] == "src"])
+    assert not matches, _report(what, matches, "name the errors that can happen; an unknown one must be seen")
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,5 @@ def test_the_search_finds_broad_excepts(line: str) -> None:
     assert re.search(NOT_IN_THE_PACKAGE["a broad except"], line)
 
 
-def _told(what: str, found: list[str], remedy: str) -> str:
-    return "\n  ".join([what, *found, remedy])
+def _report(what: str, matches: list[str], remedy: str) -> str:
+    return "\n  ".join([what, *matches, remedy])

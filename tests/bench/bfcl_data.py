@@ -1,4 +1,4 @@
-"""A folder like BFCL's own data, with made-up questions, and what a right reply to each of them is."""
+"""A folder like BFCL's own data, with sample questions, and the correct reply to each of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEATHER: dict[str, Any] = {
 CITIES = ("Rome", "Oslo", "Lima", "Bern", "Riga", "Kyiv")
 
 
-def written(folder: Path) -> Path:
+def write_data(folder: Path) -> Path:
     """simple_python, parallel, irrelevance and live_relevance, six questions each."""
     answers = folder / "possible_answer"
     answers.mkdir(parents=True)
@@ -32,8 +32,8 @@ def written(folder: Path) -> Path:
         lines = [_question(category, number, city) for number, city in enumerate(CITIES)]
         _write(folder / f"BFCL_v4_{category}.json", lines)
     for category, count in (("simple_python", 1), ("parallel", 2)):
-        held = [_answer(category, number, city, count) for number, city in enumerate(CITIES)]
-        _write(answers / f"BFCL_v4_{category}.json", held)
+        answer_lines = [_answer(category, number, city, count) for number, city in enumerate(CITIES)]
+        _write(answers / f"BFCL_v4_{category}.json", answer_lines)
     return folder
 
 
@@ -45,8 +45,10 @@ def right_reply(request: ToolCallRequest) -> Reply:
 
 
 def _question(category: str, number: int, city: str) -> dict[str, Any]:
-    said = {"irrelevance": "Hello.", "parallel": f"How is {city}, and {city} again?"}.get(category, f"How is {city}?")
-    question = [[{"role": "user", "content": said}]]
+    prompts = {"irrelevance": "Hello.", "parallel": f"How is {city}, and {city} again?"}.get(
+        category, f"How is {city}?"
+    )
+    question = [[{"role": "user", "content": prompts}]]
     return {"id": f"{category}_{number}", "question": question, "function": [WEATHER]}
 
 

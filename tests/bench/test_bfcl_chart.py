@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.bench.bfcl.chart import Bar, Group, svg
+from ferrule.bench.bfcl.chart import Bar, Group, render_chart
 
 SPACE = "{http://www.w3.org/2000/svg}"
 words = st.text(alphabet=st.characters(min_codepoint=32, exclude_categories=("Cs", "Cc", "Cn")), max_size=12)
@@ -18,7 +18,7 @@ groups = st.lists(st.builds(Group, words, st.tuples(bars, bars)), max_size=5)
 def test_whatever_the_words_are_the_chart_is_xml_and_no_bar_leaves_it(
     title: str, about: str, groups: list[Group]
 ) -> None:
-    root = ElementTree.fromstring(svg(title, about, ["a", "b"], groups))
+    root = ElementTree.fromstring(render_chart(title, about, ["a", "b"], groups))
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     drawn = [one for one in root.iter(f"{SPACE}rect") if one.get("height") != "10"]
     assert len(drawn) == sum(bar.share is not None for group in groups for bar in group.bars)
@@ -28,4 +28,4 @@ def test_whatever_the_words_are_the_chart_is_xml_and_no_bar_leaves_it(
 
 
 def test_the_chart_has_colours_for_a_dark_page_too() -> None:
-    assert "prefers-color-scheme: dark" in svg("t", "", ["a"], [])
+    assert "prefers-color-scheme: dark" in render_chart("t", "", ["a"], [])

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from bench.bfcl_data import WEATHER
 from ferrule import ToolCall
-from ferrule.bench.bfcl.categories import CATEGORIES, REFUSED, Scoring, chosen
+from ferrule.bench.bfcl.categories import CATEGORIES, UNSUPPORTED, Scoring, select_categories
 from ferrule.bench.bfcl.miss import Miss, Reason
-from ferrule.bench.bfcl.score import Key, PossibleCall, miss_of
+from ferrule.bench.bfcl.score import AnswerKey, PossibleCall, miss_of
 from ferrule.errors import DefinitionError
 
 
-def key(*cities: str, is_underscored: bool = False) -> Key:
+def key(*cities: str, is_underscored: bool = False) -> AnswerKey:
     expected = tuple(PossibleCall("weather.get", {"city": [city], "days": ["", 1]}) for city in cities)
-    return Key(Scoring.SAME_CALLS, (WEATHER,), expected, is_underscored)
+    return AnswerKey(Scoring.SAME_CALLS, (WEATHER,), expected, is_underscored)
 
 
 def weather(city: str, **more: Any) -> ToolCall:
@@ -30,10 +30,10 @@ def test_parallel_calls_may_come_in_any_order(cities: list[str], luck: Any) -> N
     assert miss_of(key(*cities), [weather(city) for city in shuffled]) is None
 
 
-@given(made=st.integers(1, 5), expected=st.integers(1, 5))
-def test_the_number_of_calls_must_be_the_expected_one(made: int, expected: int) -> None:
-    miss = miss_of(key(*["Rome"] * expected), [weather("Rome")] * made)
-    assert (miss is None) == (made == expected)
+@given(count=st.integers(1, 5), expected=st.integers(1, 5))
+def test_the_number_of_calls_must_be_the_expected_one(count: int, expected: int) -> None:
+    miss = miss_of(key(*["Rome"] * expected), [weather("Rome")] * count)
+    assert (miss is None) == (count == expected)
     assert miss is None or miss.reason is Reason.COUNT
 
 
@@ -56,13 +56,15 @@ def test_the_reason_of_a_miss_names_what_it_is_about(call: ToolCall, miss: Miss 
     assert miss_of(key("Rome"), [call]) == miss
 
 
-def test_no_call_is_told_apart_from_too_few() -> None:
+def test_no_call_is_distinguished_from_too_few_calls() -> None:
     assert miss_of(key("Rome", "Oslo"), []) == Miss(Reason.NOT_CALLED)
     assert miss_of(key("Rome", "Oslo"), [weather("Rome")]) == Miss(Reason.COUNT)
 
 
 def test_an_argument_that_the_answer_does_not_let_out_must_be_there() -> None:
-    demanding = Key(Scoring.SAME_CALLS, (WEATHER,), (PossibleCall("weather.get", {"city": ["Rome"], "days": [1]}),))
+    demanding = AnswerKey(
+        Scoring.SAME_CALLS, (WEATHER,), (PossibleCall("weather.get", {"city": ["Rome"], "days": [1]}),)
+    )
     assert miss_of(demanding, [weather("Rome")]) == Miss(Reason.MISSING, "days")
 
 
@@ -87,16 +89,16 @@ def test_of_several_calls_the_reason_is_that_of_the_right_function() -> None:
     ],
 )
 def test_relevance_asks_only_whether_there_is_a_call(scoring: Scoring, calls: Any, miss: Miss | None) -> None:
-    assert miss_of(Key(scoring), calls) == miss
+    assert miss_of(AnswerKey(scoring), calls) == miss
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", UNSUPPORTED)
 def test_a_category_that_cannot_be_scored_is_refused_with_the_reason(name: str) -> None:
-    with pytest.raises(DefinitionError, match=f"{name} is not asked here: .+"):
-        chosen([name])
+    with pytest.raises(DefinitionError, match=f"{name} is not supported: .+"):
+        select_categories([name])
 
 
-def test_a_category_that_nobody_knows_is_answered_with_those_that_there_are() -> None:
+def test_an_unknown_category_is_refused_with_the_list_of_known_ones() -> None:
     with pytest.raises(DefinitionError) as refusal:
-        chosen(["simple"])
+        select_categories(["simple"])
     assert all(name in refusal.value.hint for name in CATEGORIES)

@@ -5,41 +5,41 @@ from pathlib import Path
 import pytest
 
 from architecture.source_tree import ROOT
-from bench.bfcl_data import CITIES, written
+from bench.bfcl_data import CITIES, write_data
 from ferrule import ChoiceMode
-from ferrule.bench.bfcl.categories import CATEGORIES, chosen
-from ferrule.bench.bfcl.tasks import tasks
-from ferrule.bench.bfcl_requests import RELEASE, QuestionsMissing, data_folder
+from ferrule.bench.bfcl.categories import CATEGORIES, select_categories
+from ferrule.bench.bfcl.tasks import load_tasks
+from ferrule.bench.bfcl_requests import RELEASE, QuestionsMissingError, data_folder
 
 NAMES = ("simple_python", "parallel", "irrelevance", "live_relevance")
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("bfcl"))
+    return write_data(tmp_path_factory.mktemp("bfcl"))
 
 
 @pytest.mark.parametrize("count", range(1, 4 * len(CITIES)))
 def test_a_longer_run_begins_with_the_questions_of_a_shorter_one(data: Path, count: int) -> None:
-    every = [task.id for task in tasks(chosen(NAMES), None, data)]
+    every = [task.id for task in load_tasks(select_categories(NAMES), None, data)]
     assert len(every) == len(set(every)) == 4 * len(CITIES)
-    assert [task.id for task in tasks(chosen(NAMES), count, data)] == every[:count]
+    assert [task.id for task in load_tasks(select_categories(NAMES), count, data)] == every[:count]
 
 
 def test_categories_take_turns(data: Path) -> None:
-    assert [task.category.name for task in tasks(chosen(NAMES), 8, data)] == [*NAMES, *NAMES]
+    assert [task.category.name for task in load_tasks(select_categories(NAMES), 8, data)] == [*NAMES, *NAMES]
 
 
 def test_a_question_comes_with_its_own_answers(data: Path) -> None:
-    for task in tasks(chosen(["simple_python", "parallel"]), None, data):
+    for task in load_tasks(select_categories(["simple_python", "parallel"]), None, data):
         city = CITIES[int(task.id.rpartition("_")[2])]
         assert {call.arguments["city"][0] for call in task.key.expected} == {city}
         assert city in task.question.messages[0].content
 
 
 def test_names_are_offered_with_underscores_where_that_is_asked_for(data: Path) -> None:
-    (dotted,) = tasks(chosen(NAMES), 1, data)
-    (underscored,) = tasks(chosen(NAMES), 1, data, is_underscored=True)
+    (dotted,) = load_tasks(select_categories(NAMES), 1, data)
+    (underscored,) = load_tasks(select_categories(NAMES), 1, data, is_underscored=True)
     assert [one.question.tools[0].name for one in (dotted, underscored)] == ["weather.get", "weather_get"]
 
 
@@ -50,16 +50,16 @@ def test_a_call_is_demanded_only_under_the_rule_and_where_the_answer_is_one() ->
 
 
 def test_questions_that_are_not_there_are_answered_with_how_to_get_them(tmp_path: Path) -> None:
-    with pytest.raises(QuestionsMissing) as refusal:
-        tasks(chosen(NAMES), 1, tmp_path)
+    with pytest.raises(QuestionsMissingError) as refusal:
+        load_tasks(select_categories(NAMES), 1, tmp_path)
     assert f"pip download --no-deps {RELEASE}" in refusal.value.hint
 
 
 def test_a_question_without_an_answer_is_refused(tmp_path: Path) -> None:
-    data = written(tmp_path)
+    data = write_data(tmp_path)
     (data / "possible_answer" / "BFCL_v4_parallel.json").write_text("")
-    with pytest.raises(QuestionsMissing, match="no answer to parallel_"):
-        tasks(chosen(["parallel"]), 1, data)
+    with pytest.raises(QuestionsMissingError, match="no answer to parallel_"):
+        load_tasks(select_categories(["parallel"]), 1, data)
 
 
 def test_the_folder_that_the_wheel_was_unpacked_to_does_too(tmp_path: Path) -> None:

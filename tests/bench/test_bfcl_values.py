@@ -22,7 +22,7 @@ json_values = st.recursive(
     max_leaves=6,
 )
 schemas = st.sampled_from([*({"type": name, "items": {"type": "string"}} for name in TYPES), FLOATS, OBJECTS])
-marks = st.text(alphabet=" ,./-_*^", max_size=4)
+ignored_characters = st.text(alphabet=" ,./-_*^", max_size=4)
 
 
 @given(value=json_values, schema=schemas)
@@ -30,13 +30,13 @@ def test_any_value_is_judged_without_an_error(value: Any, schema: dict[str, Any]
     assert fault_of(value, schema, ["", "x", ["x"], {"x": ["y"]}]) in (None, Reason.TYPE, Reason.VALUE)
 
 
-@given(text=st.text(alphabet=st.characters(codec="ascii"), max_size=12), mark=marks)
-def test_case_and_the_ignored_marks_of_a_string_do_not_count(text: str, mark: str) -> None:
+@given(text=st.text(alphabet=st.characters(codec="ascii"), max_size=12), mark=ignored_characters)
+def test_case_and_ignored_characters_of_a_string_do_not_count(text: str, mark: str) -> None:
     assert fault_of(mark + text.swapcase() + mark, STRING, [text]) is None
 
 
 @given(text=st.text(max_size=12))
-def test_every_other_mark_of_a_string_counts(text: str) -> None:
+def test_every_other_character_of_a_string_counts(text: str) -> None:
     assert fault_of(f"{text}!", STRING, [text]) is Reason.VALUE
 
 

@@ -1,4 +1,4 @@
-"""Runs the command line in process: bytes in, what it printed and the exit code out."""
+"""Runs the command line in this process and returns its output and exit code."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class _Screen(io.TextIOWrapper):
 
 
 def run(*argv: str, stdin: str | bytes = "", on_terminal: bool = False) -> Ran:
-    """One command; `on_terminal` makes its output a terminal."""
-    given = stdin.encode() if isinstance(stdin, str) else stdin
+    """Run one command; with `on_terminal` its output is a terminal."""
+    data = stdin.encode() if isinstance(stdin, str) else stdin
     printed, complaints = io.BytesIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="ascii"))
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="ascii"))
         patch.setattr(sys, "stdout", (_Screen if on_terminal else io.TextIOWrapper)(printed, encoding="utf-8"))
         patch.setattr(sys, "stderr", complaints)
         code = main(argv)

@@ -1,4 +1,4 @@
-"""`ferrule approvals` and `ferrule audit`: what a person sees is what will run, and his word is kept."""
+"""`ferrule approvals` and `ferrule audit`: the user sees exactly what will run, and decisions are recorded."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 
 from cli.command_line import run
 from ferrule.core.context import Principal
-from ferrule.core.visible_text import exactly, shortly
-from ferrule.run.ledger.address import ledger_at
+from ferrule.core.visible_text import visible_excerpt, visible_text
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval
 
 TRICKY = {"to": "ann\u202e\u200b\x1b[2J", "note": "\n\n\n\ttool: harmless", "tag": "\U000e0041\u3164\u00a0\ufe0f"}
 
 
-def asked(path: Path, arguments: object, lasts: float = 600, call_id: str = "k") -> Approval:
+def request_approval(path: Path, arguments: object, lasts: float = 600, call_id: str = "k") -> Approval:
     async def story() -> Approval:
         now = time.time()
-        async with await ledger_at(str(path)) as ledger:
+        async with await open_ledger(str(path)) as ledger:
             if await ledger.load("c") is None:
                 await ledger.open("c", Principal("ann", "acme"), "one", 60, now=now)
             claim = Claim("c", call_id, "acme", "ann", "pay", "f1", canonical_bytes(arguments))
-            await ledger.propose(claim, 1, side_effects=True, needs_leave=True, now=now)
+            await ledger.propose(claim, 1, side_effects=True, needs_approval=True, now=now)
             return await ledger.request_approval("c", call_id, 1, expires=now + lasts, now=now)
 
     return asyncio.run(story())
@@ -42,89 +42,89 @@ def path(tmp_path: Path) -> Path:
 @given(text=st.text())
 @example("\u200b\u2060\ufeff\u00ad\u061c\u2028\u3000\u2800")
 def test_nothing_shown_is_hidden_and_plain_text_stays(text: str) -> None:
-    shown = exactly(canonical_bytes(text))
-    assert shown.replace(" ", "x").isprintable()
+    visible = visible_text(canonical_bytes(text))
+    assert visible.replace(" ", "x").isprintable()
     plain = "".join(character for character in text if character.isascii() and character.isalnum())
-    assert exactly(plain.encode()) == plain
+    assert visible_text(plain.encode()) == plain
 
 
 def test_bytes_that_are_no_text_are_spelled() -> None:
-    assert exactly(b"a\xffb") == "a\\xffb"
+    assert visible_text(b"a\xffb") == "a\\xffb"
 
 
 def test_what_is_left_out_is_counted() -> None:
     padded = canonical_bytes({"a": " " * 10_000, "z": "evil"})
-    assert shortly(padded).endswith(f"({len(padded) - 120} characters more)")
-    assert exactly(padded).endswith('"z":"evil"}')
+    assert visible_excerpt(padded).endswith(f"({len(padded) - 120} more characters)")
+    assert visible_text(padded).endswith('"z":"evil"}')
 
 
 def test_a_waiting_call_is_listed_and_shown_from_its_exact_bytes(path: Path) -> None:
-    one = asked(path, TRICKY)
+    one = request_approval(path, TRICKY)
     listed = run("approvals", "list", "--ledger", str(path))
     assert (listed.code, listed.err) == (0, "")
     assert listed.out.startswith(f"{one.id}  pending  pay  {{")
-    shown = run("approvals", "show", one.id, "--ledger", str(path))
-    arguments = shown.out.splitlines()[-1]
+    output = run("approvals", "show", one.id, "--ledger", str(path))
+    arguments = output.out.splitlines()[-1]
     assert arguments == (
         r'arguments:    {"note":"\n\n\n\ttool: harmless","tag":"\U000e0041\u3164\xa0\ufe0f",'
         r'"to":"ann\u202e\u200b\u001b[2J"}'
     )
-    assert one.arguments_sha256 in shown.out
+    assert one.arguments_sha256 in output.out
     assert run("approvals", "show", one.id, "--json", "--ledger", str(path)).json["arguments"] == one.arguments.decode()
 
 
 def test_a_call_is_approved_once_and_the_audit_names_who_did_it(path: Path) -> None:
-    one = asked(path, {"amount": 3})
-    told = run("approvals", "approve", one.id, "--by", "bob", "--ledger", str(path))
-    assert told.code == 0
-    assert told.out.startswith("approved:\n")
-    assert '{"amount":3}' in told.out
+    one = request_approval(path, {"amount": 3})
+    output = run("approvals", "approve", one.id, "--by", "bob", "--ledger", str(path))
+    assert output.code == 0
+    assert output.out.startswith("approved:\n")
+    assert '{"amount":3}' in output.out
     again = run("approvals", "approve", one.id, "--by", "eve", "--ledger", str(path))
-    assert (again.code, again.raw, again.err) == (1, b"", "error: this was decided before: it is approved\n")
+    assert (again.code, again.raw, again.err) == (1, b"", "error: the approval was already decided: it is approved\n")
     audit = run("audit", "c", "--ledger", str(path))
     assert audit.code == 0
     assert [line.split()[4] for line in audit.out.splitlines()[:-1]] == [
         *("opened", "proposed", "awaiting_approval", "approved")
     ]
     assert "  bob  " in audit.out
-    assert audit.out.splitlines()[-1].startswith("whole: 4 rows, the last hash is ")
+    assert audit.out.splitlines()[-1].startswith("verified: 4 rows, the last hash is ")
 
 
 def test_a_call_is_allowed_with_other_arguments(path: Path) -> None:
-    one = asked(path, {"amount": 3})
+    one = request_approval(path, {"amount": 3})
     ran = run("approvals", "approve", one.id, "--by", "bob", "--arguments", '{ "amount": 2 }', "--ledger", str(path))
     assert (ran.code, '{"amount":2}' in ran.out) == (0, True)
-    told = run("approvals", "show", one.id, "--ledger", str(path)).out
-    assert one.arguments_sha256 not in told
+    output = run("approvals", "show", one.id, "--ledger", str(path)).out
+    assert one.arguments_sha256 not in output
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "3"])
 def test_what_is_no_object_cannot_be_allowed(path: Path, text: str) -> None:
-    one = asked(path, {"amount": 3})
+    one = request_approval(path, {"amount": 3})
     ran = run("approvals", "approve", one.id, "--by", "bob", "--arguments", text, "--ledger", str(path))
     assert (ran.code, ran.out) == (1, "")
 
 
 def test_a_denial_says_why(path: Path) -> None:
-    one = asked(path, {})
-    told = run("approvals", "deny", one.id, "--by", "bob", "--why", "too\x1b[2J much", "--ledger", str(path))
-    assert told.code == 0
-    assert "why:          too\\x1b[2J much\n" in told.out
-    assert run("approvals", "list", "--ledger", str(path)).out == "nothing waits\n"
+    one = request_approval(path, {})
+    output = run("approvals", "deny", one.id, "--by", "bob", "--why", "too\x1b[2J much", "--ledger", str(path))
+    assert output.code == 0
+    assert "why:          too\\x1b[2J much\n" in output.out
+    assert run("approvals", "list", "--ledger", str(path)).out == "no pending approvals\n"
     (listed,) = run("approvals", "list", "--all", "--json", "--ledger", str(path)).json
     assert (listed["state"], listed["decided_by"]) == ("denied", "bob")
 
 
 def test_what_ran_out_waits_no_longer(path: Path) -> None:
-    one = asked(path, {}, lasts=-1)
-    assert run("approvals", "list", "--ledger", str(path)).out == "nothing waits\n"
-    assert f"{one.id}  pending, ran out  " in run("approvals", "list", "--all", "--ledger", str(path)).out
+    one = request_approval(path, {}, lasts=-1)
+    assert run("approvals", "list", "--ledger", str(path)).out == "no pending approvals\n"
+    assert f"{one.id}  pending, expired  " in run("approvals", "list", "--all", "--ledger", str(path)).out
     late = run("approvals", "approve", one.id, "--by", "bob", "--ledger", str(path))
     assert (late.code, late.raw) == (1, b"")
 
 
 def test_a_tampered_audit_exits_with_1_and_names_the_row(path: Path) -> None:
-    asked(path, {})
+    request_approval(path, {})
     connection = sqlite3.connect(path)
     connection.execute("UPDATE ferrule_audit SET decided_by = 'eve' WHERE seq = 2")
     connection.commit()
@@ -132,7 +132,7 @@ def test_a_tampered_audit_exits_with_1_and_names_the_row(path: Path) -> None:
     ran = run("audit", "c", "--ledger", str(path))
     assert ran.code == 1
     assert len(ran.out.splitlines()) == 3
-    assert ran.err.startswith("error: the audit was tampered with: row 2 of 'c' was changed\n")
+    assert ran.err.startswith("error: the audit log was tampered with: row 2 of 'c' was changed\n")
     assert run("audit", "c", "--json", "--ledger", str(path)).json["breach"]["seq"] == 2
 
 
@@ -145,8 +145,8 @@ def test_a_ledger_that_is_not_there_is_not_begun(path: Path, argv: tuple[str, ..
 
 
 def test_unknown_ids_exit_with_1(path: Path) -> None:
-    asked(path, {})
+    request_approval(path, {})
     for argv in (("approvals", "show", "x"), ("approvals", "deny", "x"), ("audit", "x")):
         ran = run(*argv, "--ledger", str(path))
         assert (ran.code, ran.raw) == (1, b"")
-        assert ran.err.startswith("error: there is no ")
+        assert ran.err.startswith(("error: unknown ", "error: there is no "))

@@ -1,4 +1,4 @@
-"""`ferrule config`: what would be served, without a secret; what is wrong, with 1; what is unwise, beside it."""
+"""`ferrule config`: shows what would be served, without secrets; errors exit with 1, warnings go to stderr."""
 
 from __future__ import annotations
 
@@ -82,21 +82,26 @@ def test_what_would_be_served_is_a_table_without_secrets() -> None:
     assert ran.out.splitlines()[-1] == "ok"
     assert {len(row) for row in rows} == {4}
     assert ["engine", "far", "openai:gpt-x?url=http://gpu.example/v1&key=***", "ferrule.toml line 13"] in rows
-    assert ["model", "smol", "the first well of here, far", "ferrule.toml line 17"] in rows
-    assert ["source", "gateway_tools.py:TOOLS", "order (changes the world)", "ferrule.toml line 21"] in rows
+    assert ["model", "smol", "the first healthy one of here, far", "ferrule.toml line 17"] in rows
+    assert ["source", "gateway_tools.py:TOOLS", "order (side effects)", "ferrule.toml line 21"] in rows
     assert ["limit", "streams", "7", "ferrule.toml line 7"] in rows
     assert ["server", "drain_seconds", "5.0", "ferrule.toml line 4"] in rows
     assert ["limit", "body_bytes", "10000000", "default"] in rows
-    assert ["key", "alice", "tenant local; models *; tools *; approve; 60 a minute", "ferrule.toml line 26"] in rows
+    assert [
+        "key",
+        "alice",
+        "tenant local; models *; tools *; approve; 60 requests per minute",
+        "ferrule.toml line 26",
+    ] in rows
     assert CANARY not in ran.out + ran.err
     assert "ab" * 32 not in ran.out
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_is_unwise_is_said_beside_the_table() -> None:
+def test_warnings_are_printed_beside_the_table() -> None:
     ran = run("config", "check", "ferrule.toml")
-    assert "warning: the engine far is asked over plain http: http://gpu.example/v1\n" in ran.err
-    assert "warning: the MCP server web is asked over plain http\n" in ran.err
+    assert "warning: the engine far is reached over plain http: http://gpu.example/v1\n" in ran.err
+    assert "warning: the MCP server web is reached over unencrypted http\n" in ran.err
 
 
 @pytest.mark.usefixtures("folder")
@@ -112,8 +117,8 @@ def test_what_cannot_be_served_exits_with_1_and_names_the_line(folder: Path) -> 
     (folder / "ferrule.toml").write_text("[engines.e]\nuse = 'llama:none.gguf'\n[server]\nledger = 'gone/l.db'\n")
     ran = run("config", "check")
     assert ran.code == 1
-    assert "the engine e: there is no none.gguf" in ran.err
-    assert "the ledger: there is no folder gone" in ran.err
+    assert "engine e: file not found: none.gguf" in ran.err
+    assert "ledger: directory not found: gone" in ran.err
     (folder / "ferrule.toml").write_text("[engines.e]\nuse = 'fake:x'\n[server]\nprt = 1\n")
     ran = run("config", "check")
     assert (ran.code, ran.raw) == (1, b"")
@@ -128,20 +133,20 @@ def test_online_each_engine_and_server_is_reached(folder: Path) -> None:
     (folder / "ferrule.toml").write_text(text)
     ran = run("config", "check", "--online")
     assert ran.code == 0, ran.err
-    asked = [line.split("\t")[:3] for line in ran.out.splitlines() if line.endswith("\tasked")]
-    assert asked == [["engine", "here", "answers, by fake"], ["source", "MCP good", "ready, 1 tools"]]
+    requests = [line.split("\t")[:3] for line in ran.out.splitlines() if line.endswith("\tprobe")]
+    assert requests == [["engine", "here", "answers (fake)"], ["source", "MCP good", "ready, 1 tools"]]
 
 
-def test_online_what_does_not_answer_is_told_and_exits_with_1(folder: Path) -> None:
+def test_online_an_engine_or_server_without_an_answer_is_reported_and_exits_with_1(folder: Path) -> None:
     text = (
         "[engines.gone]\nuse = 'openai:m?url=http://127.0.0.1:9/v1&tries=1'\n[sources]\nnats = 'nats://127.0.0.1:9'\n"
     )
     (folder / "ferrule.toml").write_text(text)
     ran = run("config", "check", "--online")
     assert ran.code == 1
-    assert "engine\tgone\tdoes not answer\tasked" in ran.out
-    assert "the engine gone: http://127.0.0.1:9" in ran.err
-    assert "the bus: " in ran.err
+    assert "engine\tgone\tdoes not answer\tprobe" in ran.out
+    assert "engine gone: " in ran.err
+    assert "NATS: " in ran.err
 
 
 def test_every_setting_has_a_sentence_on_the_page() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.command_line import run
-from engines.endpoints import Endpoint, serving
+from engines.endpoints import Endpoint, serve_endpoint
 from ferrule.cli.doctor_advice import ADVICE, advice_on
 from ferrule.engines.doctor import PROBES
 from ferrule.engines.profile import Finding, Profile, Verdict, honoured_choices
@@ -21,65 +21,65 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_profile_is_printed_as_json_and_kept_for_the_engines() -> None:
-    with serving(Endpoint(BAD)) as url:
+    with serve_endpoint(Endpoint(BAD)) as url:
         ran = run("doctor", f"{url}/v1", "--runs", "1", "--json")
-        kept = load_profile(url, "small")
+        saved = load_profile(url, "small")
     assert ran.code == 0
-    assert Profile.from_dict(ran.json) == kept
-    assert kept is not None
-    assert honoured_choices(kept) == {"auto", "none", "required", "allowed"}
+    assert Profile.from_dict(ran.json) == saved
+    assert saved is not None
+    assert honoured_choices(saved) == {"auto", "none", "required", "allowed"}
 
 
 def test_nothing_is_kept_where_that_is_not_wanted(cache: Path) -> None:
-    with serving(Endpoint()) as url:
+    with serve_endpoint(Endpoint()) as url:
         assert run("doctor", url, "--runs", "1", "--no-save").code == 0
     assert list(cache.iterdir()) == []
 
 
 def test_a_pipe_gets_the_table_alone_and_what_ferrule_does_goes_beside_it() -> None:
-    with serving(Endpoint(BAD)) as url:
+    with serve_endpoint(Endpoint(BAD)) as url:
         ran = run("doctor", url, "--runs", "1")
     rows = [line.split("\t") for line in ran.out.splitlines()]
     assert rows[0] == ["probe", "verdict", "evidence"]
     assert {len(row) for row in rows} == {3}
     assert ["named", "ignored"] in [row[:2] for row in rows]
-    told = ran.err.splitlines()
-    assert any(line.startswith("named (ignored)") and "no other tool is offered" in line for line in told)
-    assert sum("schema: " in line for line in told) == 1
-    assert "Choices to believe: honours=allowed,auto,none,required" in told
+    lines = ran.err.splitlines()
+    assert any(line.startswith("named (ignored)") and "only that tool is offered" in line for line in lines)
+    assert sum("schema: " in line for line in lines) == 1
+    assert "Reliable choices: honours=allowed,auto,none,required" in lines
 
 
 def test_a_terminal_gets_table_and_closing_lines() -> None:
-    with serving(Endpoint(BAD)) as url:
+    with serve_endpoint(Endpoint(BAD)) as url:
         ran = run("doctor", url, "--runs", "1", on_terminal=True)
     assert ran.code == 0
     assert "\t" not in ran.out
     assert "ignored" in ran.out
-    assert "Choices to believe" in ran.out
+    assert "Reliable choices" in ran.out
 
 
 def test_the_model_and_the_key_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "secret")
     endpoint = Endpoint(key="secret")
-    with serving(endpoint) as url:
+    with serve_endpoint(endpoint) as url:
         ran = run("doctor", url, "--model", "large", "--key-env", "MY_KEY", "--runs", "1", "--json")
     assert ran.code == 0
-    assert {body["model"] for body in endpoint.asked} == {"large"}
+    assert {body["model"] for body in endpoint.requests} == {"large"}
     assert "secret" not in ran.out + ran.err
 
 
 @pytest.mark.parametrize(
-    "options, code, told",
+    "options, code, expected",
     [
         (["--key-env", "NOT_SET_ANYWHERE"], 1, "NOT_SET_ANYWHERE is not set"),
         (["--runs", "0"], 2, "not a number of runs"),
         ([], 1, "cannot be reached"),
     ],
 )
-def test_what_cannot_be_done_is_told(options: list[str], code: int, told: str) -> None:
+def test_an_impossible_request_is_reported(options: list[str], code: int, expected: str) -> None:
     ran = run("doctor", "http://127.0.0.1:9", *options)
     assert ran.code == code
-    assert told in ran.err
+    assert expected in ran.err
 
 
 def test_there_is_advice_for_every_probe() -> None:
@@ -87,4 +87,4 @@ def test_there_is_advice_for_every_probe() -> None:
     lines = advice_on(Profile("u", "m", "d", (Finding("calls", Verdict.UNKNOWN, ""), *findings)))
     assert all(any(f"{finding.name} (unknown)" in line for line in lines) for finding in findings)
     assert len(lines) == len(set(ADVICE.values())) + 1
-    assert advice_on(Profile("u", "m", "d"))[0] == "Everything that was asked is honoured."
+    assert advice_on(Profile("u", "m", "d"))[0] == "All tested options are honoured."

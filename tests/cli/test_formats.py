@@ -30,7 +30,7 @@ def test_the_list_has_every_format_with_its_facts() -> None:
         "reasoning": True,
         "ids": "any",
         "writes_ids": False,
-        "marks": list(get_format("hermes").marks),
+        "markers": list(get_format("hermes").markers),
     }
 
 

@@ -1,4 +1,4 @@
-"""`ferrule inspect`: what a model speaks, how that is known, and what its template damages."""
+"""`ferrule inspect`: the format of a model, how it was detected, and the faults of its template."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def plain(tmp_path: Path) -> str:
 def test_every_fault_of_a_template_is_listed(tmp_path: Path, source: str, expected: list[str]) -> None:
     path = tmp_path / "model.jinja"
     path.write_text(source, encoding="utf-8")
-    told = run("inspect", str(path), "--format", "hermes", "--json").json
-    assert [fault["kind"] for fault in told["faults"]] == expected
-    assert (told["format"], told["how"]) == ("hermes", "by_hand")
+    document = run("inspect", str(path), "--format", "hermes", "--json").json
+    assert [fault["kind"] for fault in document["faults"]] == expected
+    assert (document["format"], document["how"]) == ("hermes", "by_hand")
     assert set(expected) <= set(FaultKind)
 
 
-def test_a_template_is_told_of_in_full(hermes: str) -> None:
+def test_a_template_is_described_in_full(hermes: str) -> None:
     ran = run("inspect", hermes)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("hermes.jinja\n")
     for heading in (
         "family:\n  hermes\n",
         "format:\n  hermes: ",
-        "how it was found:\n  the template holds '<tool_call>'",
+        "detected by:\n  the template contains '<tool_call>'",
     ):
         assert heading in ran.out
     assert "faults of the chat template:\n  none found\n" in ran.out
@@ -58,32 +58,32 @@ def test_a_template_is_told_of_in_full(hermes: str) -> None:
 
 
 def test_the_example_holds_a_call_that_the_format_reads(hermes: str) -> None:
-    told = run("inspect", hermes, "--json").json
-    # The declaration before it is no call.
-    written = told["example"].partition("<|im_start|>assistant")[2]
-    (call,) = parse(get_format(told["format"]), written).calls
+    document = run("inspect", hermes, "--json").json
+    # The tool declaration before it is not a call.
+    rendered = document["example"].partition("<|im_start|>assistant")[2]
+    (call,) = parse(get_format(document["format"]), rendered).calls
     assert (call.name, call.arguments) == ("get_weather", {"city": "Paris", "days": 2})
-    assert '{"celsius": 21}' in told["example"]
-    assert "rule" not in told
+    assert '{"celsius": 21}' in document["example"]
+    assert "rule" not in document
 
 
 def test_a_model_without_tools_gets_the_generic_format_explained_in_the_prompt(plain: str) -> None:
-    told = run("inspect", plain, "--json").json
-    assert (told["name"], told["architecture"], told["family"]) == ("plain", "llama", "generic_xml")
-    assert (told["format"], told["how"]) == ("generic_xml", "no_tools")
-    assert "knows nothing of tools" in told["found"]
-    assert told["example"].startswith("<s>[user]These tools can be called:")
-    assert "<name>get_weather</name>" in told["example"]
-    assert "none of this matters" in run("inspect", plain).out
+    document = run("inspect", plain, "--json").json
+    assert (document["name"], document["architecture"], document["family"]) == ("plain", "llama", "generic_xml")
+    assert (document["format"], document["how"]) == ("generic_xml", "no_tools")
+    assert "has no tool support" in document["evidence"]
+    assert document["example"].startswith("<s>[user]These tools can be called:")
+    assert "<name>get_weather</name>" in document["example"]
+    assert "these faults have no effect" in run("inspect", plain).out
 
 
 @pytest.mark.parametrize("target", ["lark", "gbnf", "structural_tag", "json_schema"])
 def test_the_rule_for_two_tools_is_printed_for_any_target(hermes: str, target: str) -> None:
-    told = run("inspect", hermes, "--rule", "--target", target, "--json").json
-    assert "get_weather" in told["rule"]
-    assert "get_time" in told["rule"]
+    document = run("inspect", hermes, "--rule", "--target", target, "--json").json
+    assert "get_weather" in document["rule"]
+    assert "get_time" in document["rule"]
     if target == "lark":
-        assert grammar_error(told["rule"]) == ""
+        assert grammar_error(document["rule"]) == ""
     assert "rule for two tools:" in run("inspect", hermes, "--rule", "--target", target).out
 
 
@@ -95,7 +95,7 @@ def test_on_a_terminal_the_same_is_shown_and_nothing_in_it_can_move_the_cursor(
     path.write_text(HERMES + "\x1b[2J", encoding="utf-8")
     ran = run("inspect", str(path), on_terminal=True)
     assert ran.code == 0
-    assert "how it was found" in ran.out
+    assert "detected by" in ran.out
     assert "\x1b[2J" not in ran.out
     assert "\x1b" not in run("inspect", str(path)).out.splitlines()[0]
 
@@ -109,12 +109,12 @@ def test_an_example_that_the_template_refuses_says_so_in_its_place(tmp_path: Pat
 @pytest.mark.parametrize(
     "source, error",
     [
-        ("{{ tools }}<mystery>", "error: the template uses tools but holds the marks of no known format"),
-        ("{% if tools %}", "error: the template cannot be read"),
-        ("", "error: model.jinja carries no chat template"),
+        ("{{ tools }}<mystery>", "error: the template uses tools but contains the markers of no known format"),
+        ("{% if tools %}", "error: the template cannot be parsed"),
+        ("", "error: model.jinja has no chat template"),
     ],
 )
-def test_what_cannot_be_told_exits_with_1_and_a_hint(tmp_path: Path, source: str, error: str) -> None:
+def test_a_model_that_cannot_be_inspected_exits_with_1_and_a_hint(tmp_path: Path, source: str, error: str) -> None:
     path = tmp_path / "model.jinja"
     path.write_text(source, encoding="utf-8")
     ran = run("inspect", str(path))

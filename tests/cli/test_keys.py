@@ -1,4 +1,4 @@
-"""`ferrule keys new`: a key that is shown once, and lines that let exactly it in."""
+"""`ferrule keys new`: a key that is shown once, and the configuration for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from cli.command_line import run
 from ferrule.cli.keys import hash_of, lines_of, new_key
 from ferrule.server.config.config import KeyConfig
-from ferrule.server.config.loader import read
+from ferrule.server.config.loader import parse_config
 
 NAMES = st.text(min_size=1, max_size=12).filter(str.isprintable) | st.text("${}:-aB\"\\'", min_size=1, max_size=12)
 
 
 def read_keys(text: str) -> tuple[KeyConfig, ...]:
-    return read(f'[engines.e]\nuse = "fake:x"\n{text}', "ferrule.toml", {}).config.keys
+    return parse_config(f'[engines.e]\nuse = "fake:x"\n{text}', "ferrule.toml", {}).config.keys
 
 
 def test_the_lines_let_in_the_key_that_was_shown_and_hold_nothing_of_it() -> None:
@@ -29,8 +29,8 @@ def test_the_lines_let_in_the_key_that_was_shown_and_hold_nothing_of_it() -> Non
     key = ran.err.splitlines()[-1]
     assert key.startswith("fk_")
     assert key not in ran.out
-    (held,) = read_keys(ran.out)
-    assert held == KeyConfig(
+    (entry,) = read_keys(ran.out)
+    assert entry == KeyConfig(
         name="alice",
         sha256=hashlib.sha256(key.encode()).hexdigest(),
         tenant="acme",

@@ -83,7 +83,7 @@ def test_every_command_has_a_help_with_an_example(name: str) -> None:
     assert f"ferrule {name}" in ran.out.partition("examples:")[2]
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     ran = run("--version")
     assert ran.code == 0
     assert ran.out.startswith("ferrule ")

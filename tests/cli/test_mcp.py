@@ -1,4 +1,4 @@
-"""`ferrule mcp list`: every server of the file with its state, whatever it does."""
+"""`ferrule mcp list`: every server in the file with its state, whatever it does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_pipe_gets_a_table_and_faults_of_the_file_beside_it(config: Path) -> N
     assert good[5].startswith("'b c' is offered as good_b-c-")
     assert bad[:5] == ["bad", "failed", "", "0", "not trusted"]
     assert "No such file" in bad[5]
-    assert ran.err == "odd: type 'pigeon' is not known; write stdio or http\n"
+    assert ran.err == "odd: unknown type 'pigeon'; write stdio or http\n"
 
 
 def test_a_terminal_gets_the_same_drawn(config: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_terminal_gets_the_same_drawn(config: Path) -> None:
 
 def test_json_names_the_tools_and_pins_hold_back_what_changed(config: Path, tmp_path: Path) -> None:
     pins = tmp_path / "pins.json"
-    pins.write_text(Pins().pinned("good", {"a": "another definition"}).to_json(), encoding="utf-8")
+    pins.write_text(Pins().pin("good", {"a": "another definition"}).to_json(), encoding="utf-8")
     page = run("mcp", "list", "--wait", "60", "--config", str(config), "--pins", str(pins), "--json").json
     good = page["servers"][0]
     assert len(good["tools"]) == 1

@@ -54,15 +54,15 @@ def test_a_call_that_was_cut_off_is_not_complete_and_its_arguments_are_the_text_
     assert ran.code == 0
     (call,) = ran.json["parts"]
     assert (call["arguments"], call["complete"]) == ('{"city": "Ro', False)
-    assert [found["code"] for found in ran.json["diagnostics"]] == ["cut_off"]
+    assert [result["code"] for result in ran.json["diagnostics"]] == ["cut_off"]
 
 
 def test_events_come_one_to_a_line_and_add_up() -> None:
     lines = run("parse", "-f", "hermes", "--events", "--chunk", "1", stdin=TEXT).out.splitlines()
     events = [json.loads(line) for line in lines]
     assert "".join(event["text"] for event in events if event["event"] == "text") == "Let me look."
-    written = "".join(e["json"] for e in events if e["event"] == "arguments" and e["index"] == 0)
-    assert json.loads(written) == PARIS.arguments
+    rendered = "".join(e["json"] for e in events if e["event"] == "arguments" and e["index"] == 0)
+    assert json.loads(rendered) == PARIS.arguments
     assert [event["event"] for event in events].count("call_end") == 2
 
 
@@ -88,16 +88,16 @@ def test_no_input_makes_it_fail_and_no_character_of_plain_text_is_lost(text: str
     given_bytes = text.encode("utf-8") if isinstance(text, str) else text
     ran = run("parse", "-f", "generic_xml", "--chunk", "3", stdin=given_bytes)
     assert ran.code == 0
-    said = "".join(part["text"] for part in ran.json["parts"])
+    answer = "".join(part["text"] for part in ran.json["parts"])
     if b"<" not in given_bytes and b"`" not in given_bytes:
-        assert said.encode("utf-8", "surrogateescape") == given_bytes
+        assert answer.encode("utf-8", "surrogateescape") == given_bytes
 
 
 def test_on_a_terminal_a_reply_is_a_page_with_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     out = run("parse", "-f", "hermes", stdin=TEXT + "</think>" + CUT_OFF, on_terminal=True).out
     labels = [line.split()[0] for line in out.splitlines() if line[:1].strip()]
-    assert labels == ["reasoning", "text", "call", "call", "call", "odd", "odd", "finish"]
+    assert labels == ["reasoning", "text", "call", "call", "call", "diagnostic", "diagnostic", "finish"]
     assert '{"city": "Paris", "days": 2}' in out
     assert out.count("never run it") == 1
 

@@ -33,23 +33,23 @@ def test_a_character_that_was_cut_in_the_middle_goes_through_unchanged() -> None
 
 
 def test_the_short_form_is_written_in_the_order_of_the_format() -> None:
-    given = json.dumps({"calls": [CALL], "text": "Let me look.", "reasoning": "where?"})
+    data = json.dumps({"calls": [CALL], "text": "Let me look.", "reasoning": "where?"})
     for name in ("hermes", "minicpm3", "harmony"):
-        ran = run("render", "-f", name, stdin=given)
+        ran = run("render", "-f", name, stdin=data)
         assert ran.code == 0, ran.err
         reply = parse(get_format(name), ran.out)
         assert (reply.text, reply.reasoning, len(reply.calls)) == ("Let me look.", "where?", 1)
 
 
 def test_arguments_may_be_json_text_as_the_openai_api_has_them() -> None:
-    given = {"calls": [{**CALL, "arguments": '{"city": "Rome"}'}]}
+    data = {"calls": [{**CALL, "arguments": '{"city": "Rome"}'}]}
     same = run("render", "-f", "hermes", stdin=json.dumps({"calls": [CALL]}))
-    assert run("render", "-f", "hermes", stdin=json.dumps(given)).raw == same.raw
+    assert run("render", "-f", "hermes", stdin=json.dumps(data)).raw == same.raw
 
 
 def test_numbers_stay_as_they_were_given() -> None:
-    given = '{"calls": [{"name": "f", "arguments": {"a": 1.0, "b": 1e3}}]}'
-    assert '{"a": 1.0, "b": 1e3}' in run("render", "-f", "hermes", stdin=given).out
+    data = '{"calls": [{"name": "f", "arguments": {"a": 1.0, "b": 1e3}}]}'
+    assert '{"a": 1.0, "b": 1e3}' in run("render", "-f", "hermes", stdin=data).out
 
 
 def test_a_format_without_a_place_for_a_part_refuses_it_and_names_it() -> None:
@@ -58,13 +58,13 @@ def test_a_format_without_a_place_for_a_part_refuses_it_and_names_it() -> None:
     assert ran.err.startswith("error: reasoning: ")
 
 
-def test_converting_makes_ids_anew_and_says_what_is_left_out() -> None:
+def test_converting_generates_new_ids_and_reports_dropped_parts() -> None:
     text = '<think>\nhm\n</think>\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>'
     parsed = run("parse", "-f", "hermes", stdin=text)
     assert run("render", "-f", "mistral_v3", stdin=parsed.raw).code == 1
     ran = run("render", "-f", "mistral_v3", "--convert", stdin=parsed.raw)
     assert ran.code == 0
-    assert ran.err == "note: reasoning is left out: mistral_v3 has no place for it\n"
+    assert ran.err == "note: reasoning is dropped: mistral_v3 does not support it\n"
     assert [call.name for call in parse(get_format("mistral_v3"), ran.out).calls] == ["get_weather"]
 
 
@@ -76,7 +76,7 @@ def test_a_call_that_was_cut_off_is_not_rendered() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         "",
         "[]",
@@ -96,7 +96,7 @@ def test_a_call_that_was_cut_off_is_not_rendered() -> None:
         '{"text": "\\ud800"}',
     ],
 )
-def test_what_is_no_reply_is_an_error_in_words(given: str) -> None:
-    ran = run("render", "-f", "hermes", stdin=given)
+def test_an_invalid_reply_is_an_error_with_a_message(value: str) -> None:
+    ran = run("render", "-f", "hermes", stdin=value)
     assert (ran.code, ran.raw) == (1, b"")
     assert ran.err.startswith("error: ")

@@ -29,7 +29,7 @@ def test_every_choice_has_a_rule(choice: str, tools_file: str) -> None:
     assert run("rule", "-f", "hermes", "-t", tools_file, "-c", choice).code == 0
 
 
-def test_a_choice_of_a_tool_that_is_not_offered_is_an_error_in_words(tools_file: str) -> None:
+def test_a_choice_of_an_unknown_tool_is_an_error_with_a_message(tools_file: str) -> None:
     ran = run("rule", "-f", "hermes", "-t", tools_file, "-c", "get_wether")
     assert ran.code == 1
     assert "get_wether" in ran.err
@@ -53,7 +53,7 @@ def test_a_response_schema_binds_the_answer(tools_file: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content, code", [("{", 1), ("5", 1)])
-def test_a_response_schema_that_is_none_is_an_error_in_words(
+def test_an_invalid_response_schema_is_an_error_with_a_message(
     content: str, code: int, tools_file: str, tmp_path: Path
 ) -> None:
     schema = tmp_path / "answer.json"
@@ -70,16 +70,16 @@ def test_a_response_schema_that_is_not_there_is_wrong_usage(tools_file: str, tmp
 
 def test_a_text_that_the_rule_admits_is_admitted(tools_file: str) -> None:
     ran = run("accepts", "-f", "hermes", "-t", tools_file, "-c", "required", stdin=CALL)
-    assert (ran.code, ran.out, ran.err) == (0, "admitted\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, "accepted\n", "")
 
 
 def test_the_place_of_a_failure_is_shown_with_a_caret(tools_file: str) -> None:
     wrong = CALL.replace('"city": "Rome"', '"city": 5')
     ran = run("accepts", "-f", "hermes", "-t", tools_file, "-c", "required", stdin=wrong)
     assert ran.code == 1
-    shown, caret = ran.out.splitlines()
-    assert shown[caret.index("^")] == "5"
-    assert ran.err == f"error: line 2, column {wrong.splitlines()[1].index('5') + 1}: '5' is not admitted\n"
+    output, caret = ran.out.splitlines()
+    assert output[caret.index("^")] == "5"
+    assert ran.err == f"error: line 2, column {wrong.splitlines()[1].index('5') + 1}: '5' is not accepted\n"
 
 
 def test_a_text_that_stops_too_early_says_so(tools_file: str) -> None:

@@ -24,7 +24,7 @@ def test_a_tool_without_parameters_takes_none() -> None:
     assert (tool.description, dict(tool.properties)) == ("", {})
 
 
-def test_every_schema_goes_through_the_door() -> None:
+def test_every_schema_is_validated() -> None:
     with pytest.raises(SchemaError, match="f: ") as refusal:
         tools_of([{"name": "f", "parameters": {"$ref": "https://example.org/schema.json"}}])
     assert refusal.value.hint

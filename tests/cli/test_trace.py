@@ -1,4 +1,4 @@
-"""`ferrule trace`: a conversation as a timeline that a person can read."""
+"""`ferrule trace`: a conversation as a timeline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ferrule.core.context import CallContext, Principal
 from ferrule.engines.fake import FakeEngine
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.journal import Decision
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import CallState
 
 ANN = CallContext(principal=Principal("ann", "acme"))
@@ -40,54 +40,61 @@ async def yes(call: ToolCall) -> Decision:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> str:
-    """One conversation that is over and one that waits for leave."""
+    """One finished conversation and one that waits for approval."""
     path = tmp_path / "ledger.db"
 
     async def story() -> None:
-        async with await ledger_at(str(path)) as held:
+        async with await open_ledger(str(path)) as opened_ledger:
             done = FakeEngine([CALLS, Reply.of("Paid.")])
-            talk = await ToolConversation.open(held, "over", done, [look, pay], decide=yes, context=ANN)
+            talk = await ToolConversation.open(opened_ledger, "over", done, [look, pay], decide=yes, context=ANN)
             await talk.send_message("Look and pay.")
-            waits = await ToolConversation.open(held, "waits", FakeEngine([CALLS]), [look, pay], context=ANN)
+            waits = await ToolConversation.open(opened_ledger, "waits", FakeEngine([CALLS]), [look, pay], context=ANN)
             await waits.send_message("Look and pay.")
 
     asyncio.run(story())
     return str(path)
 
 
-def test_it_tells_what_was_said_and_what_became_of_each_call(ledger: str) -> None:
-    shown = run("trace", "over", "--ledger", ledger).out
-    for told in ("Look and pay.", 'calls look({"city": "Paris"})', "look gave: sunny in Paris", "pay gave: paid 3"):
-        assert told in shown
-    assert "pay (effect)" in shown
-    assert "approved by" in shown
-    assert "done in" in shown
-    assert "\x1b[2J" not in shown
+def test_it_prints_the_messages_and_the_outcome_of_each_call(ledger: str) -> None:
+    output = run("trace", "over", "--ledger", ledger).out
+    for text in (
+        "Look and pay.",
+        'calls look({"city": "Paris"})',
+        "look returned: sunny in Paris",
+        "pay returned: paid 3",
+    ):
+        assert text in output
+    assert "pay (side effects)" in output
+    assert "approved by" in output
+    assert "done in" in output
+    assert "\x1b[2J" not in output
 
 
-def test_a_turn_that_waits_is_told_as_far_as_it_has_come(ledger: str) -> None:
-    shown = run("trace", "waits", "--ledger", ledger).out
-    assert "waiting" in shown
-    assert CallState.AWAITING_APPROVAL.value in shown
+def test_a_pending_turn_is_printed_as_far_as_it_has_come(ledger: str) -> None:
+    output = run("trace", "waits", "--ledger", ledger).out
+    assert "waiting" in output
+    assert CallState.AWAITING_APPROVAL.value in output
 
 
 def test_as_json_it_is_for_programs(ledger: str) -> None:
-    told = json.loads(run("trace", "over", "--ledger", ledger, "--json").out)
-    assert {call["tool"]: call["state"] for call in told["calls"]} == {"look": "done", "pay": "done"}
-    assert told["said"][-1] == "assistant  Paid."
+    document = json.loads(run("trace", "over", "--ledger", ledger, "--json").out)
+    assert {call["tool"]: call["state"] for call in document["calls"]} == {"look": "done", "pay": "done"}
+    assert document["messages"][-1] == "assistant  Paid."
 
 
 def test_a_conversation_that_is_not_there_is_an_error(ledger: str) -> None:
     ran = run("trace", "nobody", "--ledger", ledger)
-    assert (ran.code, "there is no conversation" in ran.err) == (1, True)
+    assert (ran.code, "unknown conversation" in ran.err) == (1, True)
 
 
 MOMENTS = st.floats(0, 1_000)
 
 
 @given(MOMENTS, MOMENTS, MOMENTS, st.sampled_from(["done", "unknown", "failed"]))
-def test_a_bar_keeps_to_the_scale_whatever_the_clocks_say(asked: float, began: float, ended: float, end: str) -> None:
+def test_a_bar_keeps_to_the_scale_whatever_the_clocks_say(
+    question: float, began: float, ended: float, end: str
+) -> None:
     timeline = Timeline(0.0, 1_000.0, 1, {})
-    span = Span("f", True, {"proposed": 0.0, "awaiting_approval": asked, "started": began, end: ended})
+    span = Span("f", True, {"proposed": 0.0, "awaiting_approval": question, "started": began, end: ended})
     assert len(timeline.bar(span)) <= WIDTH
     assert timeline.bar(span).endswith("?") == (end == "unknown")

@@ -18,7 +18,7 @@ def tree_of(cls: type[FerruleError]) -> Iterator[tuple[str, str]]:
             yield from tree_of(child)
 
 
-def drawn_tree() -> Iterator[tuple[str, str]]:
+def tree_in_docstring() -> Iterator[tuple[str, str]]:
     above: list[tuple[int, str]] = []
     for line in (errors.__doc__ or "").splitlines():
         drawn = re.match(r"^([ │├└─]{4,})(\w+Error)\b", line)
@@ -34,17 +34,17 @@ def drawn_tree() -> Iterator[tuple[str, str]]:
 CLASSES = [FerruleError, *(getattr(errors, name) for name, _ in tree_of(FerruleError))]
 
 
-def raised(cls: type[FerruleError], hint: str = "") -> FerruleError:
+def make_error(cls: type[FerruleError], hint: str = "") -> FerruleError:
     return cls("it broke", hint=hint, **({"where": "here"} if cls is UnrenderableError else {}))
 
 
 def test_the_drawn_tree_names_every_class_under_its_parent() -> None:
-    assert dict(drawn_tree()) == dict(tree_of(FerruleError))
+    assert dict(tree_in_docstring()) == dict(tree_of(FerruleError))
 
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_an_error_has_a_code_a_status_and_says_whether_to_try_again(cls: type[FerruleError]) -> None:
-    error = raised(cls)
+    error = make_error(cls)
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", error.code)
     assert error.status in range(400, 600)
     assert isinstance(error.retryable, bool)
@@ -54,7 +54,7 @@ def test_an_error_has_a_code_a_status_and_says_whether_to_try_again(cls: type[Fe
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_hint_is_kept_and_shown_with_the_traceback(cls: type[FerruleError]) -> None:
-    error = raised(cls, hint="Mend it.")
+    error = make_error(cls, hint="Mend it.")
     assert error.hint == "Mend it."
     assert error.__notes__ == ["hint: Mend it."]
     assert "it broke" in str(error)

@@ -1,4 +1,4 @@
-"""Ids of calls: what a policy makes, it takes; and the forms are the ones that templates check."""
+"""Call ids: a policy accepts what it creates, and the forms are the ones that templates check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core import ids
-from ferrule.core.ids import ANY_ID, COUNTER, FUNCTION_COUNTER, NINE_ALNUM, TEN_LOWER, IdPolicy, apart
+from ferrule.core.ids import ANY_ID, COUNTER, FUNCTION_COUNTER, NINE_ALNUM, TEN_LOWER, IdPolicy, make_unique
 
 POLICIES = {policy.name: policy for policy in vars(ids).values() if isinstance(policy, IdPolicy)}
 
@@ -80,11 +80,11 @@ def test_a_function_counter_is_the_name_and_a_number_and_nothing_else() -> None:
 
 
 @given(st.lists(st.sampled_from(["a1B", "9", "zz", "", "call-9", "ZZZ999zzz"]), max_size=12))
-def test_ids_are_told_apart_and_keep_their_form(ids: list[str]) -> None:
-    made = apart(ids)
-    assert len({*made}) == len(made) == len(ids)
-    for before, after, earlier in zip(ids, made, (ids[:n] for n in range(len(ids))), strict=True):
-        assert before == after or before in {*earlier, *made}
+def test_repeated_ids_become_unique_and_keep_their_form(ids: list[str]) -> None:
+    unique = make_unique(ids)
+    assert len({*unique}) == len(unique) == len(ids)
+    for before, after, earlier in zip(ids, unique, (ids[:n] for n in range(len(ids))), strict=True):
+        assert before == after or before in {*earlier, *unique}
         assert [kind(char) for char in after[: len(before)]] == [kind(char) for char in before]
 
 
@@ -93,7 +93,7 @@ def kind(char: str) -> str:
 
 
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES.values() if "counter" not in policy.name])
-def test_an_id_that_is_told_apart_still_fits_its_family(policy: IdPolicy) -> None:
-    given = policy.sample("f", 0)
-    for made in apart([given] * 50):
-        assert policy.fits(made, "f")
+def test_a_unique_id_still_fits_its_family(policy: IdPolicy) -> None:
+    ids = policy.sample("f", 0)
+    for unique in make_unique([ids] * 50):
+        assert policy.fits(unique, "f")

@@ -1,4 +1,4 @@
-"""The short spellings of schemas: whatever is made of them is JSON Schema, and means what it says."""
+"""The schema constructors: what they return is valid JSON Schema, and validators agree on it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.json_text import canonical, dumps, escaped, fingerprint, loads, value_at
+from ferrule.core.json_text import canonical, dumps, escape_text, fingerprint, loads, value_at
 from schema.json_values import json_objects, json_values
 
 
@@ -70,7 +70,7 @@ def test_half_a_surrogate_pair_has_a_fingerprint() -> None:
 
 @given(st.text())
 def test_the_inside_of_a_string_is_what_stands_between_its_quotes(text: str) -> None:
-    assert f'"{escaped(text)}"' == dumps(text)
+    assert f'"{escape_text(text)}"' == dumps(text)
 
 
 @given(json_values, json_values)

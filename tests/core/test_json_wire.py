@@ -22,10 +22,10 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @given(VALUES)
 def test_what_is_written_is_read_back_by_both_readers(value: Any) -> None:
-    written = json_bytes(value)
-    assert b"\n" not in written
-    assert json.loads(written) == value
-    assert read_json(written.decode()) == value
+    data = json_bytes(value)
+    assert b"\n" not in data
+    assert json.loads(data) == value
+    assert read_json(data.decode()) == value
 
 
 @given(VALUES)

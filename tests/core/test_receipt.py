@@ -1,4 +1,4 @@
-"""What a receipt says, and that it is no part of the call that it speaks of."""
+"""What a receipt prints, and that it is not part of its call."""
 
 from ferrule.core.call import ToolCall
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart

@@ -28,7 +28,7 @@ from ferrule import (
     Usage,
     fold,
 )
-from ferrule.core.reply import Folding
+from ferrule.core.reply import ReplyFold
 
 some_text = st.text(min_size=1, max_size=6)
 
@@ -69,7 +69,7 @@ def test_deltas_cut_smaller_sum_to_the_same(events: list[Event], at: int) -> Non
 
 @given(streams(), st.lists(st.integers(0, 20)))
 def test_looking_at_the_reply_so_far_does_not_change_the_sum(events: list[Event], looks: list[int]) -> None:
-    folding = Folding()
+    folding = ReplyFold()
     for number, event in enumerate(events):
         folding.add(event)
         if number in looks:
@@ -79,12 +79,12 @@ def test_looking_at_the_reply_so_far_does_not_change_the_sum(events: list[Event]
 
 @given(streams())
 def test_a_reply_so_far_is_not_changed_by_what_comes_later(events: list[Event]) -> None:
-    folding = Folding()
-    seen: list[Reply] = []
+    folding = ReplyFold()
+    partial_replies: list[Reply] = []
     for event in events:
         folding.add(event)
-        seen.append(folding.reply())
-    assert seen == [fold(events[: end + 1]) for end in range(len(events))]
+        partial_replies.append(folding.reply())
+    assert partial_replies == [fold(events[: end + 1]) for end in range(len(events))]
 
 
 @given(streams())
@@ -111,12 +111,12 @@ def test_a_length_stop_stays_a_length_stop_whatever_came_before(events: list[Eve
     assert fold([*events, Finish(FinishReason.LENGTH)]).finish_reason is FinishReason.LENGTH
 
 
-@pytest.mark.parametrize("said", [FinishReason.STOP, FinishReason.TOOL_CALLS, None])
-def test_otherwise_the_reason_follows_from_the_calls(said: FinishReason | None) -> None:
+@pytest.mark.parametrize("reason", [FinishReason.STOP, FinishReason.TOOL_CALLS, None])
+def test_otherwise_the_reason_follows_from_the_calls(reason: FinishReason | None) -> None:
     complete, cut_off = ToolCall.of("ping"), ToolCall("", FunctionCall("ping"), complete=False)
-    assert replace(Reply.of("hi", complete), finish=said).finish_reason is FinishReason.TOOL_CALLS
-    assert replace(Reply.of("hi", cut_off), finish=said).finish_reason is FinishReason.STOP
-    assert replace(Reply.of("hi"), finish=said).finish_reason is FinishReason.STOP
+    assert replace(Reply.of("hi", complete), finish=reason).finish_reason is FinishReason.TOOL_CALLS
+    assert replace(Reply.of("hi", cut_off), finish=reason).finish_reason is FinishReason.STOP
+    assert replace(Reply.of("hi"), finish=reason).finish_reason is FinishReason.STOP
 
 
 def test_parts_keep_their_order() -> None:

@@ -1,4 +1,4 @@
-"""What a request says when nobody said otherwise."""
+"""The defaults of a request, and the policy for its tool choice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PING = ToolDefinition("ping")
 CALLED = (ChatMessage.assistant(tool_calls=[ToolCall.of("ping", id="c1")]), ChatMessage.tool("c1", "pong", "ping"))
 
 
-def asked(policy: ChoicePolicy, *more: ChatMessage, choice: ToolChoice | None = None) -> ToolChoice:
+def effective_choice(policy: ChoicePolicy, *more: ChatMessage, choice: ToolChoice | None = None) -> ToolChoice:
     request = ToolCallRequest(
         messages=(*HELLO, *more), tools=(PING,), tool_choice=choice or ToolChoice.auto(), tool_choice_policy=policy
     )
@@ -50,23 +50,23 @@ def asked(policy: ChoicePolicy, *more: ChatMessage, choice: ToolChoice | None = 
 
 def test_the_first_hop_must_call_and_the_next_may_answer() -> None:
     policy = ChoicePolicy.REQUIRED_FIRST_HOP
-    assert asked(policy) == ToolChoice.required()
-    assert asked(policy, *CALLED) == ToolChoice.auto()
-    assert asked(policy, *CALLED, ChatMessage.user("and again?")) == ToolChoice.required()
+    assert effective_choice(policy) == ToolChoice.required()
+    assert effective_choice(policy, *CALLED) == ToolChoice.auto()
+    assert effective_choice(policy, *CALLED, ChatMessage.user("and again?")) == ToolChoice.required()
 
 
 def test_always_means_after_results_too() -> None:
-    assert asked(ChoicePolicy.REQUIRED_ALWAYS, *CALLED) == ToolChoice.required()
+    assert effective_choice(ChoicePolicy.REQUIRED_ALWAYS, *CALLED) == ToolChoice.required()
 
 
 @pytest.mark.parametrize("choice", [ToolChoice.none(), ToolChoice.one("ping")])
 @pytest.mark.parametrize("policy", list(ChoicePolicy))
 def test_a_policy_never_changes_a_choice_that_is_not_auto(policy: ChoicePolicy, choice: ToolChoice) -> None:
-    assert asked(policy, choice=choice) == choice
+    assert effective_choice(policy, choice=choice) == choice
 
 
 def test_an_allowed_subset_stays_the_subset_when_it_becomes_required() -> None:
-    assert asked(ChoicePolicy.REQUIRED_ALWAYS, choice=ToolChoice.allowed(["ping"])) == ToolChoice.one("ping")
+    assert effective_choice(ChoicePolicy.REQUIRED_ALWAYS, choice=ToolChoice.allowed(["ping"])) == ToolChoice.one("ping")
 
 
 def test_without_tools_there_is_nothing_to_require() -> None:

@@ -62,7 +62,7 @@ def no_id(name: str, index: int) -> str:
     raise AssertionError("an id was made up though one had been sent")
 
 
-def counted_id(name: str, index: int) -> str:
+def numbered_id(name: str, index: int) -> str:
     return f"made_{index}"
 
 
@@ -77,7 +77,7 @@ def _pieces(text: str, luck: Random) -> list[str]:
     return [text[start:end] for start, end in pairwise(places)]
 
 
-def _spoken(kind: type[TextDelta] | type[ReasoningDelta], text: str, luck: Random) -> list[Event]:
+def _text_events(kind: type[TextDelta] | type[ReasoningDelta], text: str, luck: Random) -> list[Event]:
     return [kind(piece) for piece in _pieces(text, luck)]
 
 
@@ -103,18 +103,18 @@ def streams(draw: st.DrawFn, *, in_order: bool = False) -> list[Event]:
     luck = Random(draw(st.integers(0, 2**32)))
     count = draw(st.integers(0, 3))
     calls = [draw(_call(index, luck, may_fail=not in_order or index == count - 1)) for index in range(count)]
-    said = st.lists(texts, max_size=1 if in_order else 2)
-    thoughts, words = draw(said), draw(said)
-    spoken = [_spoken(ReasoningDelta, text, luck) for text in thoughts]
-    spoken += [_spoken(TextDelta, text, luck) for text in words]
-    lanes = [*spoken, *calls]
-    events = [event for lane in lanes for event in lane] if in_order else _mixed(lanes, luck)
+    text_lists = st.lists(texts, max_size=1 if in_order else 2)
+    thoughts, words = draw(text_lists), draw(text_lists)
+    text_events = [_text_events(ReasoningDelta, text, luck) for text in thoughts]
+    text_events += [_text_events(TextDelta, text, luck) for text in words]
+    lanes = [*text_events, *calls]
+    events = [event for lane in lanes for event in lane] if in_order else _mix(lanes, luck)
     if draw(st.booleans()):
         events.append(Diagnostic("odd", "something", draw(texts)))
     return [*events, draw(_finish(events))]
 
 
-def _mixed(lanes: list[list[Event]], luck: Random) -> list[Event]:
+def _mix(lanes: list[list[Event]], luck: Random) -> list[Event]:
     """The lanes side by side, each in its own order; calls begin in theirs."""
     events: list[Event] = []
     waiting = [list(lane) for lane in lanes]

@@ -20,16 +20,16 @@ choices = st.one_of(
 @st.composite
 def _turns(draw: st.DrawFn, number: int, *, reasoning: bool) -> list[ChatMessage]:
     """A user's words, an assistant's answer, and the results of its calls."""
-    said = draw(st.lists(texts, min_size=1, max_size=2))
-    user = ChatMessage(Role.USER, tuple(Text(text) for text in said))
+    texts_drawn = draw(st.lists(texts, min_size=1, max_size=2))
+    user = ChatMessage(Role.USER, tuple(Text(text) for text in texts_drawn))
     calls = [
         ToolCall.of(draw(st.sampled_from(TOOLS)).name, draw(arguments), id=f"call_{number}_{at}")
         for at in range(draw(st.integers(0, 2)))
     ]
     thought = (Reasoning(draw(texts)),) if reasoning and draw(st.booleans()) else ()
-    spoken = tuple(Text(text) for text in draw(st.lists(texts, min_size=0 if calls else 1, max_size=2)))
+    text_parts = tuple(Text(text) for text in draw(st.lists(texts, min_size=0 if calls else 1, max_size=2)))
     results = [ChatMessage.tool(call.id, draw(texts | st.just("")), call.name) for call in calls]
-    return [user, ChatMessage(Role.ASSISTANT, (*thought, *spoken, *calls)), *results]
+    return [user, ChatMessage(Role.ASSISTANT, (*thought, *text_parts, *calls)), *results]
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""A subset of tools, and a policy, for APIs that have no word for either."""
+"""A subset of tools, and a policy, for APIs that have no field for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dialects.replies import TOOLS
 from dialects.requests import requests
 from ferrule import ChatMessage, DefinitionError, ToolCall, ToolCallRequest, ToolChoice
 from ferrule.core.choice import ChoicePolicy
-from ferrule.dialects.allowed_tools import narrowed
+from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.dialects.anthropic import request_decoder as anthropic_reading
 from ferrule.dialects.anthropic import request_encoder as anthropic_request
 from ferrule.dialects.openai_chat import request_decoder as chat_reading
@@ -30,8 +30,8 @@ SERVERS: list[Any] = [chat_reading, responses_reading, anthropic_reading]
 @given(requests(), st.sampled_from(ChoicePolicy))
 def test_narrowing_twice_is_narrowing_once(request: ToolCallRequest, policy: ChoicePolicy) -> None:
     request = replace(request, tool_choice_policy=policy)
-    once = narrowed(request)
-    assert narrowed(once) == once
+    once = narrow_tools(request)
+    assert narrow_tools(once) == once
     assert once.choice.mode is request.choice.mode
 
 
@@ -45,7 +45,7 @@ def test_narrowing_twice_is_narrowing_once(request: ToolCallRequest, policy: Cho
         (ChoicePolicy.REQUIRED_ALWAYS, ANSWERED, True),
     ],
 )
-def test_an_engine_is_told_what_the_policy_makes_of_the_choice(
+def test_an_engine_gets_the_choice_with_the_policy_applied(
     client: Any, policy: ChoicePolicy, messages: tuple[ChatMessage, ...], is_forced: bool
 ) -> None:
     request = ToolCallRequest(messages=messages, tools=TOOLS, tool_choice_policy=policy)
@@ -62,4 +62,4 @@ def test_a_client_may_send_a_policy(server: Any) -> None:
 
 def test_a_name_that_is_not_offered_is_refused() -> None:
     with pytest.raises(DefinitionError):
-        narrowed(ToolCallRequest(messages=(ASKED,), tools=TOOLS, tool_choice=ToolChoice.one("pong")))
+        narrow_tools(ToolCallRequest(messages=(ASKED,), tools=TOOLS, tool_choice=ToolChoice.one("pong")))

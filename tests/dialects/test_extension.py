@@ -1,4 +1,4 @@
-"""What rides beside an API: read back as it was written, and as far as it can be understood."""
+"""The extension: round trips, and lenient reading."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ferrule.dialects.extension import Extension, receipt_from
 
 @given(streams())
 def test_what_is_written_is_read_back(events: list[Event]) -> None:
-    written = Extension.of(fold(events))
-    read = Extension.read(through_json(written.as_field()))
-    assert read == written
+    extension = Extension.of(fold(events))
+    read = Extension.read(through_json(extension.as_field()))
+    assert read == extension
     assert list(read.receipts.values()) == [receipt for receipt in receipts_of(fold(events)) if receipt]
 
 
@@ -28,20 +28,20 @@ def test_a_receipt_comes_back_from_its_dict(receipt: Receipt) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{}, {"how": "grammar"}, {"how": "magic", "engine": "e", "path": "p"}, {"how": "grammar", "engine": 1}]
+    "data", [{}, {"how": "grammar"}, {"how": "magic", "engine": "e", "path": "p"}, {"how": "grammar", "engine": 1}]
 )
-def test_what_is_no_receipt_is_none(told: dict[str, Any]) -> None:
-    assert receipt_from(told) is None
+def test_what_is_no_receipt_is_none(data: dict[str, Any]) -> None:
+    assert receipt_from(data) is None
 
 
 def test_a_field_of_the_wrong_type_is_left_out_of_a_receipt() -> None:
-    told = {"how": "grammar", "engine": "e", "path": "p", "tokens": "many", "notes": ["x", 1], "new": 1}
-    receipt = receipt_from(told)
+    data = {"how": "grammar", "engine": "e", "path": "p", "tokens": "many", "notes": ["x", 1], "new": 1}
+    receipt = receipt_from(data)
     assert receipt is not None
     assert (receipt.tokens, receipt.notes) == (0, ("x",))
 
 
-def test_nothing_to_tell_adds_nothing() -> None:
+def test_an_empty_extension_adds_no_field() -> None:
     assert Extension().as_field() == {}
 
 
@@ -56,5 +56,5 @@ junk = st.recursive(
 
 
 @given(st.dictionaries(keys, junk))
-def test_junk_never_raises(told: dict[str, Any]) -> None:
-    Extension.read({"ferrule": told})
+def test_junk_never_raises(data: dict[str, Any]) -> None:
+    Extension.read({"ferrule": data})

@@ -1,4 +1,4 @@
-"""Frames of a WebSocket: read back as written, refused where they are not understood, and told in the docs."""
+"""WebSocket frames: round trips, refused invalid frames, and their documentation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from dialects.replies import receipts, through_json, values
 from ferrule.core.event import Usage
-from ferrule.dialects.frames.client_frames import INCOMING, Ask, Confirm, Incoming
+from ferrule.dialects.frames.client_frames import CLIENT_FRAMES, AskFrame, ClientFrame, ConfirmFrame
 from ferrule.dialects.frames.codec import (
-    Numbered,
-    decode,
-    decode_incoming,
-    encode,
-    encode_incoming,
-    encode_text,
+    NumberedFrame,
+    decode_client_frame,
+    decode_frame,
+    encode_client_frame,
+    encode_frame,
+    encode_frame_text,
     ref_of,
 )
-from ferrule.dialects.frames.server_frames import OUTGOING, Call, Outgoing, Token, ToolFacts
+from ferrule.dialects.frames.server_frames import SERVER_FRAMES, CallFrame, ServerFrame, TokenFrame, ToolInfo
 from ferrule.errors import DefinitionError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "frames.md").read_text(encoding="utf-8")
@@ -46,51 +46,51 @@ of_type: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def made(kind: type) -> st.SearchStrategy[Any]:
+def make_frame(kind: type) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{one.name: of_type[str(one.type)] for one in fields(kind)})
 
 
-of_type["ToolFacts"] = made(ToolFacts)
-outgoing = st.one_of([made(kind) for kind in OUTGOING.values()])
-incoming = st.one_of([made(kind) for kind in INCOMING.values()])
+of_type["ToolInfo"] = make_frame(ToolInfo)
+outgoing = st.one_of([make_frame(kind) for kind in SERVER_FRAMES.values()])
+incoming = st.one_of([make_frame(kind) for kind in CLIENT_FRAMES.values()])
 
 
 @given(st.text(max_size=8), st.integers(1, 10**9), outgoing)
-def test_a_frame_of_the_gateway_is_read_back_as_it_was_written(turn: str, seq: int, frame: Outgoing) -> None:
-    numbered = Numbered(turn, seq, frame)
-    read = decode(through_json(encode(numbered)))
+def test_a_frame_of_the_gateway_is_read_back_as_it_was_written(turn: str, seq: int, frame: ServerFrame) -> None:
+    numbered = NumberedFrame(turn, seq, frame)
+    read = decode_frame(through_json(encode_frame(numbered)))
     assert read == numbered
-    if isinstance(frame, Call):
-        assert isinstance(read.frame, Call)
+    if isinstance(frame, CallFrame):
+        assert isinstance(read.frame, CallFrame)
         assert read.frame.receipt == frame.receipt
 
 
 @given(incoming)
-def test_a_frame_of_a_client_is_read_back_as_it_was_written(frame: Incoming) -> None:
-    told = encode_incoming(frame)
-    if isinstance(frame, Ask):
-        told["api"] = "openai"
-        assert decode_incoming(json.dumps(told)) == Ask(frame.body, "openai", frame.ref)
+def test_a_frame_of_a_client_is_read_back_as_it_was_written(frame: ClientFrame) -> None:
+    data = encode_client_frame(frame)
+    if isinstance(frame, AskFrame):
+        data["api"] = "openai"
+        assert decode_client_frame(json.dumps(data)) == AskFrame(frame.body, "openai", frame.ref)
     else:
-        assert decode_incoming(json.dumps(told)) == frame
+        assert decode_client_frame(json.dumps(data)) == frame
 
 
 @given(outgoing, st.text(max_size=4), values)
-def test_a_client_passes_over_what_a_newer_gateway_adds(frame: Outgoing, name: str, value: Any) -> None:
-    told = encode(Numbered("t", 1, frame))
-    assert decode({f"new_{name}": value, **told}) == Numbered("t", 1, frame)
+def test_a_client_passes_over_what_a_newer_gateway_adds(frame: ServerFrame, name: str, value: Any) -> None:
+    data = encode_frame(NumberedFrame("t", 1, frame))
+    assert decode_frame({f"new_{name}": value, **data}) == NumberedFrame("t", 1, frame)
 
 
 @given(st.text() | st.binary().map(lambda data: data.decode("latin-1")) | values.map(json.dumps))
 def test_nonsense_is_refused_with_a_hint_and_nothing_else(text: str) -> None:
     ref_of(text)
     with pytest.raises(DefinitionError) as refusal:
-        decode_incoming(text)
+        decode_client_frame(text)
     assert refusal.value.hint
 
 
 @pytest.mark.parametrize(
-    "told",
+    "data",
     [
         {"type": "fly"},
         {"type": "cancel"},
@@ -104,30 +104,30 @@ def test_nonsense_is_refused_with_a_hint_and_nothing_else(text: str) -> None:
         {"type": "token", "text": "not a client's to say"},
     ],
 )
-def test_a_frame_that_is_not_exactly_one_is_refused(told: dict[str, Any]) -> None:
+def test_a_frame_that_is_not_exactly_one_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError):
-        decode_incoming(json.dumps(told))
+        decode_client_frame(json.dumps(data))
 
 
 def test_deep_nesting_is_refused_and_not_climbed_into() -> None:
     with pytest.raises(DefinitionError):
-        decode_incoming("[" * 100_000)
+        decode_client_frame("[" * 100_000)
     assert ref_of("[" * 100_000) == ""
 
 
-def test_a_refusal_can_be_told_whose_it_is() -> None:
+def test_the_ref_of_an_invalid_frame_is_found() -> None:
     assert ref_of('{"type": "fly", "ref": "mine"}') == "mine"
     assert ref_of('{"ref": 1}') == ref_of("[]") == ref_of("{") == ""
 
 
 def test_half_of_a_surrogate_pair_goes_over_as_its_escape() -> None:
-    text = encode_text(Numbered("t", 1, Token("é\ud800")))
+    text = encode_frame_text(NumberedFrame("t", 1, TokenFrame("é\ud800")))
     text.encode()
     assert json.loads(text)["text"] == "é\ud800"
 
 
-def test_a_denial_needs_no_more_than_its_two_words() -> None:
-    assert decode_incoming('{"type": "confirm", "approval": "a", "approve": false}') == Confirm("a", False)
+def test_a_denial_needs_only_its_two_fields() -> None:
+    assert decode_client_frame('{"type": "confirm", "approval": "a", "approve": false}') == ConfirmFrame("a", False)
 
 
 def sections(title: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -137,19 +137,19 @@ def sections(title: str) -> dict[str, tuple[str, dict[str, Any]]]:
     return {name: (words, json.loads(example)) for name, words, example in SECTION.findall(body)}
 
 
-def test_the_page_tells_every_frame_of_the_gateway_with_a_true_example() -> None:
-    told = sections("What the gateway sends")
-    assert set(told) == set(OUTGOING)
-    for name, (_, example) in told.items():
+def test_the_page_documents_every_server_frame_with_a_valid_example() -> None:
+    data = sections("What the gateway sends")
+    assert set(data) == set(SERVER_FRAMES)
+    for name, (_, example) in data.items():
         assert example["type"] == name
-        assert through_json(encode(decode(example))) == example
-        assert set(example) == {"type", "turn", "seq", *(one.name for one in fields(OUTGOING[name]))}
+        assert through_json(encode_frame(decode_frame(example))) == example
+        assert set(example) == {"type", "turn", "seq", *(one.name for one in fields(SERVER_FRAMES[name]))}
 
 
-def test_the_page_tells_every_frame_of_a_client_with_a_true_example() -> None:
-    told = sections("What a client sends")
-    assert set(told) == set(INCOMING)
-    for name, (_, example) in told.items():
+def test_the_page_documents_every_client_frame_with_a_valid_example() -> None:
+    data = sections("What a client sends")
+    assert set(data) == set(CLIENT_FRAMES)
+    for name, (_, example) in data.items():
         assert example["type"] == name
-        assert encode_incoming(decode_incoming(json.dumps(example))) == example
-        assert set(example) == {"type", *(one.name for one in fields(INCOMING[name]))}
+        assert encode_client_frame(decode_client_frame(json.dumps(example))) == example
+        assert set(example) == {"type", *(one.name for one in fields(CLIENT_FRAMES[name]))}

@@ -1,4 +1,4 @@
-"""JSON lines: any cut gives the same objects, and what is none is refused."""
+"""NDJSON: any split of the bytes gives the same objects, and invalid lines are refused."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ferrule.dialects.ndjson import NdjsonDecoder
 def test_any_cut_of_the_bytes_gives_the_same_objects(lines: list[str], size: int, ends: bool) -> None:
     data = ("\n".join(lines) + "\n" * ends).encode()
     decoder = NdjsonDecoder()
-    found = [value for at in range(0, len(data), size) for value in decoder.feed(data[at : at + size])]
-    assert found + decoder.close() == [loads(line) for line in lines]
+    values = [value for at in range(0, len(data), size) for value in decoder.feed(data[at : at + size])]
+    assert values + decoder.close() == [loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("line", [b"<html>\n", b"[1]\n", b'{"a": NaN}\n'])

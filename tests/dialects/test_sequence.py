@@ -1,4 +1,4 @@
-"""Events in an order that any API can say, and arguments that are sent only as far as they are safe."""
+"""Events in an order that every API can encode, and arguments that are sent only as far as it is safe."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from dialects.replies import arguments, is_object, streams
 from ferrule import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, ToolCall, fold
 from ferrule.core.json_text import loads
-from ferrule.dialects.sequence import Sequence
+from ferrule.dialects.sequence import EventSequence
 from ferrule.schema.reader import Reader
 
 
-def sent(pieces: list[str]) -> str:
+def send_through(pieces: list[str]) -> str:
     """What of a call's arguments goes out before its end is known."""
-    sequence = Sequence()
+    sequence = EventSequence()
     sequence.feed(CallStart(0, "c", "f"))
     out = [event for piece in pieces for event in sequence.feed(ArgumentsDelta(0, piece))]
     return "".join(event.json for event in out if isinstance(event, ArgumentsDelta))
@@ -25,7 +25,7 @@ def sent(pieces: list[str]) -> str:
 
 @given(streams())
 def test_calls_follow_each_other_and_the_sum_stays_the_same(events: list[Event]) -> None:
-    sequence = Sequence()
+    sequence = EventSequence()
     out = [plain for event in events for plain in sequence.feed(event)] + sequence.close()
     steps = [event for event in out if isinstance(event, CallStart | CallEnd)]
     assert all(
@@ -60,7 +60,7 @@ def problem_of(json: str) -> str:
 @example('{"a": "x\ny"}', [])
 def test_what_is_sent_early_begins_an_object_and_never_ends_it(text: str, cuts: list[int]) -> None:
     places = sorted({0, *(cut for cut in cuts if cut < len(text)), len(text)})
-    early = sent([text[start:end] for start, end in pairwise(places)])
+    early = send_through([text[start:end] for start, end in pairwise(places)])
     assert text.startswith(early)
     assert not is_object(early)
     reader = Reader()
@@ -88,10 +88,10 @@ def test_what_is_sent_early_begins_an_object_and_never_ends_it(text: str, cuts: 
     ],
 )
 def test_arguments_go_out_as_far_as_they_are_certain(text: str, early: str) -> None:
-    assert sent(list(text)) == early
+    assert send_through(list(text)) == early
 
 
 def test_a_call_that_has_no_end_is_ended_before_the_finish() -> None:
-    sequence = Sequence()
+    sequence = EventSequence()
     sequence.feed(CallStart(4, "c", "f"))
     assert sequence.feed(Finish(FinishReason.TOOL_CALLS)) == [CallEnd(0, complete=False), Finish(FinishReason.STOP)]

@@ -1,4 +1,4 @@
-"""Server-sent events: any cut gives the same messages, and a flood is stopped."""
+"""Server-sent events: any split of the bytes gives the same messages, and floods are stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ streams = st.lists(st.tuples(lines, st.sampled_from(["\n", "\r", "\r\n"])), max_
 )
 
 
-def decoded(*pieces: bytes) -> list[SseMessage]:
+def decode(*pieces: bytes) -> list[SseMessage]:
     decoder = SseDecoder()
     return [message for piece in pieces for message in decoder.feed(piece)] + decoder.close()
 
@@ -37,43 +37,43 @@ def test_any_cut_of_the_bytes_gives_the_same_messages(text: str, has_mark: bool,
     data = (b"\xef\xbb\xbf" if has_mark else b"") + text.encode()
     places = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
     pieces = [data[start:end] for start, end in pairwise(places)]
-    assert decoded(*pieces) == decoded(data)
-    assert decoded(*(bytes([byte]) for byte in data)) == decoded(data)
+    assert decode(*pieces) == decode(data)
+    assert decode(*(bytes([byte]) for byte in data)) == decode(data)
 
 
 @given(words, st.sampled_from(["", "ping", "message_start"]))
 def test_what_is_encoded_decodes_to_itself(text: str, event: str) -> None:
-    assert decoded(encode(text, event)) == [SseMessage(event, text)]
+    assert decode(encode(text, event)) == [SseMessage(event, text)]
 
 
 @given(st.lists(words, min_size=1), st.sampled_from(["\n", "\r", "\r\n"]))
 def test_data_of_many_lines_keeps_its_lines(many: list[str], end: str) -> None:
     # The last CR of one piece and the first LF of the next would be one line break.
-    assert decoded(encode(end.join(many))) == [SseMessage("", "\n".join(many))]
+    assert decode(encode(end.join(many))) == [SseMessage("", "\n".join(many))]
 
 
 @given(st.binary())
 def test_junk_never_raises(data: bytes) -> None:
-    decoded(data)
+    decode(data)
 
 
 def test_half_a_surrogate_pair_inside_json_survives() -> None:
-    (message,) = decoded(encode(dumps({"text": "\ud83d"})))
+    (message,) = decode(encode(dumps({"text": "\ud83d"})))
     assert loads(message.data) == {"text": "\ud83d"}
 
 
 def test_fields_of_one_message_are_read_in_any_order() -> None:
     raw = b": hello\nid: 4\ndata: one\nevent: ping\ndata: two\n\ndata: three\n\n"
-    assert decoded(raw) == [SseMessage("ping", "one\ntwo", "4"), SseMessage("", "three", "4")]
+    assert decode(raw) == [SseMessage("ping", "one\ntwo", "4"), SseMessage("", "three", "4")]
 
 
 def test_a_message_without_data_is_no_message() -> None:
-    assert decoded(b"event: ping\n\ndata\n\n") == [SseMessage("", "")]
+    assert decode(b"event: ping\n\ndata\n\n") == [SseMessage("", "")]
 
 
 def test_a_last_message_without_its_empty_line_is_given_at_the_end() -> None:
-    assert decoded(b"data: [DONE]") == [SseMessage("", "[DONE]")]
-    assert decoded(b"data: [DONE]\n") == [SseMessage("", "[DONE]")]
+    assert decode(b"data: [DONE]") == [SseMessage("", "[DONE]")]
+    assert decode(b"data: [DONE]\n") == [SseMessage("", "[DONE]")]
 
 
 @given(st.integers(1, 7))

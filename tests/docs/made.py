@@ -1,4 +1,4 @@
-"""Every page and picture that is made from the code, and what makes it. Run as a program, it writes them all."""
+"""Every page and picture that is generated from the code, and its generator. Run as a program, it writes them all."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lab.pages.api_page import api_page
 from lab.pages.commands_page import commands_page
 from lab.pages.errors_page import errors_page
 from lab.pages.keywords_page import keywords_page
-from lab.pages.layout_picture import house_picture
+from lab.pages.layout_picture import layout_picture
 from lab.pages.machine_picture import machine_picture
 from lab.pages.skip_picture import skip_picture
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-MADE: dict[str, Callable[[], str]] = {
-    "images/house.svg": lambda: house_picture(MAY_IMPORT),
+GENERATED: dict[str, Callable[[], str]] = {
+    "images/layout.svg": lambda: layout_picture(MAY_IMPORT),
     "images/machine.svg": machine_picture,
     "images/skip.svg": skip_picture,
     "reference/api.md": api_page,
@@ -32,7 +32,7 @@ MADE: dict[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    for name, make in MADE.items():
+    for name, make in GENERATED.items():
         page, text = DOCS / name, make()
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")

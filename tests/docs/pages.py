@@ -1,4 +1,4 @@
-"""What the tests of the documentation share: its pages, and the commands that they print."""
+"""Shared by the documentation tests: the pages, and the commands on them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def fences(page: Path, *languages: str) -> Iterator[str]:
 
 
 def commands(page: Path) -> Iterator[str]:
-    """What a reader is told to type: `$ ` lines of consoles, every line of shells; continued lines in one."""
+    """The commands on a page: `$ ` lines of consoles, every line of shells; continued lines are joined."""
     for block in fences(page, "console"):
-        yield from re.findall(r"^\$ (.+)$", _joined(block), re.MULTILINE)
+        yield from re.findall(r"^\$ (.+)$", _join_continuations(block), re.MULTILINE)
     for block in fences(page, "sh", "bash"):
-        yield from filter(None, map(str.strip, _joined(block).splitlines()))
+        yield from filter(None, map(str.strip, _join_continuations(block).splitlines()))
 
 
-def _joined(block: str) -> str:
-    """A line that ends in a backslash or a pipe goes on in the next."""
+def _join_continuations(block: str) -> str:
+    """Join a line that ends in a backslash or a pipe with the next."""
     return re.sub(r"\|\n\s*(?:> )?", "| ", re.sub(r"\\\n\s*(?:> )?", " ", block))

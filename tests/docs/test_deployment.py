@@ -1,4 +1,4 @@
-"""The files that the deployment page hands out say what the code does: ports, names, variables, routes, metrics."""
+"""The files of the deployment page agree with the code: ports, names, variables, routes, metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ferrule.server.config.config import Config
-from ferrule.server.config.loader import read
+from ferrule.server.config.loader import parse_config
 from ferrule.server.observability.metrics import FAMILIES
 
 ROOT = Path(__file__).parents[2]
@@ -40,8 +40,8 @@ def envoy() -> dict[str, Any]:
 
 
 def manifests(kind: str) -> dict[str, dict[str, Any]]:
-    found = [one for one in yaml.safe_load_all(text("kubernetes.yaml")) if one["kind"] == kind]
-    return {one["metadata"]["name"]: one for one in found}
+    documents = [one for one in yaml.safe_load_all(text("kubernetes.yaml")) if one["kind"] == kind]
+    return {one["metadata"]["name"]: one for one in documents}
 
 
 def gateway_pod() -> dict[str, Any]:
@@ -52,14 +52,14 @@ def variables(toml: str) -> set[str]:
     return set(re.findall(r"\$\{(\w+)", toml))
 
 
-def filled(names: set[str]) -> dict[str, str]:
-    """What somebody who follows the page has set."""
+def environment(names: set[str]) -> dict[str, str]:
+    """The environment variables that the page says to set."""
     digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in names if name.endswith("SHA256")}
     return {"LEDGER_DSN": "postgresql://ferrule:password@postgres:5432/ferrule", **digests}
 
 
-def configured(toml: str) -> Config:
-    return read(toml, "ferrule.toml", filled(variables(toml))).config
+def load_config(toml: str) -> Config:
+    return parse_config(toml, "ferrule.toml", environment(variables(toml))).config
 
 
 TOMLS = {"compose": text("ferrule.toml"), "kubernetes": manifests("ConfigMap")["ferrule"]["data"]["ferrule.toml"]}
@@ -67,8 +67,8 @@ TOMLS = {"compose": text("ferrule.toml"), "kubernetes": manifests("ConfigMap")["
 
 @pytest.mark.parametrize("where", TOMLS)
 def test_the_configuration_is_one(where: str) -> None:
-    config = configured(TOMLS[where])
-    assert [model.name for model in config.served] == ["qwen3-8b"]
+    config = load_config(TOMLS[where])
+    assert [model.name for model in config.served_models] == ["qwen3-8b"]
     assert config.ledger.startswith("postgresql://")
     assert {key.name: key.admin for key in config.keys} == {"app": False, "operator": True}
 
@@ -78,34 +78,34 @@ def test_compose_sets_every_variable_that_the_configuration_reads_and_no_other()
 
 
 def test_kubernetes_says_how_to_make_a_secret_with_every_variable() -> None:
-    made = set(re.findall(r"--from-literal=(\w+)=", text("kubernetes.yaml")))
-    assert made == variables(TOMLS["kubernetes"])
-    assert made == set(re.findall(r"--from-literal=(\w+)=", (HOW_TO / "deploy.md").read_text(encoding="utf-8")))
+    secret_names = set(re.findall(r"--from-literal=(\w+)=", text("kubernetes.yaml")))
+    assert secret_names == variables(TOMLS["kubernetes"])
+    assert secret_names == set(re.findall(r"--from-literal=(\w+)=", (HOW_TO / "deploy.md").read_text(encoding="utf-8")))
 
 
 def test_names_and_ports_of_compose_fit_the_configuration() -> None:
-    services, config = compose()["services"], configured(TOMLS["compose"])
+    services, config = compose()["services"], load_config(TOMLS["compose"])
     engine = re.fullmatch(r"vllm:http://(\w+):(\d+)", config.engines[0].use)
     assert engine is not None
     host, port = engine.groups()
     command = services[host]["command"]
     assert command[command.index("--port") + 1] == port
-    assert command[command.index("--served-model-name") + 1] == config.served[0].name
+    assert command[command.index("--served-model-name") + 1] == config.served_models[0].name
     assert config.sources.nats == "nats://nats:4222"
     assert "nats" in services
     assert "@postgres:5432/" in services["gateway"]["environment"]["LEDGER_DSN"]
 
 
 def test_names_and_ports_of_kubernetes_fit_the_configuration() -> None:
-    config = configured(TOMLS["kubernetes"])
+    config = load_config(TOMLS["kubernetes"])
     services = manifests("Service")
     assert config.engines[0].use == f"vllm:http://vllm:{services['vllm']['spec']['ports'][0]['port']}"
     (container,) = gateway_pod()["containers"]
-    assert container["ports"] == [{"name": "http", "containerPort": config.listening.port}]
+    assert container["ports"] == [{"name": "http", "containerPort": config.server.port}]
     assert services["gateway"]["spec"]["ports"][0]["targetPort"] == "http"
     vllm = manifests("Deployment")["vllm"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert vllm[vllm.index("--served-model-name") + 1] == config.served[0].name
-    assert config.listening.workers == 1
+    assert vllm[vllm.index("--served-model-name") + 1] == config.served_models[0].name
+    assert config.server.workers == 1
 
 
 def test_whatever_selects_pods_selects_some() -> None:
@@ -113,20 +113,20 @@ def test_whatever_selects_pods_selects_some() -> None:
     for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy"):
         for one in manifests(kind).values():
             spec = one["spec"]
-            chosen = spec.get("selector") or spec.get("podSelector")
-            assert chosen.get("matchLabels", chosen) in labels
+            selector = spec.get("selector") or spec.get("podSelector")
+            assert selector.get("matchLabels", selector) in labels
     for one in manifests("Deployment").values():
         assert one["spec"]["selector"]["matchLabels"] == one["spec"]["template"]["metadata"]["labels"]
     scaled = manifests("HorizontalPodAutoscaler")["gateway"]["spec"]["scaleTargetRef"]["name"]
     assert scaled in manifests("Deployment")
 
 
-def test_whoever_stops_a_gateway_waits_longer_than_it_drains() -> None:
+def test_a_deployment_waits_longer_than_a_gateway_drains() -> None:
     grace = compose()["services"]["gateway"]["stop_grace_period"]
-    assert int(grace.removesuffix("s")) > configured(TOMLS["compose"]).listening.drain_seconds
+    assert int(grace.removesuffix("s")) > load_config(TOMLS["compose"]).server.drain_seconds
     pod = gateway_pod()
     before = int(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
-    drain = configured(TOMLS["kubernetes"]).listening.drain_seconds
+    drain = load_config(TOMLS["kubernetes"]).server.drain_seconds
     assert pod["terminationGracePeriodSeconds"] > before + drain
 
 
@@ -134,9 +134,9 @@ def test_probes_ask_routes_that_exist_under_a_name_that_is_served() -> None:
     assert set(PROBES) <= ROUTES
     (container,) = gateway_pod()["containers"]
     for name in ("startupProbe", "livenessProbe", "readinessProbe"):
-        asked = container[name]["httpGet"]
-        assert asked["path"] in PROBES
-        assert asked["httpHeaders"] == [{"name": "Host", "value": "localhost"}]
+        probe = container[name]["httpGet"]
+        assert probe["path"] in PROBES
+        assert probe["httpHeaders"] == [{"name": "Host", "value": "localhost"}]
     # One that restarts pods must not look at the engine: an engine that is down is not mended by that.
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
@@ -148,7 +148,7 @@ def test_envoy_asks_the_gateway_where_it_listens_and_hides_what_is_for_its_opera
     endpoint = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
     where = endpoint["address"]["socket_address"]
     for toml in TOMLS.values():
-        assert where == {"address": "gateway", "port_value": configured(toml).listening.port}
+        assert where == {"address": "gateway", "port_value": load_config(toml).server.port}
     assert where["address"] in compose()["services"]
     assert where["address"] in manifests("Service")
     assert cluster["health_checks"][0]["http_health_check"]["path"] == "/readyz"
@@ -162,7 +162,7 @@ def test_envoy_asks_the_gateway_where_it_listens_and_hides_what_is_for_its_opera
 
 
 def test_envoy_waits_longer_than_the_gateway_is_quiet_and_no_shorter_than_it_answers() -> None:
-    limits = configured(TOMLS["compose"]).limits
+    limits = load_config(TOMLS["compose"]).limits
     manager = envoy()["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
     route = manager["route_config"]["virtual_hosts"][0]["routes"][-1]["route"]
     assert _seconds(manager["stream_idle_timeout"]) >= 2 * limits.keep_alive_seconds
@@ -176,14 +176,14 @@ def test_prometheus_asks_the_gateway_with_the_operators_key() -> None:
     jobs = {one["job_name"]: one for one in yaml.safe_load(text("prometheus.yml"))["scrape_configs"]}
     job = jobs["ferrule"]
     assert job["metrics_path"] in ROUTES
-    assert job["dns_sd_configs"][0]["port"] == configured(TOMLS["compose"]).listening.port
+    assert job["dns_sd_configs"][0]["port"] == load_config(TOMLS["compose"]).server.port
     secret = job["authorization"]["credentials_file"].removeprefix("/run/secrets/")
     assert secret in compose()["secrets"]
     assert secret in compose()["services"]["prometheus"]["secrets"]
 
 
-def shown_names() -> set[str]:
-    """Every name that /metrics gives samples."""
+def metric_names() -> set[str]:
+    """Every metric name with samples in /metrics."""
     names: set[str] = set()
     for name, family in FAMILIES.items():
         endings = ("_bucket", "_sum", "_count") if family.bounds else ("",) if family.is_gauge else ("_total",)
@@ -193,16 +193,16 @@ def shown_names() -> set[str]:
 
 @pytest.mark.parametrize("page", ["deploy/grafana.json", "observe.md", "deploy.md"])
 def test_every_metric_that_a_page_names_is_there(page: str) -> None:
-    written = (HOW_TO / page).read_text(encoding="utf-8")
-    named = set(re.findall(r"\bferrule_\w+", written))
+    text_of_page = (HOW_TO / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"\bferrule_\w+", text_of_page))
     assert named
-    assert named <= shown_names() | set(FAMILIES)
+    assert named <= metric_names() | set(FAMILIES)
 
 
 def test_the_table_of_metrics_is_made_from_the_families() -> None:
     rows = [
         f"| `{name}{'' if family.is_gauge or family.bounds else '_total'}` "
-        f"| {', '.join(f'`{label}`' for label in family.labels)} | {family.about} |"
+        f"| {', '.join(f'`{label}`' for label in family.labels)} | {family.help_text} |"
         for name, family in FAMILIES.items()
     ]
     page = (HOW_TO / "observe.md").read_text(encoding="utf-8")
@@ -232,5 +232,5 @@ def test_the_gateway_of_every_file_runs_without_rights() -> None:
     assert f"--uid {pod['securityContext']['runAsUser']}" in text("Dockerfile")
 
 
-def _seconds(written: str) -> float:
-    return float(written.removesuffix("s"))
+def _seconds(text: str) -> float:
+    return float(text.removesuffix("s"))

@@ -18,10 +18,10 @@ QUOTES = [
 
 
 @pytest.mark.parametrize("name, code", QUOTES)
-def test_what_a_page_shows_of_a_framework_stands_in_its_example(name: str, code: str) -> None:
+def test_code_for_a_framework_on_a_page_is_in_its_example(name: str, code: str) -> None:
     examples = sorted((ROOT / "examples" / "frameworks").glob(f"{name}*.py"))
-    # Inside a function it stands deeper than on a page.
-    spelled = [indent(dedent(code), " " * depth) for depth in (0, 4, 8)]
-    assert any(one in example.read_text(encoding="utf-8") for example in examples for one in spelled), (
+    # Inside a function it is indented more than on a page.
+    variants = [indent(dedent(code), " " * depth) for depth in (0, 4, 8)]
+    assert any(one in example.read_text(encoding="utf-8") for example in examples for one in variants), (
         f"quote it anew from {', '.join(example.name for example in examples) or f'an example for {name}'}"
     )

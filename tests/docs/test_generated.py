@@ -1,4 +1,4 @@
-"""Pages and pictures that are made from the code are what the code makes, and leave nothing out."""
+"""Pages and pictures that are generated from the code are up to date and complete."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import pytest
 
 import ferrule
 from architecture.test_import_rules import MAY_IMPORT
-from docs.made import DOCS, MADE
+from docs.made import DOCS, GENERATED
 from ferrule.cli.main import COMMANDS, command
 from ferrule.run.machine import TRANSITIONS, State
-from ferrule.schema.target_limits import CHECKED_FORMATS, TELLING_KEYWORDS
+from ferrule.schema.target_limits import CHECKED_FORMATS, CONSTRAINT_KEYWORDS
 from lab.pages.api_page import about, api_page, integrations, listed_names
 from lab.pages.commands_page import commands_page
 from lab.pages.errors_page import errors_page
 from lab.pages.keywords_page import keywords_page
-from lab.pages.layout_picture import house_picture
+from lab.pages.layout_picture import layout_picture
 from lab.pages.machine_picture import machine_picture
 from lab.pages.raise_sites import kinds
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", GENERATED)
 def test_a_page_that_is_made_is_up_to_date(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == MADE[name](), "run: scripts/docs --pages"
+    assert (DOCS / name).read_text(encoding="utf-8") == GENERATED[name](), "run: scripts/docs --pages"
 
 
 def test_every_public_name_has_one_place_on_the_page_of_the_api() -> None:
     assert sorted(listed_names()) == sorted(ferrule.__all__)
 
 
-def test_every_public_name_is_told_in_a_sentence() -> None:
+def test_every_public_name_has_a_sentence() -> None:
     for name in ferrule.__all__:
         assert len(about(name).split()) > 1, name
 
@@ -54,7 +54,7 @@ def test_every_error_is_on_the_page_of_errors() -> None:
 
 def test_every_keyword_and_every_checked_format_is_on_the_page_of_keywords() -> None:
     page = keywords_page()
-    for keyword in TELLING_KEYWORDS:
+    for keyword in CONSTRAINT_KEYWORDS:
         name = keyword.partition(",")[0].removeprefix("format:")
         assert f"| `{name}` |" in page or f"| {name} |" in page or name == "format"
     for name in CHECKED_FORMATS:
@@ -70,13 +70,15 @@ def test_the_picture_of_the_loop_shows_every_state_and_every_happening() -> None
     assert drawn.count("marker-end") == len(ways) + 1
 
 
-def test_the_picture_of_the_house_shows_every_room_and_what_it_may_import() -> None:
-    drawn = house_picture(MAY_IMPORT)
-    rooms = {module.split(".")[1] for module in MAY_IMPORT if module.count(".") == 1 and "__" not in module}
-    assert all(f">{room}</text>" in drawn or f"{room}, " in drawn or f", {room}<" in drawn for room in rooms)
+def test_the_layout_picture_shows_every_package_and_its_allowed_imports() -> None:
+    drawn = layout_picture(MAY_IMPORT)
+    packages = {module.split(".")[1] for module in MAY_IMPORT if module.count(".") == 1 and "__" not in module}
+    assert all(
+        f">{package}</text>" in drawn or f"{package}, " in drawn or f", {package}<" in drawn for package in packages
+    )
     assert "imports rules*, schema" in drawn
 
 
-def test_a_room_without_a_place_in_the_picture_is_told() -> None:
-    with pytest.raises(AssertionError, match="the room attic has no place"):
-        house_picture({**MAY_IMPORT, "ferrule.attic": ("ferrule.schema",)})
+def test_a_package_without_a_position_in_the_picture_is_reported() -> None:
+    with pytest.raises(AssertionError, match="the package attic has no position"):
+        layout_picture({**MAY_IMPORT, "ferrule.attic": ("ferrule.schema",)})

@@ -1,4 +1,4 @@
-"""A block that says `live` needs a real model or server; some live test follows its page, or nobody would run it."""
+"""A block marked `live` needs a real model or server; a live test must run the blocks of its page."""
 
 from __future__ import annotations
 

@@ -29,18 +29,18 @@ def in_nav(items: Any) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    pages_written = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     named = list(in_nav(SITE["nav"]))
-    assert not written - set(named), "give them a place under nav in mkdocs.yml"
-    assert not set(named) - written, "named under nav in mkdocs.yml, and not written"
+    assert not pages_written - set(named), "give them a place under nav in mkdocs.yml"
+    assert not set(named) - pages_written, "named under nav in mkdocs.yml, and not written"
     assert len(named) == len(set(named))
 
 
 def test_no_style_script_or_picture_loads_from_another_host() -> None:
     assert SITE["theme"]["font"] is False
-    given = [*SITE["extra_css"], *SITE["extra_javascript"]]
-    assert all((DOCS / name).is_file() for name in given)
-    for path in (*(DOCS / name for name in given), *PICTURES):
+    assets = [*SITE["extra_css"], *SITE["extra_javascript"]]
+    assert all((DOCS / name).is_file() for name in assets)
+    for path in (*(DOCS / name for name in assets), *PICTURES):
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?://|@import|url\((?!#)", text), path.name
 

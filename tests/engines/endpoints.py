@@ -1,6 +1,6 @@
-"""An endpoint with OpenAI's chat API and a model that does what it is told; each fault is one thing that it gets wrong.
+"""A test endpoint with OpenAI's chat API whose model follows instructions; each fault is one thing that it gets wrong.
 
-It runs in a thread of its own, so that programs that are not asynchronous can ask it too.
+It runs in its own thread, so that synchronous programs can use it too.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 import jsonschema
 from aiohttp import web
 
-Wanted = tuple[str, dict[str, Any]]
-_IN_WORDS = re.compile(r"the tool (\w+) with exactly these arguments: (\{.*?\})(?= and the tool|\. Call nothing)")
-_TO_REPEAT = re.compile(r"<tool_call>\n(\{.*?\})\n</tool_call>")
+ModelCall = tuple[str, dict[str, Any]]
+_INSTRUCTION = re.compile(r"the tool (\w+) with exactly these arguments: (\{.*?\})(?= and the tool|\. Call nothing)")
+_REPETITION = re.compile(r"<tool_call>\n(\{.*?\})\n</tool_call>")
 _VALUES = (1, 2, "red", "abc", "a note", True, [1, 2], {"inner": 1})
 _SAMPLES: list[dict[str, Any]] = [
     *({"value": value} for value in _VALUES),
@@ -32,13 +32,13 @@ _SAMPLES: list[dict[str, Any]] = [
 
 @dataclass
 class Endpoint:
-    """`faults` are its bad habits, `drops` the keywords that it does not hold, `reads` how its model is spoken to."""
+    """`faults` are its defects; `ignored_keywords` are not enforced; `prompt_pattern` is what its model reacts to."""
 
     faults: frozenset[str] = frozenset()
-    drops: frozenset[str] = frozenset()
-    reads: re.Pattern[str] | None = _IN_WORDS
+    ignored_keywords: frozenset[str] = frozenset()
+    prompt_pattern: re.Pattern[str] | None = _INSTRUCTION
     key: str = ""
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
     _ids: Any = field(default_factory=count)
 
@@ -47,14 +47,14 @@ class Endpoint:
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        self.asked.append(body)
+        self.requests.append(body)
         refusal = self._refusal(body, request.headers.get("Authorization", ""))
         if refusal:
             return web.json_response({"error": {"message": "that will not do"}}, status=refusal)
-        text, calls = self._written(body)
+        text, calls = self._answer(body)
         is_cut_off = bool(text) and "text before the call" in self.faults and body.get("tool_choice") == "required"
         if body.get("stream"):
-            return await self._streamed(request, text, calls)
+            return await self._stream(request, text, calls)
         message = {"role": "assistant", "content": text or None, "tool_calls": [self._call(call) for call in calls]}
         choice = {"index": 0, "message": message, "finish_reason": "length" if is_cut_off else self._finish(calls)}
         return web.json_response({"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 9}})
@@ -70,28 +70,35 @@ class Endpoint:
             return 500 if "fails on a bad schema" in self.faults else 400
         return 0
 
-    def _written(self, body: Mapping[str, Any]) -> tuple[str, list[Wanted]]:
+    def _answer(self, body: Mapping[str, Any]) -> tuple[str, list[ModelCall]]:
         tools = {tool["function"]["name"]: tool["function"] for tool in body.get("tools", [])}
         choice = body.get("tool_choice", "auto")
         calls = [
-            (name, arguments) for name, arguments in self._wanted(body["messages"][-1]["content"]) if name in tools
+            (name, arguments)
+            for name, arguments in self._requested_calls(body["messages"][-1]["content"])
+            if name in tools
         ]
-        calls = self._chosen(choice, tools, calls)
+        calls = self._apply_choice(choice, tools, calls)
         if body.get("parallel_tool_calls") is False and "ignores parallel" not in self.faults:
             calls = calls[:1]
-        is_held = choice == "required" and "required alone holds no schema" not in self.faults
+        is_enforced = choice == "required" and "required alone holds no schema" not in self.faults
         calls = [
-            (name, self._fitted(tools[name]["parameters"], given) if is_held or tools[name].get("strict") else given)
-            for name, given in calls
+            (
+                name,
+                self._fit(tools[name]["parameters"], model_arguments)
+                if is_enforced or tools[name].get("strict")
+                else model_arguments,
+            )
+            for name, model_arguments in calls
         ]
         if calls:
             return "", calls
-        asked = body.get("response_format")
-        if asked and "ignores answer schema" not in self.faults:
-            return json.dumps(self._fitted(asked["json_schema"]["schema"], {})), []
+        response_format = body.get("response_format")
+        if response_format and "ignores answer schema" not in self.faults:
+            return json.dumps(self._fit(response_format["json_schema"]["schema"], {})), []
         return "Hello.", []
 
-    def _chosen(self, choice: Any, tools: Mapping[str, Any], calls: list[Wanted]) -> list[Wanted]:
+    def _apply_choice(self, choice: Any, tools: Mapping[str, Any], calls: list[ModelCall]) -> list[ModelCall]:
         first = next(iter(tools), "")
         if choice == "none":
             return calls if "ignores none" in self.faults else []
@@ -106,32 +113,36 @@ class Endpoint:
             return [call for call in calls if call[0] in names] or [(names[0], {})]
         return calls
 
-    def _wanted(self, said: str) -> list[Wanted]:
-        if self.reads is _IN_WORDS:
-            return [(name, json.loads(arguments)) for name, arguments in _IN_WORDS.findall(said)]
-        if self.reads is _TO_REPEAT:
-            found = [json.loads(call) for call in _TO_REPEAT.findall(said)]
-            return [(call["name"], call["arguments"]) for call in found]
+    def _requested_calls(self, prompt: str) -> list[ModelCall]:
+        if self.prompt_pattern is _INSTRUCTION:
+            return [(name, json.loads(arguments)) for name, arguments in _INSTRUCTION.findall(prompt)]
+        if self.prompt_pattern is _REPETITION:
+            parsed = [json.loads(call) for call in _REPETITION.findall(prompt)]
+            return [(call["name"], call["arguments"]) for call in parsed]
         return []
 
-    def _fitted(self, schema: Any, given: dict[str, Any]) -> dict[str, Any]:
-        """What the model wants to write, or the first sample that fits where that does not."""
-        validator: Any = jsonschema.Draft202012Validator(self._held(schema))
-        return next(value for value in (given, *_SAMPLES) if validator.is_valid(value))
+    def _fit(self, schema: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments if they match the schema, or else the first sample that does."""
+        validator: Any = jsonschema.Draft202012Validator(self._without_ignored(schema))
+        return next(value for value in (arguments, *_SAMPLES) if validator.is_valid(value))
 
-    def _held(self, schema: Any) -> Any:
+    def _without_ignored(self, schema: Any) -> Any:
         if isinstance(schema, dict):
-            return {name: self._held(inner) for name, inner in schema.items() if name not in self.drops}
+            return {
+                name: self._without_ignored(inner)
+                for name, inner in schema.items()
+                if name not in self.ignored_keywords
+            }
         return schema
 
-    def _call(self, call: Wanted) -> dict[str, Any]:
+    def _call(self, call: ModelCall) -> dict[str, Any]:
         id = "" if "no ids" in self.faults else "c" if "one id for all" in self.faults else f"c{next(self._ids)}"
         return {"id": id, "type": "function", "function": {"name": call[0], "arguments": json.dumps(call[1])}}
 
-    def _finish(self, calls: list[Wanted]) -> str:
+    def _finish(self, calls: list[ModelCall]) -> str:
         return "tool_calls" if calls and "says stop" not in self.faults else "stop"
 
-    async def _streamed(self, request: web.Request, text: str, calls: list[Wanted]) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, text: str, calls: list[ModelCall]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         for chunk in self._chunks(text, calls):
@@ -139,18 +150,20 @@ class Endpoint:
         await response.write(b"data: [DONE]\n\n")
         return response
 
-    def _chunks(self, text: str, calls: list[Wanted]) -> Generator[dict[str, Any]]:
+    def _chunks(self, text: str, calls: list[ModelCall]) -> Generator[dict[str, Any]]:
         if text:
             yield _chunk({"content": text})
-        for index, wanted in enumerate(calls):
-            call = self._call(wanted)
+        for index, model_call in enumerate(calls):
+            call = self._call(model_call)
             arguments = call["function"]["arguments"]
             if "loses the end of a stream" in self.faults:
                 arguments = arguments[:-2] + arguments[-1]
             if "streams whole calls" in self.faults:
                 yield _chunk({"tool_calls": [{**call, "index": index}]})
                 continue
-            yield _chunk({"tool_calls": [{**call, "index": index, "function": {"name": wanted[0], "arguments": ""}}]})
+            yield _chunk(
+                {"tool_calls": [{**call, "index": index, "function": {"name": model_call[0], "arguments": ""}}]}
+            )
             for at in range(0, len(arguments), 7):
                 more = {"id": f"c{next(self._ids)}"} if "new ids" in self.faults else {}
                 piece = {"index": index, **more, "function": {"arguments": arguments[at : at + 7]}}
@@ -160,9 +173,9 @@ class Endpoint:
             yield {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 9}}
 
 
-def repeating(**more: Any) -> Endpoint:
-    """One whose model only repeats what it is given."""
-    return Endpoint(reads=_TO_REPEAT, **more)
+def repeating_endpoint(**more: Any) -> Endpoint:
+    """An endpoint whose model only repeats calls."""
+    return Endpoint(prompt_pattern=_REPETITION, **more)
 
 
 def _chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
@@ -170,8 +183,8 @@ def _chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any
 
 
 @contextmanager
-def serving(endpoint: Endpoint) -> Generator[str]:
-    """The endpoint on loopback; gives its address."""
+def serve_endpoint(endpoint: Endpoint) -> Generator[str]:
+    """Serve the endpoint on loopback and yield its address."""
     loop = asyncio.new_event_loop()
 
     async def start() -> web.AppRunner:

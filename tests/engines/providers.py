@@ -1,4 +1,4 @@
-"""A provider on loopback that answers as it is told to, also badly, and keeps what it was asked."""
+"""A test provider on loopback that sends prepared responses, also faulty ones, and records requests."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ IMPATIENT = Deadlines(connect=2, first=0.2, between=0.2, total=20, tries=1)
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What one request gets. `stalls` says nothing more and keeps the line open; `holds_head` not even a status.
+class CannedResponse:
+    """The response to one request. `stalls` sends no more and keeps the connection open; `delays_status` sends nothing.
 
-    `drops` cuts the line in the middle of the answer.
+    `drops` aborts the connection in the middle of the response.
     """
 
     chunks: tuple[bytes, ...] = ()
     status: int = 200
     stalls: bool = False
-    holds_head: bool = False
+    delays_status: bool = False
     drops: bool = False
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     path: str
     headers: Mapping[str, str]
     body: dict[str, Any]
@@ -42,21 +42,23 @@ class Asked:
 
 @dataclass
 class Provider:
-    """`hung_up` is set when the client closes a connection on which it was still being answered."""
+    """`disconnected` is set when the client closes a connection before the response has ended."""
 
-    answers: list[Answer]
-    asked: list[Asked] = field(default_factory=list)
-    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    responses: list[CannedResponse]
+    requests: list[ReceivedRequest] = field(default_factory=list)
+    disconnected: asyncio.Event = field(default_factory=asyncio.Event)
     url: str = ""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(Asked(request.path, request.headers, await request.json() if request.can_read_body else {}))
-        if not self.answers:
-            return web.json_response({"error": {"message": "nothing more was prepared"}}, status=500)
-        answer = self.answers.pop(0)
+        self.requests.append(
+            ReceivedRequest(request.path, request.headers, await request.json() if request.can_read_body else {})
+        )
+        if not self.responses:
+            return web.json_response({"error": {"message": "no response is left"}}, status=500)
+        answer = self.responses.pop(0)
         response = web.StreamResponse(status=answer.status)
         try:
-            if answer.holds_head:
+            if answer.delays_status:
                 await asyncio.Event().wait()
             await response.prepare(request)
             for chunk in answer.chunks:
@@ -67,44 +69,44 @@ class Provider:
             if answer.stalls:
                 await asyncio.Event().wait()
         except (asyncio.CancelledError, ConnectionResetError):
-            self.hung_up.set()
+            self.disconnected.set()
             raise
         await response.write_eof()
         return response
 
 
 @asynccontextmanager
-async def provider(*answers: Answer) -> AsyncGenerator[Provider, None]:
-    served = Provider(list(answers))
+async def provider(*answers: CannedResponse) -> AsyncGenerator[Provider, None]:
+    server = Provider(list(answers))
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", served.handle)
+    app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        yield served
+        yield server
     finally:
         await runner.cleanup()
 
 
-def sse(*objects: Mapping[str, Any], is_named: bool = False, done: bool = False) -> Answer:
+def sse(*objects: Mapping[str, Any], is_named: bool = False, done: bool = False) -> CannedResponse:
     """A stream of server-sent events, named by their type where the API does that."""
     chunks = [
         (f"event: {data['type']}\n" if is_named else "").encode() + f"data: {json.dumps(data)}\n\n".encode()
         for data in objects
     ]
-    return Answer((*chunks, *([b"data: [DONE]\n\n"] if done else [])))
+    return CannedResponse((*chunks, *([b"data: [DONE]\n\n"] if done else [])))
 
 
-def ndjson(*objects: Mapping[str, Any]) -> Answer:
-    return Answer(tuple(json.dumps(data).encode() + b"\n" for data in objects))
+def ndjson(*objects: Mapping[str, Any]) -> CannedResponse:
+    return CannedResponse(tuple(json.dumps(data).encode() + b"\n" for data in objects))
 
 
-def whole(body: object, status: int = 200) -> Answer:
-    """An answer that is not streamed."""
-    return Answer((json.dumps(body).encode(),), status)
+def json_response(body: object, status: int = 200) -> CannedResponse:
+    """A response that is not streamed."""
+    return CannedResponse((json.dumps(body).encode(),), status)
 
 
 def chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
@@ -118,27 +120,31 @@ def call(arguments: object, name: str | None = "get_weather", id: str | None = "
     return {"tool_calls": [{"index": index, **({"id": id} if id else {}), "function": function}]}
 
 
-def completion(message: Mapping[str, Any], finish: str = "tool_calls", used: int = 5) -> Answer:
+def chat_completion(
+    message: Mapping[str, Any], finish: str = "tool_calls", completion_tokens: int = 5
+) -> CannedResponse:
     """A chat completion that is not streamed."""
-    usage = {"prompt_tokens": 10, "completion_tokens": used}
-    return whole({"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage})
+    usage = {"prompt_tokens": 10, "completion_tokens": completion_tokens}
+    return json_response({"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage})
 
 
-def generated(
-    make: Callable[[str], Engine], answers: Sequence[Answer], request: ToolCallRequest
-) -> tuple[Reply, list[Asked]]:
-    """The whole answer, and what the provider was asked for it."""
+def generate(
+    make: Callable[[str], Engine], answers: Sequence[CannedResponse], request: ToolCallRequest
+) -> tuple[Reply, list[ReceivedRequest]]:
+    """Generate a reply; return it with the requests that the provider received."""
 
-    async def work() -> tuple[Reply, list[Asked]]:
-        async with provider(*answers) as served, make(served.url) as engine:
-            return await engine.generate_with_tools(request), served.asked
+    async def work() -> tuple[Reply, list[ReceivedRequest]]:
+        async with provider(*answers) as server, make(server.url) as engine:
+            return await engine.generate_with_tools(request), server.requests
 
     return asyncio.run(work())
 
 
-def streamed(make: Callable[[str], Engine], answers: Sequence[Answer], request: ToolCallRequest) -> list[Event]:
+def stream_events(
+    make: Callable[[str], Engine], answers: Sequence[CannedResponse], request: ToolCallRequest
+) -> list[Event]:
     async def work() -> list[Event]:
-        async with provider(*answers) as served, make(served.url) as engine:
+        async with provider(*answers) as server, make(server.url) as engine:
             return [event async for event in engine.stream(request)]
 
     return asyncio.run(work())

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engines.providers import QUICK, Answer, generated, sse, streamed, whole
-from engines.tools import TAGS, WEATHER, asked
+from engines.providers import QUICK, CannedResponse, generate, json_response, sse, stream_events
+from engines.tools import TAGS, WEATHER, make_request
 from ferrule import DefinitionError, FinishReason, ReasoningDelta, TextDelta, ToolChoice, Usage
 from ferrule.core.receipt import How
 from ferrule.engines.anthropic import anthropic
@@ -19,19 +19,19 @@ from ferrule.errors import EngineError, UnsupportedError
 GOOD = '{"city": "Paris"}'
 
 
-def on(**settings: Any) -> Callable[[str], ChatEngine]:
+def engine_factory(**settings: Any) -> Callable[[str], ChatEngine]:
     return lambda url: anthropic("m", url=url, deadlines=QUICK, **settings)
 
 
-def said(*pieces: str, reason: str = "tool_use", last: tuple[dict[str, Any], ...] = ()) -> Answer:
+def tool_use_response(*pieces: str, reason: str = "tool_use", last: tuple[dict[str, Any], ...] = ()) -> CannedResponse:
     block = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}}
     deltas = [_delta(0, {"type": "input_json_delta", "partial_json": piece}) for piece in pieces]
-    ended = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 7}}
+    message_delta = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 7}}
     return sse(
         {"type": "message_start", "message": {"usage": {"input_tokens": 20}}},
         {"type": "content_block_start", "index": 0, "content_block": block},
         *deltas,
-        *(last or ({"type": "content_block_stop", "index": 0}, ended, {"type": "message_stop"})),
+        *(last or ({"type": "content_block_stop", "index": 0}, message_delta, {"type": "message_stop"})),
         is_named=True,
     )
 
@@ -40,32 +40,44 @@ def _delta(index: int, delta: dict[str, Any]) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": delta}
 
 
-def again(arguments: object) -> Answer:
+def repair_response(arguments: object) -> CannedResponse:
     block = {"type": "tool_use", "id": "other", "name": "get_weather", "input": arguments}
     usage = {"input_tokens": 30, "output_tokens": 3}
-    return whole({"type": "message", "content": [block], "stop_reason": "tool_use", "usage": usage})
+    return json_response({"type": "message", "content": [block], "stop_reason": "tool_use", "usage": usage})
 
 
 def test_the_request_carries_the_version_and_the_key() -> None:
-    reply, requests = generated(on(key="secret"), [said('{"city": ', '"Paris"}')], replace(asked(), temperature=0.5))
-    sent = requests[0]
-    assert sent.path == "/v1/messages"
-    assert (sent.headers["anthropic-version"], sent.headers["x-api-key"]) == ("2023-06-01", "secret")
-    assert (sent.body["max_tokens"], sent.body["temperature"], sent.body["stream"]) == (512, 0.5, True)
+    reply, requests = generate(
+        engine_factory(key="secret"),
+        [tool_use_response('{"city": ', '"Paris"}')],
+        replace(make_request(), temperature=0.5),
+    )
+    request_sent = requests[0]
+    assert request_sent.path == "/v1/messages"
+    assert (request_sent.headers["anthropic-version"], request_sent.headers["x-api-key"]) == ("2023-06-01", "secret")
+    assert (request_sent.body["max_tokens"], request_sent.body["temperature"], request_sent.body["stream"]) == (
+        512,
+        0.5,
+        True,
+    )
     assert (reply.calls[0].id, reply.calls[0].function.arguments) == ("toolu_1", GOOD)
     assert (reply.finish, reply.usage) == (FinishReason.TOOL_CALLS, Usage(20, 7))
 
 
 def test_the_newer_version_takes_the_key_elsewhere_and_no_sampling() -> None:
-    request = replace(asked(), temperature=0.5, seed=1)
-    reply, requests = generated(on(key="secret", version="2026-10-21"), [said(GOOD)], request)
+    request = replace(make_request(), temperature=0.5, seed=1)
+    reply, requests = generate(engine_factory(key="secret", version="2026-10-21"), [tool_use_response(GOOD)], request)
     assert requests[0].headers["Authorization"] == "Bearer secret"
     assert "temperature" not in requests[0].body
     assert "seed, temperature" in reply.diagnostics[0].message
 
 
 def test_a_call_that_does_not_fit_is_repaired_with_its_tool_demanded_by_name() -> None:
-    reply, requests = generated(on(), [said('{"city": 5}'), again({"city": "Paris"})], asked(tools=(WEATHER, TAGS)))
+    reply, requests = generate(
+        engine_factory(),
+        [tool_use_response('{"city": 5}'), repair_response({"city": "Paris"})],
+        make_request(tools=(WEATHER, TAGS)),
+    )
     receipt = reply.calls[0].receipt
     assert receipt is not None
     assert (receipt.how, receipt.path, reply.calls[0].id) == (How.REPAIRED, "messages", "toolu_1")
@@ -79,15 +91,17 @@ def test_a_call_that_does_not_fit_is_repaired_with_its_tool_demanded_by_name() -
 
 @pytest.mark.parametrize("arguments", ['{"city": "Par', "[1]", ""])
 def test_arguments_that_are_no_object_are_never_sent_as_one(arguments: str) -> None:
-    reply, requests = generated(on(), [said(arguments), again({"city": "Paris"})], asked())
+    reply, requests = generate(
+        engine_factory(), [tool_use_response(arguments), repair_response({"city": "Paris"})], make_request()
+    )
     assert reply.calls[0].function.arguments == GOOD
-    kinds = [block["type"] for sent in requests[1].body["messages"][1:-1] for block in sent["content"]]
+    kinds = [block["type"] for request_sent in requests[1].body["messages"][1:-1] for block in request_sent["content"]]
     assert kinds == ["text"]
 
 
-def test_a_subset_is_said_by_offering_only_it() -> None:
-    request = asked(tools=(WEATHER, TAGS), choice=ToolChoice.allowed(["get_weather"]))
-    reply, requests = generated(on(), [said(GOOD)], request)
+def test_a_subset_is_expressed_by_offering_only_it() -> None:
+    request = make_request(tools=(WEATHER, TAGS), choice=ToolChoice.allowed(["get_weather"]))
+    reply, requests = generate(engine_factory(), [tool_use_response(GOOD)], request)
     assert [tool["name"] for tool in requests[0].body["tools"]] == ["get_weather"]
     receipt = reply.calls[0].receipt
     assert receipt is not None
@@ -104,21 +118,21 @@ def test_text_and_thinking_stream() -> None:
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
         is_named=True,
     )
-    events = streamed(on(), [answer], asked())
+    events = stream_events(engine_factory(), [answer], make_request())
     assert events[:3] == [ReasoningDelta("Hm."), TextDelta("It is "), TextDelta("sunny.")]
 
 
 def test_an_error_in_the_middle_of_a_call_refuses_the_call() -> None:
-    failed = ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},)
-    reply, requests = generated(on(), [said('{"city": "Pa', last=failed)], asked())
+    error_events = ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},)
+    reply, requests = generate(engine_factory(), [tool_use_response('{"city": "Pa', last=error_events)], make_request())
     assert (reply.calls, reply.finish, len(requests)) == ((), FinishReason.LENGTH, 1)
-    assert [found.code for found in reply.diagnostics] == ["invalid_arguments", "engine_error"]
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["invalid_arguments", "engine_error"]
 
 
 def test_an_error_before_anything_else_raises() -> None:
-    failed = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    error_events = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(EngineError, match="Overloaded"):
-        generated(on(), [sse(failed, is_named=True)], asked())
+        generate(engine_factory(), [sse(error_events, is_named=True)], make_request())
 
 
 def test_anthropic_itself_needs_a_key_and_another_server_is_not_sent_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Whatever a provider answers, what is handed on was checked, and nothing that went wrong is passed over."""
+"""Every call from a provider is checked before it is forwarded, and every problem is reported."""
 
 from __future__ import annotations
 
@@ -10,8 +10,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engines.providers import IMPATIENT, QUICK, Answer, call, chunk, completion, generated, provider, sse, streamed
-from engines.tools import PING, TAGS, WEATHER, asked
+from engines.providers import (
+    IMPATIENT,
+    QUICK,
+    CannedResponse,
+    call,
+    chat_completion,
+    chunk,
+    generate,
+    provider,
+    sse,
+    stream_events,
+)
+from engines.tools import PING, TAGS, WEATHER, make_request
 from ferrule import (
     ArgumentsDelta,
     CallEnd,
@@ -38,27 +49,29 @@ BAD = '{"city": "Paris", "days": 9}'
 USED = {"usage": {"prompt_tokens": 20, "completion_tokens": 7}}
 
 
-def on(
+def engine_factory(
     repairs: int = 1, honours: tuple[str, ...] | None = None, deadlines: Deadlines = QUICK, is_streamed: bool = True
 ) -> Callable[[str], ChatEngine]:
     options = ChatOptions(repairs=repairs, is_streamed=is_streamed)
     return lambda url: openai("m", options, url=url, honours=honours, deadlines=deadlines)
 
 
-def said(*pieces: str, finish: str = "tool_calls", name: str = "get_weather") -> Answer:
+def call_response(*pieces: str, finish: str = "tool_calls", name: str = "get_weather") -> CannedResponse:
     """A streamed call with these pieces of arguments."""
     first, *rest = pieces
     more = [chunk(call(piece, None, None)) for piece in rest]
     return sse(chunk(call(first, name)), *more, chunk({}, finish), {"choices": [], **USED}, done=True)
 
 
-def again(arguments: object, name: str = "get_weather") -> Answer:
+def repair_response(arguments: object, name: str = "get_weather") -> CannedResponse:
     """The whole answer to a repair; the id is not that of the call."""
-    return completion({"tool_calls": [{"id": "other", "function": {"name": name, "arguments": arguments}}]})
+    return chat_completion({"tool_calls": [{"id": "other", "function": {"name": name, "arguments": arguments}}]})
 
 
-def test_a_good_call_is_handed_on_with_a_receipt_that_says_that_it_was_checked_after() -> None:
-    reply, requests = generated(on(), [said('{"city": ', '"Paris", ', '"days": 2}')], asked())
+def test_a_valid_call_is_forwarded_with_a_receipt_that_says_it_was_checked_afterwards() -> None:
+    reply, requests = generate(
+        engine_factory(), [call_response('{"city": ', '"Paris", ', '"days": 2}')], make_request()
+    )
     receipt = reply.calls[0].receipt
     assert reply.calls[0].arguments == {"city": "Paris", "days": 2}
     assert receipt is not None
@@ -69,13 +82,13 @@ def test_a_good_call_is_handed_on_with_a_receipt_that_says_that_it_was_checked_a
 
 @pytest.mark.parametrize("is_streamed", [True, False])
 def test_a_call_that_does_not_fit_gets_its_arguments_written_again_and_keeps_its_id(is_streamed: bool) -> None:
-    first = said(BAD) if is_streamed else again(BAD)
-    reply, requests = generated(on(is_streamed=is_streamed), [first, again(GOOD)], asked())
-    made = reply.calls[0]
-    assert (made.id, made.function.arguments) == ("c1" if is_streamed else "other", GOOD)
-    assert made.receipt is not None
-    assert made.receipt.how is How.REPAIRED
-    assert any("/days" in note for note in made.receipt.notes)
+    first = call_response(BAD) if is_streamed else repair_response(BAD)
+    reply, requests = generate(engine_factory(is_streamed=is_streamed), [first, repair_response(GOOD)], make_request())
+    made_call = reply.calls[0]
+    assert (made_call.id, made_call.function.arguments) == ("c1" if is_streamed else "other", GOOD)
+    assert made_call.receipt is not None
+    assert made_call.receipt.how is How.REPAIRED
+    assert any("/days" in note for note in made_call.receipt.notes)
     assert reply.diagnostics == ()
     assert reply.finish is FinishReason.TOOL_CALLS
     *_, attempt, result = requests[1].body["messages"]
@@ -85,34 +98,40 @@ def test_a_call_that_does_not_fit_gets_its_arguments_written_again_and_keeps_its
 
 
 def test_the_usage_of_a_repair_is_counted() -> None:
-    reply, _ = generated(on(), [said(BAD), again(GOOD)], asked())
+    reply, _ = generate(engine_factory(), [call_response(BAD), repair_response(GOOD)], make_request())
     assert reply.usage == Usage(30, 12)
 
 
 def test_a_repair_that_does_not_fit_either_ends_in_a_refusal() -> None:
-    reply, requests = generated(on(), [said(BAD), again('{"city": 1}')], asked())
+    reply, requests = generate(engine_factory(), [call_response(BAD), repair_response('{"city": 1}')], make_request())
     receipt = reply.incomplete[0].receipt
     assert receipt is not None
     assert (receipt.how, reply.calls, len(requests)) == (How.REFUSED, (), 2)
-    assert [found.code for found in reply.diagnostics] == ["invalid_arguments"]
-    assert "written again: /city" in reply.diagnostics[0].message
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["invalid_arguments"]
+    assert "after the repair: /city" in reply.diagnostics[0].message
     assert reply.incomplete[0].function.arguments == BAD
 
 
 def test_there_are_as_many_repairs_as_were_allowed_and_each_sees_the_last_attempt() -> None:
-    reply, requests = generated(on(repairs=2), [said(BAD), again('{"city": 1}'), again(GOOD)], asked())
+    reply, requests = generate(
+        engine_factory(repairs=2),
+        [call_response(BAD), repair_response('{"city": 1}'), repair_response(GOOD)],
+        make_request(),
+    )
     assert reply.calls[0].function.arguments == GOOD
     assert "invalid_arguments: /city" in requests[2].body["messages"][-1]["content"]
 
 
 def test_arguments_that_are_no_json_are_quoted_to_the_model_and_never_become_an_empty_object() -> None:
-    reply, requests = generated(on(), [said('{"city": "Par'), again(GOOD)], asked())
+    reply, requests = generate(
+        engine_factory(), [call_response('{"city": "Par'), repair_response(GOOD)], make_request()
+    )
     attempt, question = requests[1].body["messages"][-2:]
     assert "tool_calls" not in attempt
     assert '{"city": "Par' in attempt["content"]
     assert question["content"].startswith("invalid_arguments: ")
     assert reply.calls[0].function.arguments == GOOD
-    assert "bad_arguments" not in [found.code for found in reply.diagnostics]
+    assert "bad_arguments" not in [diagnostic.code for diagnostic in reply.diagnostics]
 
 
 @settings(max_examples=25)
@@ -122,106 +141,116 @@ def test_arguments_that_are_no_json_are_quoted_to_the_model_and_never_become_an_
 @example("[]")
 @example("{}")
 @example(GOOD)
-def test_only_arguments_that_fit_are_ever_handed_on(arguments: str) -> None:
+def test_only_valid_arguments_are_ever_forwarded(arguments: str) -> None:
     fits = not checker_for(WEATHER.parameters).faults_of_text(arguments)
     for repairs in (0, 1):
-        reply, _ = generated(on(repairs), [said(arguments), again(arguments)], asked())
-        assert [made.function.arguments for made in reply.calls] == [arguments] * fits
-        assert [made.function.arguments for made in reply.incomplete] == [arguments] * (not fits)
+        reply, _ = generate(
+            engine_factory(repairs), [call_response(arguments), repair_response(arguments)], make_request()
+        )
+        assert [made_call.function.arguments for made_call in reply.calls] == [arguments] * fits
+        assert [made_call.function.arguments for made_call in reply.incomplete] == [arguments] * (not fits)
 
 
 def test_a_tool_without_parameters_may_be_called_without_arguments_and_the_reply_says_so() -> None:
-    reply, _ = generated(on(), [said("", name="ping")], asked(tools=(PING,)))
+    reply, _ = generate(engine_factory(), [call_response("", name="ping")], make_request(tools=(PING,)))
     assert reply.calls[0].arguments == {}
-    assert [found.code for found in reply.diagnostics] == ["empty_arguments"]
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["empty_arguments"]
 
 
 def test_a_name_that_was_not_offered_is_refused_without_asking_again() -> None:
-    reply, requests = generated(on(), [said(GOOD, name="get_wealth")], asked())
+    reply, requests = generate(engine_factory(), [call_response(GOOD, name="get_wealth")], make_request())
     assert (reply.calls, len(requests)) == ((), 1)
-    assert [found.code for found in reply.diagnostics] == ["not_offered"]
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["not_offered"]
 
 
 def test_a_repair_that_calls_another_tool_is_not_taken() -> None:
-    reply, _ = generated(on(), [said(BAD), again('{"tags": []}', "set_tags")], asked(tools=(WEATHER, TAGS)))
+    reply, _ = generate(
+        engine_factory(),
+        [call_response(BAD), repair_response('{"tags": []}', "set_tags")],
+        make_request(tools=(WEATHER, TAGS)),
+    )
     assert reply.calls == ()
-    assert "made no call of it" in reply.diagnostics[0].message
+    assert "did not call the tool again" in reply.diagnostics[0].message
 
 
 def test_an_engine_that_fails_during_a_repair_costs_the_call_and_not_the_answer() -> None:
-    reply, _ = generated(
-        on(), [sse(chunk({"content": "One moment."}), chunk(call(BAD)), chunk({}, "tool_calls"))], asked()
+    reply, _ = generate(
+        engine_factory(),
+        [sse(chunk({"content": "One moment."}), chunk(call(BAD)), chunk({}, "tool_calls"))],
+        make_request(),
     )
     assert reply.text == "One moment."
-    assert "asked again" in reply.diagnostics[0].message
+    assert "the repair failed" in reply.diagnostics[0].message
     assert reply.finish is FinishReason.STOP
 
 
-def test_while_repairs_are_possible_arguments_are_held_and_text_streams() -> None:
+def test_while_repairs_are_possible_arguments_are_buffered_and_text_streams() -> None:
     answer = sse(chunk({"content": "One "}), chunk({"content": "moment."}), *_pieces(BAD), chunk({}, "tool_calls"))
-    events = streamed(on(), [answer, again(GOOD)], asked())
+    events = stream_events(engine_factory(), [answer, repair_response(GOOD)], make_request())
     assert events[:2] == [TextDelta("One "), TextDelta("moment.")]
     assert [type(event) for event in events[2:]] == [CallStart, ArgumentsDelta, CallEnd, Finish]
     assert events[3] == ArgumentsDelta(0, GOOD)
 
 
 def test_without_repairs_arguments_stream_as_they_come() -> None:
-    events = streamed(on(repairs=0), [sse(*_pieces(BAD), chunk({}, "tool_calls"))], asked())
-    written = [event.json for event in events if isinstance(event, ArgumentsDelta)]
-    assert len(written) > 3
-    assert "".join(written) == BAD
+    events = stream_events(engine_factory(repairs=0), [sse(*_pieces(BAD), chunk({}, "tool_calls"))], make_request())
+    deltas = [event.json for event in events if isinstance(event, ArgumentsDelta)]
+    assert len(deltas) > 3
+    assert "".join(deltas) == BAD
     assert CallEnd(0, complete=False) in events
 
 
 def _pieces(arguments: str) -> list[dict[str, object]]:
-    cut = [arguments[at : at + 5] for at in range(0, len(arguments), 5)]
-    return [chunk(call(cut[0])), *(chunk(call(piece, None, None)) for piece in cut[1:])]
+    pieces = [arguments[at : at + 5] for at in range(0, len(arguments), 5)]
+    return [chunk(call(pieces[0])), *(chunk(call(piece, None, None)) for piece in pieces[1:])]
 
 
 def test_a_good_call_does_not_wait_for_the_repair_of_another() -> None:
     answer = sse(chunk(call(BAD)), chunk(call('{"city": "Rome"}', id="c2", index=1)), chunk({}, "tool_calls"))
-    events = streamed(on(), [answer, again(GOOD)], asked())
+    events = stream_events(engine_factory(), [answer, repair_response(GOOD)], make_request())
     ends = [event.index for event in events if isinstance(event, CallEnd)]
     assert ends == [1, 0]
-    reply, _ = generated(on(), [answer, again(GOOD)], asked())
-    assert [made.id for made in reply.calls] == ["c1", "c2"]
+    reply, _ = generate(engine_factory(), [answer, repair_response(GOOD)], make_request())
+    assert [made_call.id for made_call in reply.calls] == ["c1", "c2"]
 
 
 def test_a_call_that_was_cut_off_is_refused_without_a_repair_and_length_wins() -> None:
-    reply, requests = generated(on(), [said('{"city": "Par', finish="length")], asked())
+    reply, requests = generate(engine_factory(), [call_response('{"city": "Par', finish="length")], make_request())
     assert (reply.calls, reply.finish, len(requests)) == ((), FinishReason.LENGTH, 1)
-    assert [found.code for found in reply.diagnostics] == ["invalid_arguments"]
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["invalid_arguments"]
 
 
 def test_a_second_call_is_refused_where_one_was_allowed() -> None:
     answer = sse(chunk(call(GOOD)), chunk(call(GOOD, id="c2", index=1)), chunk({}, "tool_calls"))
-    reply, requests = generated(on(), [answer], replace(asked(), parallel_tool_calls=False))
+    reply, requests = generate(engine_factory(), [answer], replace(make_request(), parallel_tool_calls=False))
     assert requests[0].body["parallel_tool_calls"] is False
-    assert [made.id for made in reply.calls] == ["c1"]
-    assert [found.code for found in reply.diagnostics] == ["one_call_only"]
+    assert [made_call.id for made_call in reply.calls] == ["c1"]
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["one_call_only"]
 
 
 def test_calls_without_ids_get_one_each() -> None:
     answer = sse(chunk(call(GOOD, id=None)), chunk(call(GOOD, id=None, index=1)), chunk({}, "tool_calls"))
-    reply, _ = generated(on(), [answer], asked())
-    ids = {made.id for made in reply.calls}
+    reply, _ = generate(engine_factory(), [answer], make_request())
+    ids = {made_call.id for made_call in reply.calls}
     assert len(ids) == 2
     assert "" not in ids
 
 
-def test_a_demanded_call_that_does_not_come_is_never_passed_over() -> None:
+def test_a_missing_required_call_is_always_reported() -> None:
     prose = sse(chunk({"content": "It is sunny."}), chunk({}, "stop"))
-    reply, requests = generated(on(), [prose], asked(choice=ToolChoice.required()))
-    assert [found.code for found in reply.diagnostics] == ["choice_not_honoured"]
+    reply, requests = generate(engine_factory(), [prose], make_request(choice=ToolChoice.required()))
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["choice_not_honoured"]
     assert (reply.text, len(requests)) == ("It is sunny.", 1)
 
 
-def test_an_empty_answer_to_a_demanded_call_is_asked_for_once_more() -> None:
+def test_an_empty_answer_to_a_required_call_is_retried_once() -> None:
     empty = sse(chunk({}, "stop"), {"choices": [], **USED})
-    reply, requests = generated(on(), [empty, said(GOOD)], asked(choice=ToolChoice.required()))
+    reply, requests = generate(
+        engine_factory(), [empty, call_response(GOOD)], make_request(choice=ToolChoice.required())
+    )
     assert (len(reply.calls), len(requests), reply.usage) == (1, 2, Usage(40, 14))
-    reply, requests = generated(on(), [empty, empty], asked(choice=ToolChoice.required()))
-    assert [found.code for found in reply.diagnostics] == ["choice_not_honoured"]
+    reply, requests = generate(engine_factory(), [empty, empty], make_request(choice=ToolChoice.required()))
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["choice_not_honoured"]
     assert len(requests) == 2
 
 
@@ -229,18 +258,18 @@ def test_an_answer_that_must_fit_a_schema_and_does_not_is_reported() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     request = ToolCallRequest(messages=(ChatMessage.user("x"),), response_schema=schema)
     for text, codes in (('{"a": 1}', []), ('{"a": "one"}', ["invalid_answer"]), ("Sure!", ["invalid_answer"])):
-        reply, _ = generated(on(), [sse(chunk({"content": text}), chunk({}, "stop"))], request)
-        assert [found.code for found in reply.diagnostics] == codes
+        reply, _ = generate(engine_factory(), [sse(chunk({"content": text}), chunk({}, "stop"))], request)
+        assert [diagnostic.code for diagnostic in reply.diagnostics] == codes
 
 
 @pytest.mark.parametrize(
     "last, code", [([{"error": {"message": "out of memory"}}], "engine_error"), ([], "broken_off")]
 )
-def test_an_answer_that_breaks_off_raises_only_where_nothing_was_handed_on(last: list[dict], code: str) -> None:
+def test_an_answer_that_breaks_off_raises_only_if_nothing_was_forwarded(last: list[dict], code: str) -> None:
     with pytest.raises(EngineError) as caught:
-        generated(on(), [sse(*last)], asked())
+        generate(engine_factory(), [sse(*last)], make_request())
     assert caught.value.code == code
-    events = streamed(on(), [sse(chunk({"content": "It is"}), *last)], asked())
+    events = stream_events(engine_factory(), [sse(chunk({"content": "It is"}), *last)], make_request())
     assert events[0] == TextDelta("It is")
     assert [getattr(event, "code", "") for event in events[1:-1]] == [code]
     assert events[-1] == Finish(FinishReason.LENGTH, None)
@@ -248,66 +277,66 @@ def test_an_answer_that_breaks_off_raises_only_where_nothing_was_handed_on(last:
 
 def test_a_good_call_before_the_break_stands_and_an_open_one_is_refused() -> None:
     answer = sse(chunk(call(GOOD)), chunk(call('{"city": "Ro', id="c2", index=1)))
-    reply, requests = generated(on(), [answer], asked())
-    assert [made.id for made in reply.calls] == ["c1"]
-    assert [made.id for made in reply.incomplete] == ["c2"]
+    reply, requests = generate(engine_factory(), [answer], make_request())
+    assert [made_call.id for made_call in reply.calls] == ["c1"]
+    assert [made_call.id for made_call in reply.incomplete] == ["c2"]
     assert (reply.finish, len(requests)) == (FinishReason.LENGTH, 1)
 
 
 def test_an_error_in_mid_stream_is_not_waited_on() -> None:
-    told = sse(chunk({"content": "It is"}), {"error": {"message": "overloaded"}})
-    events = streamed(on(deadlines=IMPATIENT), [replace(told, stalls=True)], asked())
+    response = sse(chunk({"content": "It is"}), {"error": {"message": "overloaded"}})
+    events = stream_events(engine_factory(deadlines=IMPATIENT), [replace(response, stalls=True)], make_request())
     assert events[-1] == Finish(FinishReason.LENGTH, None)
 
 
 def test_a_stall_past_the_deadline_raises() -> None:
-    stalled = replace(sse(chunk({"content": "It is"})), stalls=True)
+    stalled_response = replace(sse(chunk({"content": "It is"})), stalls=True)
     with pytest.raises(EngineTimeoutError):
-        generated(on(deadlines=IMPATIENT), [stalled], asked())
+        generate(engine_factory(deadlines=IMPATIENT), [stalled_response], make_request())
 
 
-def test_a_busy_provider_is_asked_again() -> None:
-    busy = Answer((b'{"error": {"message": "slow down"}}',), 429)
-    reply, requests = generated(on(), [busy, said(GOOD)], asked())
+def test_a_request_to_a_busy_provider_is_retried() -> None:
+    busy = CannedResponse((b'{"error": {"message": "slow down"}}',), 429)
+    reply, requests = generate(engine_factory(), [busy, call_response(GOOD)], make_request())
     assert (len(reply.calls), len(requests)) == (1, 2)
 
 
 def test_closing_the_stream_closes_the_connection() -> None:
-    async def closed() -> None:
-        stalled = replace(sse(chunk({"content": "It is"})), stalls=True)
-        async with provider(stalled) as served, on()(served.url) as engine:
-            events = engine.stream(asked())
+    async def close_early() -> None:
+        stalled_response = replace(sse(chunk({"content": "It is"})), stalls=True)
+        async with provider(stalled_response) as served, engine_factory()(served.url) as engine:
+            events = engine.stream(make_request())
             assert await anext(events) == TextDelta("It is")
             await events.aclose()
-            await asyncio.wait_for(served.hung_up.wait(), 5)
+            await asyncio.wait_for(served.disconnected.wait(), 5)
 
-    asyncio.run(closed())
+    asyncio.run(close_early())
 
 
 def test_what_is_not_json_in_a_stream_is_the_engines_error() -> None:
     for data in (b"data: <html>\n\n", b"data: [1]\n\n"):
         with pytest.raises(EngineError) as caught:
-            generated(on(), [Answer((data,))], asked())
+            generate(engine_factory(), [CannedResponse((data,))], make_request())
         assert caught.value.code == "bad_stream"
 
 
-def test_a_choice_that_cannot_be_said_is_refused_before_anything_is_sent() -> None:
+def test_a_choice_that_cannot_be_expressed_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(UnsupportedError):
-        _refused(asked(choice=ToolChoice.required()), honours=("auto",))
+        _expect_nothing_sent(make_request(choice=ToolChoice.required()), honours=("auto",))
 
 
 def test_a_schema_that_is_not_admitted_is_refused_before_anything_is_sent() -> None:
     far = ToolDefinition("far", "", {"type": "object", "properties": {"a": {"$ref": "http://example.com/x"}}})
     with pytest.raises(SchemaError, match="far"):
-        _refused(asked(tools=(far,)))
+        _expect_nothing_sent(make_request(tools=(far,)))
 
 
-def _refused(request: ToolCallRequest, honours: tuple[str, ...] | None = None) -> None:
+def _expect_nothing_sent(request: ToolCallRequest, honours: tuple[str, ...] | None = None) -> None:
     async def work() -> None:
-        async with provider() as served, on(honours=honours)(served.url) as engine:
+        async with provider() as served, engine_factory(honours=honours)(served.url) as engine:
             try:
                 await engine.generate_with_tools(request)
             finally:
-                assert served.asked == []
+                assert served.requests == []
 
     asyncio.run(work())

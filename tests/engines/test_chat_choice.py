@@ -1,4 +1,4 @@
-"""What an API cannot say is said in another way, or refused: the demand never becomes weaker in silence."""
+"""A choice that an API cannot express is expressed in another way or refused, never silently weakened."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.tools import PING, TAGS, WEATHER, asked
+from engines.tools import PING, TAGS, WEATHER, make_request
 from ferrule import ChoiceMode, DefinitionError, ToolChoice
 from ferrule.engines.chat.api import ALL_CHOICES, ChatApi
-from ferrule.engines.chat.choice import demanding, said, word_of
+from ferrule.engines.chat.choice import adapt_request, choice_kind, require_call
 from ferrule.engines.ollama import ollama
 from ferrule.engines.openai import openai
 from ferrule.errors import UnsupportedError
@@ -29,54 +29,54 @@ apis = st.frozensets(st.sampled_from(sorted(ALL_CHOICES))).map(lambda honours: r
 
 
 @given(choices, apis)
-def test_what_is_sent_allows_no_more_than_the_request_and_demands_no_less(choice: ToolChoice, api: ChatApi) -> None:
-    request = asked(tools=TOOLS, choice=choice)
+def test_the_adapted_choice_allows_no_more_and_requires_no_less(choice: ToolChoice, api: ChatApi) -> None:
+    request = make_request(tools=TOOLS, choice=choice)
     try:
-        sent = said(request, api).request
+        adapted = adapt_request(request, api).request
     except UnsupportedError:
         assert choice.mode is ChoiceMode.REQUIRED
         assert "required" not in api.honours
         return
-    assert word_of(sent.choice) in api.honours | {"auto"}
-    assert sent.choice.offered(sent.tools) == choice.offered(TOOLS)
+    assert choice_kind(adapted.choice) in api.honours | {"auto"}
+    assert adapted.choice.select_tools(adapted.tools) == choice.select_tools(TOOLS)
     if choice.mode is ChoiceMode.REQUIRED:
-        assert sent.choice.mode is ChoiceMode.REQUIRED
+        assert adapted.choice.mode is ChoiceMode.REQUIRED
 
 
 @given(choices, apis)
-def test_a_note_tells_of_every_choice_that_was_said_in_another_way(choice: ToolChoice, api: ChatApi) -> None:
+def test_a_note_reports_every_choice_that_was_expressed_in_another_way(choice: ToolChoice, api: ChatApi) -> None:
     try:
-        sent = said(asked(tools=TOOLS, choice=choice), api)
+        adapted = adapt_request(make_request(tools=TOOLS, choice=choice), api)
     except UnsupportedError:
         return
-    assert bool(sent.notes) is (sent.request.choice != choice)
+    assert bool(adapted.notes) is (adapted.request.choice != choice)
 
 
 @given(apis)
-def test_a_repair_demands_its_tool_as_strongly_as_the_api_can_say(api: ChatApi) -> None:
-    sent = demanding(asked(tools=TOOLS), WEATHER, api)
-    assert sent.tools == (WEATHER,)
+def test_a_repair_requires_its_tool_as_strongly_as_the_api_can_express(api: ChatApi) -> None:
+    adapted = require_call(make_request(tools=TOOLS), WEATHER, api)
+    assert adapted.tools == (WEATHER,)
     can_demand = bool({"one", "required"} & api.honours)
-    assert (sent.choice.mode is ChoiceMode.REQUIRED) is can_demand
+    assert (adapted.choice.mode is ChoiceMode.REQUIRED) is can_demand
 
 
 def test_a_name_that_was_not_offered_is_refused() -> None:
     with pytest.raises(DefinitionError):
-        said(asked(choice=ToolChoice.one("nothing")), API)
+        adapt_request(make_request(choice=ToolChoice.one("nothing")), API)
 
 
-def test_without_tools_nothing_is_forbidden_because_providers_refuse_that() -> None:
-    assert said(asked(tools=(), choice=ToolChoice.none()), API).request.choice == ToolChoice.auto()
+def test_without_tools_the_choice_is_auto() -> None:
+    assert adapt_request(make_request(tools=(), choice=ToolChoice.none()), API).request.choice == ToolChoice.auto()
 
 
-def test_fields_that_the_api_has_no_place_for_are_named() -> None:
-    api = replace(API, lacks=("seed", "stop", "top_k"))
-    sent = said(replace(asked(), seed=3, stop=("x",)), api)
-    assert sent.unsaid == ("seed", "stop")
-    assert (sent.request.seed, sent.request.stop) == (None, ())
+def test_fields_that_the_api_does_not_support_are_named() -> None:
+    api = replace(API, unsupported_fields=("seed", "stop", "top_k"))
+    adapted = adapt_request(replace(make_request(), seed=3, stop=("x",)), api)
+    assert adapted.dropped_fields == ("seed", "stop")
+    assert (adapted.request.seed, adapted.request.stop) == (None, ())
 
 
-def test_one_call_only_is_noted_where_the_api_cannot_be_told() -> None:
-    request = replace(asked(), parallel_tool_calls=False)
-    assert any("one call only" in note for note in said(request, ollama("m").api).notes)
-    assert said(request, API).notes == ()
+def test_one_call_only_is_noted_if_the_api_cannot_express_it() -> None:
+    request = replace(make_request(), parallel_tool_calls=False)
+    assert any("limited to one call" in note for note in adapt_request(request, ollama("m").api).notes)
+    assert adapt_request(request, API).notes == ()

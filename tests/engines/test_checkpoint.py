@@ -1,4 +1,4 @@
-"""The chat template that a model brings along, wherever it keeps it."""
+"""Reading a model's chat template from every place where models store it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.test_gguf import head, strings, text
+from engines.test_gguf import array_bytes, file_bytes, string_bytes
 from ferrule import FormatError
 from ferrule.engines.checkpoint.checkpoint import Checkpoint, read_checkpoint
 
 TEMPLATES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60).filter(lambda t: t.strip())
 
 
-def string(value: str) -> bytes:
-    return struct.pack("<I", 8) + text(value)
+def string_value(value: str) -> bytes:
+    return struct.pack("<I", 8) + string_bytes(value)
 
 
-def gguf(path: Path, **pairs: bytes) -> Path:
-    path.write_bytes(head({key.replace("__", "."): value for key, value in pairs.items()}))
+def write_gguf(path: Path, **pairs: bytes) -> Path:
+    path.write_bytes(file_bytes({key.replace("__", "."): value for key, value in pairs.items()}))
     return path
 
 
-def folder(path: Path, settings: dict[str, Any] | None = None, **files: str) -> Path:
+def write_folder(path: Path, settings: dict[str, Any] | None = None, **files: str) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     for old in path.rglob("*.j*"):
         old.unlink()
@@ -45,19 +45,21 @@ def test_a_template_is_read_character_by_character_from_all_three(
     base = tmp_path_factory.getbasetemp()
     own = base / "own.jinja"
     own.write_bytes(source.encode())
-    # A mark at the very beginning of a text file belongs to the encoding.
+    # A byte order mark at the beginning of a text file belongs to the encoding.
     assert read_checkpoint(own).template == source.removeprefix("\ufeff")
-    assert read_checkpoint(gguf(base / "m.gguf", tokenizer__chat_template=string(source))).template == source
-    assert read_checkpoint(folder(base / "model", {"chat_template": source})).template == source
+    assert (
+        read_checkpoint(write_gguf(base / "m.gguf", tokenizer__chat_template=string_value(source))).template == source
+    )
+    assert read_checkpoint(write_folder(base / "model", {"chat_template": source})).template == source
 
 
 def test_a_gguf_file_tells_its_tokens_its_name_and_its_architecture(tmp_path: Path) -> None:
-    model = gguf(
+    model = write_gguf(
         tmp_path / "m.gguf",
-        general__name=string("Tiny"),
-        general__architecture=string("llama"),
-        tokenizer__chat_template=string("{{ 1 }}"),
-        tokenizer__ggml__tokens=strings(["<s>", "a", "</s>"]),
+        general__name=string_value("Tiny"),
+        general__architecture=string_value("llama"),
+        tokenizer__chat_template=string_value("{{ 1 }}"),
+        tokenizer__ggml__tokens=array_bytes(["<s>", "a", "</s>"]),
         tokenizer__ggml__bos_token_id=struct.pack("<II", 4, 0),
         tokenizer__ggml__eos_token_id=struct.pack("<II", 4, 2),
     )
@@ -65,10 +67,10 @@ def test_a_gguf_file_tells_its_tokens_its_name_and_its_architecture(tmp_path: Pa
 
 
 def test_a_token_that_is_not_in_the_vocabulary_is_empty(tmp_path: Path) -> None:
-    model = gguf(
+    model = write_gguf(
         tmp_path / "m.gguf",
-        tokenizer__chat_template=string("{{ 1 }}"),
-        tokenizer__ggml__tokens=strings(["<s>"]),
+        tokenizer__chat_template=string_value("{{ 1 }}"),
+        tokenizer__ggml__tokens=array_bytes(["<s>"]),
         tokenizer__ggml__bos_token_id=struct.pack("<II", 4, 7),
     )
     assert read_checkpoint(model) == Checkpoint("{{ 1 }}", name="m.gguf")
@@ -76,9 +78,9 @@ def test_a_token_that_is_not_in_the_vocabulary_is_empty(tmp_path: Path) -> None:
 
 def test_a_folder_tells_its_tokens_as_text_or_as_objects(tmp_path: Path) -> None:
     settings = {"chat_template": "{{ 1 }}", "bos_token": {"content": "<s>", "lstrip": False}, "eos_token": "</s>"}
-    model = folder(tmp_path / "tiny", settings, config__json='{"model_type": "llama"}')
+    model = write_folder(tmp_path / "tiny", settings, config__json='{"model_type": "llama"}')
     assert read_checkpoint(model) == Checkpoint("{{ 1 }}", "<s>", "</s>", "tiny", "llama")
-    assert read_checkpoint(folder(tmp_path / "b", {"chat_template": "x", "bos_token": None})).bos == ""
+    assert read_checkpoint(write_folder(tmp_path / "b", {"chat_template": "x", "bos_token": None})).bos == ""
 
 
 NAMED = [{"name": "default", "template": "plain"}, {"name": "rag", "template": "r"}]
@@ -89,19 +91,21 @@ TOOL_USE = {"name": "tool_use", "template": "tools"}
 def test_of_several_templates_the_one_for_tools_is_preferred(
     tmp_path: Path, named: list[dict[str, str]], expected: str
 ) -> None:
-    assert read_checkpoint(folder(tmp_path / "m", {"chat_template": named})).template == expected
-    pairs = {f"tokenizer__chat_template__{entry['name']}": string(entry["template"]) for entry in named}
-    listed = strings([entry["name"] for entry in named])
-    assert read_checkpoint(gguf(tmp_path / "m.gguf", tokenizer__chat_templates=listed, **pairs)).template == expected
+    assert read_checkpoint(write_folder(tmp_path / "m", {"chat_template": named})).template == expected
+    pairs = {f"tokenizer__chat_template__{entry['name']}": string_value(entry["template"]) for entry in named}
+    names = array_bytes([entry["name"] for entry in named])
+    assert (
+        read_checkpoint(write_gguf(tmp_path / "m.gguf", tokenizer__chat_templates=names, **pairs)).template == expected
+    )
 
 
 def test_a_template_in_a_file_beside_the_settings_is_the_one_that_is_used(tmp_path: Path) -> None:
-    model = folder(tmp_path / "m", {"chat_template": "old"}, chat_template__jinja="new\r\n")
+    model = write_folder(tmp_path / "m", {"chat_template": "old"}, chat_template__jinja="new\r\n")
     assert read_checkpoint(model).template == "new\r\n"
     (model / "additional_chat_templates").mkdir()
     (model / "additional_chat_templates" / "tool_use.jinja").write_text("tools", encoding="utf-8")
     assert read_checkpoint(model).template == "tools"
-    assert read_checkpoint(folder(tmp_path / "n", chat_template__jinja="alone")).template == "alone"
+    assert read_checkpoint(write_folder(tmp_path / "n", chat_template__jinja="alone")).template == "alone"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ def test_a_template_in_a_file_beside_the_settings_is_the_one_that_is_used(tmp_pa
 )
 def test_a_folder_without_a_template_is_refused_with_a_code(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises(FormatError) as refusal:
-        read_checkpoint(folder(tmp_path / "m", None, **files))
+        read_checkpoint(write_folder(tmp_path / "m", None, **files))
     assert refusal.value.code == "bad_model_file"
 
 
@@ -131,4 +135,4 @@ def test_what_is_not_there_or_not_text_is_refused_with_a_hint(tmp_path: Path) ->
     with pytest.raises(FormatError, match="not UTF-8"):
         read_checkpoint(tmp_path / "bad.jinja")
     with pytest.raises(FormatError, match="no chat template"):
-        read_checkpoint(gguf(tmp_path / "m.gguf", general__name=string("x")))
+        read_checkpoint(write_gguf(tmp_path / "m.gguf", general__name=string_value("x")))

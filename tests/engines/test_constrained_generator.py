@@ -1,4 +1,4 @@
-"""A generator whose logits are pure noise still makes only valid calls."""
+"""A generator with random logits still makes only valid calls."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ TOOLS = (CLOSED, PING)
 
 
 def noise(seed: int):
-    luck = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
 
     def next_logits(ids: list[int]) -> NDArray[np.float64]:
-        return luck.normal(size=len(BYTES))
+        return rng.normal(size=len(BYTES))
 
     return next_logits
 
@@ -37,8 +37,8 @@ def noise(seed: int):
 )
 @pytest.mark.parametrize("seed", range(6))
 def test_noise_makes_valid_calls(name: str, seed: int) -> None:
-    made = ConstrainedToolGenerator(noise(seed), BYTES, get_format(name))
-    reply = made.generate([], TOOLS, parallel=False, max_tokens=1500)
+    generator = ConstrainedToolGenerator(noise(seed), BYTES, get_format(name))
+    reply = generator.generate([], TOOLS, parallel=False, max_tokens=1500)
     if reply.finish_reason is FinishReason.LENGTH:
         assert not reply.calls
         return
@@ -48,12 +48,14 @@ def test_noise_makes_valid_calls(name: str, seed: int) -> None:
 
 
 def test_a_named_choice_calls_that_tool() -> None:
-    made = ConstrainedToolGenerator(noise(1), BYTES, get_format("hermes"))
-    assert [call.name for call in made.generate([], TOOLS, ToolChoice.one("ping"), parallel=False).calls] == ["ping"]
+    generator = ConstrainedToolGenerator(noise(1), BYTES, get_format("hermes"))
+    assert [call.name for call in generator.generate([], TOOLS, ToolChoice.one("ping"), parallel=False).calls] == [
+        "ping"
+    ]
 
 
-def test_a_budget_that_is_too_small_hands_on_nothing() -> None:
-    made = ConstrainedToolGenerator(noise(1), BYTES, get_format("hermes"))
-    reply = made.generate([], TOOLS, max_tokens=20)
+def test_a_budget_that_is_too_small_gives_no_calls() -> None:
+    generator = ConstrainedToolGenerator(noise(1), BYTES, get_format("hermes"))
+    reply = generator.generate([], TOOLS, max_tokens=20)
     assert reply.finish_reason is FinishReason.LENGTH
     assert not reply.calls

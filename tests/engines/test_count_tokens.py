@@ -1,4 +1,4 @@
-"""Counting the tokens of a prompt: by the model's own tokenizer, on the prompt that would be read, or not at all."""
+"""Counting the tokens of a prompt with the model's own tokenizer, on exactly the prompt that would be sent."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.providers import Answer, generated, sse, whole
-from engines.tools import asked
+from engines.providers import CannedResponse, generate, json_response, sse
+from engines.tools import make_request
 from ferrule import ChatMessage, ToolCallRequest
 from ferrule.engines.fake import FakeEngine, FakeGenerator
-from ferrule.engines.generator import ModelFacts, Writing
+from ferrule.engines.generator import CompletionRequest, ModelFacts
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.engines.vllm import vllm
@@ -21,28 +21,30 @@ from ferrule.errors import DefinitionError, UnsupportedError
 HELLO = ToolCallRequest(messages=(ChatMessage.user("Hello."),))
 
 
-class Uncounting(FakeGenerator):
-    async def count(self, prompt: str) -> int | None:
+class WithoutTokenCount(FakeGenerator):
+    async def count_tokens(self, prompt: str) -> int | None:
         return None
 
 
-def written_under(context: int, request: ToolCallRequest, fake: type[FakeGenerator] = FakeGenerator) -> Writing:
-    """What a generator with so small a context was asked. A character is a token to it."""
+def request_under(
+    context: int, request: ToolCallRequest, fake: type[FakeGenerator] = FakeGenerator
+) -> CompletionRequest:
+    """The request to a generator with this context, for which a character is a token."""
     generator = fake(["Hi."], ModelFacts(context=context))
     asyncio.run(TextEngine(generator).generate_with_tools(request))
-    return generator.asked[0]
+    return generator.requests[0]
 
 
 def test_what_is_counted_is_the_prompt_that_would_be_read() -> None:
     generator = FakeGenerator(["Hi."])
     engine = TextEngine(generator)
-    request = asked()
-    counted = asyncio.run(engine.count_tokens(request))
+    request = make_request()
+    count = asyncio.run(engine.count_tokens(request))
     asyncio.run(engine.generate_with_tools(request))
-    assert counted == len(generator.asked[0].prompt)
+    assert count == len(generator.requests[0].prompt)
 
 
-@pytest.mark.parametrize("engine", [FakeEngine([]), TextEngine(Uncounting([]))])
+@pytest.mark.parametrize("engine", [FakeEngine([]), TextEngine(WithoutTokenCount([]))])
 def test_an_engine_that_cannot_count_refuses(engine: FakeEngine | TextEngine) -> None:
     with pytest.raises(UnsupportedError, match="does not count tokens"):
         asyncio.run(engine.count_tokens(HELLO))
@@ -50,68 +52,78 @@ def test_an_engine_that_cannot_count_refuses(engine: FakeEngine | TextEngine) ->
 
 @given(context=st.integers(200, 5000), budget=st.integers(1, 200_000))
 def test_prompt_and_answer_never_have_more_tokens_than_the_context(context: int, budget: int) -> None:
-    writing = written_under(context, ToolCallRequest(messages=HELLO.messages, max_tokens=budget))
-    assert writing.max_tokens == min(budget, context - len(writing.prompt))
+    completion = request_under(context, ToolCallRequest(messages=HELLO.messages, max_tokens=budget))
+    assert completion.max_tokens == min(budget, context - len(completion.prompt))
 
 
-def test_a_budget_is_left_alone_where_the_context_is_not_known_or_nobody_can_count() -> None:
+def test_a_budget_is_unchanged_if_the_context_or_the_count_is_unknown() -> None:
     request = ToolCallRequest(messages=HELLO.messages, max_tokens=128_000)
-    assert written_under(0, request).max_tokens == 128_000
-    assert written_under(500, request, Uncounting).max_tokens == 128_000
+    assert request_under(0, request).max_tokens == 128_000
+    assert request_under(500, request, WithoutTokenCount).max_tokens == 128_000
 
 
-def test_a_prompt_that_leaves_no_room_is_refused_before_anything_is_generated() -> None:
-    with pytest.raises(DefinitionError, match="the model takes 20 with its answer") as refusal:
-        written_under(20, HELLO)
+def test_a_prompt_that_fills_the_context_is_refused_before_anything_is_generated() -> None:
+    with pytest.raises(DefinitionError, match="together may have only 20") as refusal:
+        request_under(20, HELLO)
     assert (refusal.value.code, refusal.value.status) == ("context_length_exceeded", 400)
 
 
-def test_turns_that_leave_nearly_the_same_room_share_a_rule() -> None:
+def test_turns_with_similar_budgets_share_a_grammar() -> None:
     generator = FakeGenerator(["Hi."] * 2, ModelFacts(context=4096))
     engine = TextEngine(generator)
     for question in ("How is Paris?", "How is Paris, and how is Rome?"):
-        request = ToolCallRequest(messages=(ChatMessage.user(question),), tools=asked().tools, max_tokens=128_000)
+        request = ToolCallRequest(
+            messages=(ChatMessage.user(question),), tools=make_request().tools, max_tokens=128_000
+        )
         asyncio.run(engine.generate_with_tools(request))
-    first, second = generator.asked
+    first, second = generator.requests
     assert first.max_tokens != second.max_tokens
     assert first.grammar is second.grammar
 
 
 CHUNK = {"choices": [{"index": 0, "text": "Hi.", "finish_reason": "stop"}]}
 WRITTEN = sse(CHUNK, done=True)
-MISSING = Answer((b'{"detail": "Not Found"}',), status=404)
+MISSING = CannedResponse((b'{"detail": "Not Found"}',), status=404)
 
 
 def test_vllm_is_asked_for_its_context_and_counts_the_rendered_prompt() -> None:
-    listed = whole({"data": [{"id": "other", "max_model_len": 9}, {"id": "smol", "max_model_len": 300}]})
-    _, sent = generated(
+    models = json_response({"data": [{"id": "other", "max_model_len": 9}, {"id": "smol", "max_model_len": 300}]})
+    _, requests = generate(
         lambda url: vllm(url, TextOptions(format="hermes", is_constrained=False), model="smol"),
-        [listed, MISSING, MISSING, MISSING, whole({"count": 120}), WRITTEN],
+        [models, MISSING, MISSING, MISSING, json_response({"count": 120}), WRITTEN],
         ToolCallRequest(messages=HELLO.messages, max_tokens=128_000),
     )
-    assert sent[-2].path == "/tokenize"
-    assert sent[-2].body == {"model": "smol", "prompt": sent[-1].body["prompt"], "add_special_tokens": False}
-    assert sent[-1].body["max_tokens"] == 180
+    assert requests[-2].path == "/tokenize"
+    assert requests[-2].body == {"model": "smol", "prompt": requests[-1].body["prompt"], "add_special_tokens": False}
+    assert requests[-1].body["max_tokens"] == 180
 
 
-def test_what_serves_vllms_api_without_a_tokenizer_is_asked_for_all_of_the_budget() -> None:
-    listed = whole({"data": [{"id": "smol", "max_model_len": 300}]})
-    _, sent = generated(
+def test_a_vllm_api_without_a_tokenizer_gets_the_whole_budget() -> None:
+    models = json_response({"data": [{"id": "smol", "max_model_len": 300}]})
+    _, requests = generate(
         lambda url: vllm(url, TextOptions(format="hermes", is_constrained=False)),
-        [listed, MISSING, MISSING, MISSING, MISSING, WRITTEN],
+        [models, MISSING, MISSING, MISSING, MISSING, WRITTEN],
         ToolCallRequest(messages=HELLO.messages, max_tokens=128_000),
     )
-    assert sent[-1].body["max_tokens"] == 128_000
+    assert requests[-1].body["max_tokens"] == 128_000
 
 
-def test_llama_server_counts_with_marks_as_marks() -> None:
-    props = whole({"default_generation_settings": {"n_ctx": 200}, "chat_template": ""})
-    silent = sse({"choices": [{"index": 0, "text": "no", "finish_reason": "stop"}]}, done=True)
-    _, sent = generated(
+def test_llama_server_counts_special_tokens_as_special() -> None:
+    props = json_response({"default_generation_settings": {"n_ctx": 200}, "chat_template": ""})
+    no_word = sse({"choices": [{"index": 0, "text": "no", "finish_reason": "stop"}]}, done=True)
+    _, requests = generate(
         lambda url: llama_server(url, TextOptions(format="hermes", is_constrained=False)),
-        [props, silent, silent, whole({"tokens": []}), whole({"tokens": []}), whole({"tokens": [1] * 50}), WRITTEN],
+        [
+            props,
+            no_word,
+            no_word,
+            json_response({"tokens": []}),
+            json_response({"tokens": []}),
+            json_response({"tokens": [1] * 50}),
+            WRITTEN,
+        ],
         ToolCallRequest(messages=HELLO.messages, max_tokens=128_000),
     )
-    counting = [one for one in sent if one.path == "/tokenize"][-1]
-    assert counting.body["parse_special"] is True
-    assert sent[-1].body["max_tokens"] == 150
+    tokenize_request = [request_sent for request_sent in requests if request_sent.path == "/tokenize"][-1]
+    assert tokenize_request.body["parse_special"] is True
+    assert requests[-1].body["max_tokens"] == 150

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from engines.endpoints import Endpoint, repeating, serving
+from engines.endpoints import Endpoint, repeating_endpoint, serve_endpoint
 from engines.providers import QUICK
 from ferrule.engines.doctor import PROBES, TOTAL, examine
-from ferrule.engines.doctor.elicitation import SPELLINGS
+from ferrule.engines.doctor.elicitation import CALL_FORMATS
 from ferrule.engines.doctor.keywords import KEYWORDS
 from ferrule.engines.doctor.sample_tools import MAX_TOKENS
-from ferrule.engines.http import Http
+from ferrule.engines.http import HttpClient
 from ferrule.engines.profile import Finding, Profile, Verdict, honoured_choices
 from ferrule.errors import EngineError, EngineUnavailableError
 from ferrule.wire.registry import get_format
@@ -19,32 +19,34 @@ ALL = [keyword.name for keyword in KEYWORDS]
 IGNORED, REFUSED, UNKNOWN = Verdict.IGNORED, Verdict.REFUSED, Verdict.UNKNOWN
 
 
-def examined(endpoint: Endpoint, runs: int = 2, found: list[Finding] | None = None) -> Profile:
+def examine_endpoint(endpoint: Endpoint, runs: int = 2, findings: list[Finding] | None = None) -> Profile:
     async def work(url: str) -> Profile:
-        http = Http(url, {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}, QUICK)
-        seen = found if found is not None else []
+        http = HttpClient(url, {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}, QUICK)
+        collected = findings if findings is not None else []
         try:
-            return await examine(http, "small", runs=runs, advance=seen.append)
+            return await examine(http, "small", runs=runs, advance=collected.append)
         finally:
             await http.close()
 
-    with serving(endpoint) as url:
+    with serve_endpoint(endpoint) as url:
         return asyncio.run(work(url))
 
 
-def wanting(profile: Profile) -> dict[str, Verdict]:
-    """What is not honoured."""
+def not_honoured(profile: Profile) -> dict[str, Verdict]:
+    """The findings whose verdict is not HONOURED."""
     return {finding.name: finding.verdict for finding in profile.findings if finding.verdict is not Verdict.HONOURED}
 
 
-@pytest.mark.parametrize("endpoint", [Endpoint(), repeating()], ids=["asked in words", "given a call to repeat"])
-def test_of_an_endpoint_that_behaves_everything_is_found_to_be_honoured(endpoint: Endpoint) -> None:
-    found: list[Finding] = []
-    profile = examined(endpoint, found=found)
-    assert wanting(profile) == {}
+@pytest.mark.parametrize(
+    "endpoint", [Endpoint(), repeating_endpoint()], ids=["follows an instruction", "repeats a call"]
+)
+def test_a_correct_endpoint_honours_everything(endpoint: Endpoint) -> None:
+    findings: list[Finding] = []
+    profile = examine_endpoint(endpoint, findings=findings)
+    assert not_honoured(profile) == {}
     assert {finding.name for finding in profile.findings} == {"calls", *(probe.name for probe in PROBES)}
-    assert sorted(map(str, found)) == sorted(map(str, profile.findings))
-    assert len(found) == TOTAL
+    assert sorted(map(str, findings)) == sorted(map(str, profile.findings))
+    assert len(findings) == TOTAL
     assert honoured_choices(profile) == {"auto", "none", "required", "one", "allowed"}
 
 
@@ -69,41 +71,41 @@ def test_of_an_endpoint_that_behaves_everything_is_found_to_be_honoured(endpoint
         ("fails on a bad schema", ["bad schema refused"]),
     ],
 )
-def test_each_bad_habit_is_found_and_nothing_else_is_held_against_the_endpoint(fault: str, names: list[str]) -> None:
-    found = wanting(examined(Endpoint(frozenset({fault}))))
+def test_each_defect_is_found_and_nothing_else_is_reported(fault: str, names: list[str]) -> None:
+    findings = not_honoured(examine_endpoint(Endpoint(frozenset({fault}))))
     if fault == "loses the end of a stream":
-        # Calls that cannot be read show nothing of how they come in pieces.
-        assert found.pop("stream: argument deltas") is UNKNOWN
-    assert found == dict.fromkeys(names, IGNORED)
+        # Calls that cannot be parsed are no evidence about deltas.
+        assert findings.pop("stream: argument deltas") is UNKNOWN
+    assert findings == dict.fromkeys(names, IGNORED)
 
 
 @pytest.mark.parametrize("keyword", KEYWORDS, ids=lambda keyword: keyword.name)
 def test_a_keyword_that_is_dropped_is_found_with_strict_and_without(keyword) -> None:
-    found = wanting(examined(Endpoint(drops=frozenset(keyword.keywords))))
+    findings = not_honoured(examine_endpoint(Endpoint(ignored_keywords=frozenset(keyword.keywords))))
     expected = {f"{how}: {keyword.name}" for how in ("schema", "strict")}
-    # Dropping `type`, `required` or `additionalProperties` lets go of the inner object too.
+    # Without `type`, `required` or `additionalProperties` the nested object is not enforced either.
     inner = {f"{how}: nested object" for how in ("schema", "strict")}
-    assert expected <= found.keys()
+    assert expected <= findings.keys()
     if keyword.name not in ("type", "nested object", "required", "additionalProperties"):
-        assert found.keys() - inner == expected
-    assert all(found[name] is IGNORED for name in expected)
+        assert findings.keys() - inner == expected
+    assert all(findings[name] is IGNORED for name in expected)
 
 
-def test_what_the_endpoint_refuses_is_told_as_refused_with_its_words() -> None:
-    profile = examined(Endpoint(frozenset({"no objects"})))
-    assert wanting(profile) == dict.fromkeys(["named", "allowed", "finish reason: named"], REFUSED)
+def test_what_the_endpoint_refuses_is_reported_as_refused_with_its_message() -> None:
+    profile = examine_endpoint(Endpoint(frozenset({"no objects"})))
+    assert not_honoured(profile) == dict.fromkeys(["named", "allowed", "finish reason: named"], REFUSED)
     assert all("422" in finding.evidence for finding in profile.findings if finding.verdict is REFUSED)
     assert honoured_choices(profile) == {"auto", "none", "required"}
 
 
-def test_a_demand_that_can_be_put_off_with_text_is_partly_honoured() -> None:
-    profile = examined(Endpoint(frozenset({"text before the call"})))
-    assert wanting(profile) == {"required": Verdict.PARTLY}
+def test_a_choice_that_text_can_delay_is_partly_honoured() -> None:
+    profile = examine_endpoint(Endpoint(frozenset({"text before the call"})))
+    assert not_honoured(profile) == {"required": Verdict.PARTLY}
     assert "required" not in honoured_choices(profile)
 
 
-def test_of_a_model_that_cannot_be_brought_to_call_nothing_is_guessed() -> None:
-    profile = examined(Endpoint(frozenset({"ignores required"}), reads=None))
+def test_for_a_model_that_makes_no_calls_nothing_is_guessed() -> None:
+    profile = examine_endpoint(Endpoint(frozenset({"ignores required"}), prompt_pattern=None))
     verdicts = {finding.name: finding.verdict for finding in profile.findings}
     assert verdicts["calls"] is UNKNOWN
     assert verdicts["required"] is IGNORED
@@ -115,34 +117,34 @@ def test_of_a_model_that_cannot_be_brought_to_call_nothing_is_guessed() -> None:
 
 def test_every_request_is_small_and_has_a_seed_and_none_is_sent_twice() -> None:
     endpoint = Endpoint()
-    examined(endpoint, runs=3)
-    assert all(body["max_tokens"] <= MAX_TOKENS and body["seed"] >= 1 for body in endpoint.asked)
-    assert {body["temperature"] for body in endpoint.asked} == {0, 1}
-    asked = [str(body) for body in endpoint.asked if body["temperature"] == 1 and len(body["messages"]) > 1]
-    assert len(asked) == len(set(asked))
-    assert len(endpoint.asked) < 300
+    examine_endpoint(endpoint, runs=3)
+    assert all(body["max_tokens"] <= MAX_TOKENS and body["seed"] >= 1 for body in endpoint.requests)
+    assert {body["temperature"] for body in endpoint.requests} == {0, 1}
+    bodies = [str(body) for body in endpoint.requests if body["temperature"] == 1 and len(body["messages"]) > 1]
+    assert len(bodies) == len(set(bodies))
+    assert len(endpoint.requests) < 300
 
 
-def test_an_endpoint_that_knows_only_the_newer_limit_is_asked_with_it() -> None:
+def test_an_endpoint_that_knows_only_the_newer_limit_gets_it() -> None:
     endpoint = Endpoint(frozenset({"new limit"}))
-    assert wanting(examined(endpoint)) == {}
-    assert all("max_completion_tokens" in body for body in endpoint.asked[1:])
+    assert not_honoured(examine_endpoint(endpoint)) == {}
+    assert all("max_completion_tokens" in body for body in endpoint.requests[1:])
 
 
-def test_an_endpoint_that_does_not_say_hello_is_an_error_and_no_profile() -> None:
-    with serving(Endpoint(key="right")) as url, pytest.raises(EngineError, match="401"):
-        asyncio.run(_closing(url))
+def test_an_endpoint_that_does_not_answer_is_an_error_and_no_profile() -> None:
+    with serve_endpoint(Endpoint(key="right")) as url, pytest.raises(EngineError, match="401"):
+        asyncio.run(_examine_and_close(url))
     with pytest.raises(EngineUnavailableError):
-        asyncio.run(_closing(url))
+        asyncio.run(_examine_and_close(url))
 
 
-async def _closing(url: str) -> Profile:
-    http = Http(url, {}, QUICK)
+async def _examine_and_close(url: str) -> Profile:
+    http = HttpClient(url, {}, QUICK)
     try:
         return await examine(http, "small", advance=lambda _: None)
     finally:
         await http.close()
 
 
-def test_the_spellings_that_are_tried_are_formats() -> None:
-    assert [get_format(name).name for name in SPELLINGS] == list(SPELLINGS)
+def test_the_call_formats_that_are_tried_exist() -> None:
+    assert [get_format(name).name for name in CALL_FORMATS] == list(CALL_FORMATS)

@@ -4,16 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.engines.doctor.verdicts import Mark, Sight, broken, concluded, is_kept, kept, loose, nothing
+from ferrule.engines.doctor.verdicts import (
+    Observation,
+    RunOutcome,
+    conclude,
+    cutoff,
+    is_honoured,
+    no_evidence,
+    success,
+    violation,
+)
 from ferrule.engines.profile import Verdict
 
-GOOD, BAD, CUT, BLANK = kept("did"), broken("strayed"), loose("wrote text until the limit"), nothing("made no call")
-NO = Sight(Mark.REFUSED, "400, no")
-SIGHTS = st.lists(st.sampled_from([GOOD, BAD, CUT, BLANK, NO]), min_size=1, max_size=6)
+GOOD, BAD, CUT, BLANK = (
+    success("did"),
+    violation("strayed"),
+    cutoff("wrote text until the limit"),
+    no_evidence("made no call"),
+)
+NO = Observation(RunOutcome.REFUSAL, "400, no")
+OBSERVATIONS = st.lists(st.sampled_from([GOOD, BAD, CUT, BLANK, NO]), min_size=1, max_size=6)
 
 
 @pytest.mark.parametrize(
-    "sights, without, verdict",
+    "observations, control, verdict",
     [
         ([GOOD, GOOD, GOOD], [BAD, GOOD, GOOD], Verdict.HONOURED),
         ([GOOD, GOOD, GOOD], [GOOD, GOOD, GOOD], Verdict.UNKNOWN),
@@ -31,25 +45,29 @@ SIGHTS = st.lists(st.sampled_from([GOOD, BAD, CUT, BLANK, NO]), min_size=1, max_
         ([BLANK, BLANK, BLANK], None, Verdict.UNKNOWN),
     ],
 )
-def test_runs_come_to_a_verdict(sights: list[Sight], without: list[Sight] | None, verdict: Verdict) -> None:
-    assert concluded("a probe", sights, 3, without).verdict is verdict
+def test_runs_come_to_a_verdict(
+    observations: list[Observation], control: list[Observation] | None, verdict: Verdict
+) -> None:
+    assert conclude("a probe", observations, 3, control).verdict is verdict
 
 
-@given(SIGHTS, st.none() | SIGHTS, st.integers(1, 3))
-def test_no_verdict_is_better_than_its_runs(sights: list[Sight], without: list[Sight] | None, runs: int) -> None:
-    finding = concluded("a probe", sights, runs, without)
+@given(OBSERVATIONS, st.none() | OBSERVATIONS, st.integers(1, 3))
+def test_no_verdict_is_better_than_its_runs(
+    observations: list[Observation], control: list[Observation] | None, runs: int
+) -> None:
+    finding = conclude("a probe", observations, runs, control)
     assert finding.evidence.strip()
     assert "\n" not in finding.evidence
     if finding.verdict is Verdict.HONOURED:
-        assert {sight.mark for sight in sights} <= {Mark.KEPT, Mark.NOTHING}
-        assert is_kept(sights, runs)
-        assert without is None or {BAD, CUT} & {*without}
+        assert {observation.outcome for observation in observations} <= {RunOutcome.SUCCESS, RunOutcome.NO_EVIDENCE}
+        assert is_honoured(observations, runs)
+        assert control is None or {BAD, CUT} & {*control}
     if finding.verdict is Verdict.IGNORED:
-        assert BAD in sights
-        assert GOOD not in sights
+        assert BAD in observations
+        assert GOOD not in observations
 
 
 def test_one_lucky_answer_is_not_believed() -> None:
-    assert not is_kept([GOOD, BLANK, BLANK, BLANK], 3)
-    assert not is_kept([GOOD, BLANK], 2)
-    assert is_kept([GOOD], 1)
+    assert not is_honoured([GOOD, BLANK, BLANK, BLANK], 3)
+    assert not is_honoured([GOOD, BLANK], 2)
+    assert is_honoured([GOOD], 1)

@@ -1,4 +1,4 @@
-"""A backend is believed to be held by a grammar only after it has sung."""
+"""A backend counts as enforcing grammars only after it has passed the probe."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from ferrule.engines.generator import Ended, Piece, Writing
-from ferrule.engines.grammar_probe import SONGS, WORD, sings
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece
+from ferrule.engines.grammar_probe import PROBE_GRAMMARS, PROBE_WORD, honours_grammar
 from ferrule.errors import EngineError, EngineUnavailableError
 from ferrule.rules.matcher import grammar_error
 
 
-def heard(*texts: str, error: EngineError | None = None) -> bool:
-    async def write(writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
+def probe_result(*texts: str, error: EngineError | None = None) -> bool:
+    async def write(request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
         if error:
             raise error
         for text in texts:
             yield Piece(text)
-        yield Ended(True)
+        yield CompletionEnd(True)
 
-    return asyncio.run(sings(write, "lark"))
+    return asyncio.run(honours_grammar(write, "lark"))
 
 
-@pytest.mark.parametrize("texts", [(WORD,), ("fer", "rule abc"), ("fer",)])
-def test_the_word_or_its_beginning_is_a_song(texts: tuple[str, ...]) -> None:
-    assert heard(*texts)
+@pytest.mark.parametrize("texts", [(PROBE_WORD,), ("fer", "rule abc"), ("fer",)])
+def test_the_word_or_its_beginning_passes_the_probe(texts: tuple[str, ...]) -> None:
+    assert probe_result(*texts)
 
 
 @pytest.mark.parametrize("texts", [(), ("Hello!",), ("ferry",)])
-def test_anything_else_is_none(texts: tuple[str, ...]) -> None:
-    assert not heard(*texts)
+def test_anything_else_fails_the_probe(texts: tuple[str, ...]) -> None:
+    assert not probe_result(*texts)
 
 
-def test_a_backend_that_refuses_the_grammar_is_not_held_by_it_and_one_that_is_down_is_an_error() -> None:
-    assert not heard(error=EngineError("what grammar?", code="engine_refused"))
+def test_a_backend_that_refuses_the_grammar_fails_and_one_that_is_down_is_an_error() -> None:
+    assert not probe_result(error=EngineError("what grammar?", code="engine_refused"))
     with pytest.raises(EngineUnavailableError):
-        heard(error=EngineUnavailableError("down"))
+        probe_result(error=EngineUnavailableError("down"))
 
 
-def test_the_song_itself_compiles() -> None:
-    assert grammar_error(SONGS["lark"].text) == ""
+def test_the_probe_grammar_compiles() -> None:
+    assert grammar_error(PROBE_GRAMMARS["lark"].text) == ""

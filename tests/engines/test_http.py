@@ -1,4 +1,4 @@
-"""HTTP to an engine: asked again only where nothing was delivered, never waited on without end, closed when left."""
+"""HttpClient: retries only if nothing was delivered, never waits forever, and closes connections that are abandoned."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engines.providers import IMPATIENT, QUICK, Answer, Asked, Provider, provider, whole
-from ferrule.engines.http import Deadlines, Http
+from engines.providers import IMPATIENT, QUICK, CannedResponse, Provider, ReceivedRequest, json_response, provider
+from ferrule.engines.http import Deadlines, HttpClient
 from ferrule.engines.sync import run
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError
 
@@ -18,58 +18,58 @@ BUSY = (429, 503, 529)
 REFUSED = (400, 401, 404, 500)
 
 
-def done(
-    answers: list[Answer], work: Callable[[Http], Awaitable[Any]], deadlines: Deadlines = QUICK
-) -> tuple[Any, list[Asked]]:
-    """What the work came to, an error included, and what the provider was asked."""
+def run_client(
+    answers: list[CannedResponse], work: Callable[[HttpClient], Awaitable[Any]], deadlines: Deadlines = QUICK
+) -> tuple[Any, list[ReceivedRequest]]:
+    """Run the work with a client; return its result or error, and the requests that the provider received."""
 
-    async def all_of_it() -> tuple[Any, list[Asked]]:
+    async def all_of_it() -> tuple[Any, list[ReceivedRequest]]:
         async with provider(*answers) as served:
-            http = Http(served.url, {"X-Ours": "yes"}, deadlines)
+            http = HttpClient(served.url, {"X-Ours": "yes"}, deadlines)
             try:
-                return await work(http), served.asked
+                return await work(http), served.requests
             except EngineError as refusal:
-                return refusal, served.asked
+                return refusal, served.requests
             finally:
                 await http.close()
 
     return asyncio.run(all_of_it())
 
 
-async def posted(http: Http) -> Any:
+async def post(http: HttpClient) -> Any:
     return await http.post("/x", {"a": 1})
 
 
-async def read(http: Http) -> bytes:
+async def read_stream(http: HttpClient) -> bytes:
     return b"".join([data async for data in http.stream("/x", {"a": 1})])
 
 
 @pytest.mark.parametrize("status", BUSY)
-@pytest.mark.parametrize("work", [posted, read])
-def test_a_busy_engine_is_asked_again(status: int, work: Callable[[Http], Awaitable[Any]]) -> None:
-    found, asked = done([whole({}, status), whole({"b": 2})], work)
-    assert found in ({"b": 2}, b'{"b": 2}')
-    assert [sent.body for sent in asked] == [{"a": 1}] * 2
+@pytest.mark.parametrize("work", [post, read_stream])
+def test_a_request_to_a_busy_engine_is_retried(status: int, work: Callable[[HttpClient], Awaitable[Any]]) -> None:
+    result, requests = run_client([json_response({}, status), json_response({"b": 2})], work)
+    assert result in ({"b": 2}, b'{"b": 2}')
+    assert [request_sent.body for request_sent in requests] == [{"a": 1}] * 2
 
 
-def test_an_engine_that_stays_busy_is_given_up_and_may_be_tried_later() -> None:
-    found, asked = done([whole({}, 429)] * 9, posted)
-    assert isinstance(found, EngineUnavailableError)
-    assert found.retryable
-    assert len(asked) == QUICK.tries
+def test_an_engine_that_stays_busy_is_a_retryable_error() -> None:
+    result, requests = run_client([json_response({}, 429)] * 9, post)
+    assert isinstance(result, EngineUnavailableError)
+    assert result.retryable
+    assert len(requests) == QUICK.tries
 
 
 @pytest.mark.parametrize("status", REFUSED)
-def test_a_refusal_is_not_asked_again_and_its_words_are_told(status: int) -> None:
-    found, asked = done([whole({"error": "no such model"}, status)] * 2, posted)
-    assert isinstance(found, EngineError)
-    assert (found.code, len(asked)) == ("engine_refused", 1)
-    assert "no such model" in found.message
+def test_a_refusal_is_not_retried_and_its_message_is_reported(status: int) -> None:
+    result, requests = run_client([json_response({"error": "no such model"}, status)] * 2, post)
+    assert isinstance(result, EngineError)
+    assert (result.code, len(requests)) == ("engine_refused", 1)
+    assert "no such model" in result.message
 
 
-def test_nobody_at_the_address_is_told_with_a_hint() -> None:
+def test_an_unreachable_address_is_reported_with_a_hint() -> None:
     async def nobody() -> None:
-        http = Http("http://127.0.0.1:1", {}, QUICK)
+        http = HttpClient("http://127.0.0.1:1", {}, QUICK)
         try:
             await http.get("/x")
         finally:
@@ -80,62 +80,66 @@ def test_nobody_at_the_address_is_told_with_a_hint() -> None:
     assert "running" in caught.value.hint
 
 
-def test_once_a_byte_has_come_a_stall_is_not_asked_again() -> None:
-    found, asked = done([Answer((b"half",), stalls=True), Answer((b"whole",))], read, IMPATIENT)
-    assert isinstance(found, EngineTimeoutError)
-    assert len(asked) == 1
+def test_a_stall_after_the_first_byte_is_not_retried() -> None:
+    result, requests = run_client(
+        [CannedResponse((b"half",), stalls=True), CannedResponse((b"whole",))], read_stream, IMPATIENT
+    )
+    assert isinstance(result, EngineTimeoutError)
+    assert len(requests) == 1
 
 
-def test_a_line_that_is_cut_in_mid_answer_is_the_engines_error_and_not_asked_again() -> None:
-    found, asked = done([Answer((b"half",), drops=True), Answer((b"whole",))], read)
-    assert isinstance(found, EngineError)
-    assert (found.code, len(asked)) == ("broken_off", 1)
+def test_a_connection_lost_in_mid_answer_is_an_engine_error_and_not_retried() -> None:
+    result, requests = run_client([CannedResponse((b"half",), drops=True), CannedResponse((b"whole",))], read_stream)
+    assert isinstance(result, EngineError)
+    assert (result.code, len(requests)) == ("broken_off", 1)
 
 
-def test_the_total_deadline_ends_a_stream_that_never_stalls_without_touching_its_reader() -> None:
-    async def slowly(http: Http) -> str:
+def test_the_total_deadline_ends_a_stream_without_cancelling_its_reader() -> None:
+    async def slowly(http: HttpClient) -> str:
         try:
             async for _ in http.stream("/x", {}):
-                # Longer than the deadline: what the reader does between two reads is his own affair.
+                # Longer than the deadline: time that the reader spends between two reads does not count.
                 await asyncio.sleep(0.3)
         except EngineTimeoutError:
-            return "told"
+            return "timeout"
         return "over"
 
-    found, _ = done([Answer((b"a",), stalls=True)], slowly, replace(QUICK, total=0.2))
-    assert found == "told"
+    result, _ = run_client([CannedResponse((b"a",), stalls=True)], slowly, replace(QUICK, total=0.2))
+    assert result == "timeout"
 
 
 def test_the_first_byte_has_a_deadline_of_its_own() -> None:
     patient_between = replace(IMPATIENT, between=20)
-    found, asked = done([Answer(holds_head=True), Answer((b"late",))], read, patient_between)
-    assert isinstance(found, EngineTimeoutError)
-    assert len(asked) == 1
+    result, requests = run_client(
+        [CannedResponse(delays_status=True), CannedResponse((b"late",))], read_stream, patient_between
+    )
+    assert isinstance(result, EngineTimeoutError)
+    assert len(requests) == 1
 
 
 def test_headers_go_with_every_request() -> None:
-    _, asked = done([whole({}), Answer((b"x",))], _both)
-    assert [sent.headers["X-Ours"] for sent in asked] == ["yes", "yes"]
+    _, requests = run_client([json_response({}), CannedResponse((b"x",))], _both)
+    assert [request_sent.headers["X-Ours"] for request_sent in requests] == ["yes", "yes"]
 
 
-async def _both(http: Http) -> None:
-    await posted(http)
-    await read(http)
+async def _both(http: HttpClient) -> None:
+    await post(http)
+    await read_stream(http)
 
 
 def test_an_answer_that_is_no_json_is_the_engines_error() -> None:
-    found, _ = done([Answer((b"<html>",))], posted)
-    assert isinstance(found, EngineError)
-    assert "not JSON" in found.message
+    result, _ = run_client([CannedResponse((b"<html>",))], post)
+    assert isinstance(result, EngineError)
+    assert "did not answer with JSON" in result.message
 
 
-def _hung_up(leave: Callable[[Http], Awaitable[None]]) -> Provider:
+def _expect_disconnect(disconnect: Callable[[HttpClient], Awaitable[None]]) -> Provider:
     async def work() -> Provider:
-        async with provider(Answer((b"half",), stalls=True)) as served:
-            http = Http(served.url, {}, QUICK)
-            await leave(http)
-            # The provider must learn of it while the session is still open for others.
-            await asyncio.wait_for(served.hung_up.wait(), 5)
+        async with provider(CannedResponse((b"half",), stalls=True)) as served:
+            http = HttpClient(served.url, {}, QUICK)
+            await disconnect(http)
+            # The provider must notice it while the session is still open for other requests.
+            await asyncio.wait_for(served.disconnected.wait(), 5)
             await http.close()
             return served
 
@@ -143,37 +147,37 @@ def _hung_up(leave: Callable[[Http], Awaitable[None]]) -> Provider:
 
 
 def test_closing_a_stream_closes_its_connection() -> None:
-    async def leave(http: Http) -> None:
+    async def leave(http: HttpClient) -> None:
         data = http.stream("/x", {})
         assert await anext(data) == b"half"
         await data.aclose()
 
-    assert _hung_up(leave).hung_up.is_set()
+    assert _expect_disconnect(leave).disconnected.is_set()
 
 
-def test_cancelling_whoever_reads_closes_the_connection() -> None:
-    async def leave(http: Http) -> None:
-        begun = asyncio.Event()
+def test_cancelling_the_reader_closes_the_connection() -> None:
+    async def leave(http: HttpClient) -> None:
+        started = asyncio.Event()
 
         async def reading() -> None:
             async for _ in http.stream("/x", {}):
-                begun.set()
+                started.set()
 
         task = asyncio.create_task(reading())
-        await begun.wait()
+        await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    assert _hung_up(leave).hung_up.is_set()
+    assert _expect_disconnect(leave).disconnected.is_set()
 
 
-def test_one_engine_can_be_asked_from_two_loops() -> None:
+def test_one_client_can_be_used_from_two_loops() -> None:
     async def both() -> tuple[Any, Any]:
-        async with provider(whole({"n": 1}), whole({"n": 2})) as served:
-            http = Http(served.url, {}, QUICK)
-            there = await asyncio.to_thread(run, posted(http))
-            here = await posted(http)
+        async with provider(json_response({"n": 1}), json_response({"n": 2})) as served:
+            http = HttpClient(served.url, {}, QUICK)
+            there = await asyncio.to_thread(run, post(http))
+            here = await post(http)
             await http.close()
             return there, here
 

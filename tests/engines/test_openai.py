@@ -1,4 +1,4 @@
-"""OpenAI's two APIs, and servers that speak them without being OpenAI."""
+"""OpenAI's two APIs, on OpenAI and on other servers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engines.providers import QUICK, call, chunk, generated, sse, whole
-from engines.tools import TAGS, WEATHER, asked
+from engines.providers import QUICK, call, chunk, generate, json_response, sse
+from engines.tools import TAGS, WEATHER, make_request
 from ferrule import DefinitionError, FinishReason, ToolChoice, Usage
 from ferrule.core.receipt import How
 from ferrule.engines.chat.engine import ChatEngine
@@ -23,23 +23,27 @@ GOOD = '{"city": "Paris"}'
 CHAT = sse(chunk(call(GOOD)), chunk({}, "tool_calls"), done=True)
 
 
-def on(**settings: Any) -> Callable[[str], ChatEngine]:
+def engine_factory(**settings: Any) -> Callable[[str], ChatEngine]:
     return lambda url: openai("m", url=f"{url}/v1", deadlines=QUICK, **settings)
 
 
 def test_the_request_is_the_chat_apis_with_the_key_and_the_model() -> None:
-    reply, requests = generated(on(key="secret"), [CHAT], replace(asked(), model="another"))
-    sent = requests[0]
-    assert sent.path == "/v1/chat/completions"
-    assert sent.headers["Authorization"] == "Bearer secret"
-    assert (sent.body["model"], sent.body["stream"], sent.body["max_tokens"]) == ("m", True, 512)
-    assert sent.body["tools"][0]["function"]["name"] == "get_weather"
+    reply, requests = generate(engine_factory(key="secret"), [CHAT], replace(make_request(), model="another"))
+    request_sent = requests[0]
+    assert request_sent.path == "/v1/chat/completions"
+    assert request_sent.headers["Authorization"] == "Bearer secret"
+    assert (request_sent.body["model"], request_sent.body["stream"], request_sent.body["max_tokens"]) == (
+        "m",
+        True,
+        512,
+    )
+    assert request_sent.body["tools"][0]["function"]["name"] == "get_weather"
     assert reply.calls[0].arguments == {"city": "Paris"}
 
 
 def test_another_server_is_not_sent_the_key_for_openai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    _, requests = generated(on(), [CHAT], asked())
+    _, requests = generate(engine_factory(), [CHAT], make_request())
     assert "Authorization" not in requests[0].headers
 
 
@@ -51,28 +55,28 @@ def test_openai_itself_needs_a_key_and_takes_it_from_the_environment(monkeypatch
     assert openai("m").api.headers == {"Authorization": "Bearer secret"}
 
 
-def test_openai_itself_is_told_every_choice_and_the_newer_name_of_the_token_limit() -> None:
+def test_openai_itself_gets_every_choice_and_the_newer_name_of_the_token_limit() -> None:
     api = openai("m", key="k").api
     assert {"one", "allowed"} <= api.honours
-    body = api.request_body(asked(choice=ToolChoice.one("get_weather")), stream=True)
+    body = api.request_body(make_request(choice=ToolChoice.one("get_weather")), stream=True)
     assert body["tool_choice"] == {"type": "function", "function": {"name": "get_weather"}}
     assert body["max_completion_tokens"] == 512
-    assert "top_k" in api.lacks
+    assert "top_k" in api.unsupported_fields
 
 
-def test_a_named_tool_is_demanded_of_other_servers_by_offering_no_other() -> None:
-    request = asked(tools=(WEATHER, TAGS), choice=ToolChoice.one("get_weather"))
-    reply, requests = generated(on(), [CHAT], request)
+def test_a_named_tool_is_required_of_other_servers_by_offering_no_other() -> None:
+    request = make_request(tools=(WEATHER, TAGS), choice=ToolChoice.one("get_weather"))
+    reply, requests = generate(engine_factory(), [CHAT], request)
     body = requests[0].body
     assert (body["tool_choice"], [tool["function"]["name"] for tool in body["tools"]]) == ("required", ["get_weather"])
     receipt = reply.calls[0].receipt
     assert receipt is not None
-    assert receipt.notes == ("the one tool was demanded by offering no other",)
+    assert receipt.notes == ("the tool was required by offering no other",)
 
 
-def test_a_server_that_keeps_a_named_tool_is_told_its_name() -> None:
-    request = asked(tools=(WEATHER, TAGS), choice=ToolChoice.one("get_weather"))
-    _, requests = generated(on(honours=("auto", "none", "required", "one")), [CHAT], request)
+def test_a_server_that_honours_a_named_tool_gets_its_name() -> None:
+    request = make_request(tools=(WEATHER, TAGS), choice=ToolChoice.one("get_weather"))
+    _, requests = generate(engine_factory(honours=("auto", "none", "required", "one")), [CHAT], request)
     assert requests[0].body["tool_choice"]["function"]["name"] == "get_weather"
     assert len(requests[0].body["tools"]) == 2
 
@@ -87,12 +91,14 @@ def _response(arguments: str) -> dict[str, Any]:
     return {"object": "response", "status": "completed", "output": [_item("done", arguments)["item"]], "usage": usage}
 
 
-def test_the_responses_api_is_spoken_too_and_its_calls_are_repaired_alike() -> None:
+def test_the_responses_api_works_and_its_calls_are_repaired_alike() -> None:
     pieces = [{"type": "response.function_call_arguments.delta", "output_index": 0, "delta": '{"city": 5}'}]
     last = {"type": "response.completed", "response": _response('{"city": 5}')}
     answer = sse(_item("added", ""), *pieces, _item("done", '{"city": 5}'), last, is_named=True)
-    reply, requests = generated(on(api="responses"), [answer, whole(_response(GOOD))], asked())
-    assert [sent.path for sent in requests] == ["/v1/responses"] * 2
+    reply, requests = generate(
+        engine_factory(api="responses"), [answer, json_response(_response(GOOD))], make_request()
+    )
+    assert [request_sent.path for request_sent in requests] == ["/v1/responses"] * 2
     assert (requests[0].body["store"], requests[0].body["max_output_tokens"]) == (False, 512)
     assert requests[1].body["input"][-2:][1]["output"].startswith("Error: invalid_arguments: /city")
     receipt = reply.calls[0].receipt
@@ -102,10 +108,12 @@ def test_the_responses_api_is_spoken_too_and_its_calls_are_repaired_alike() -> N
     assert (reply.finish, reply.usage) == (FinishReason.TOOL_CALLS, Usage(8, 4))
 
 
-def test_what_the_responses_api_has_no_place_for_is_told() -> None:
+def test_fields_that_the_responses_api_lacks_are_reported() -> None:
     last = {"type": "response.completed", "response": _response(GOOD)}
-    reply, _ = generated(on(api="responses"), [sse(last, is_named=True)], replace(asked(), seed=1, stop=("x",)))
-    assert [found.code for found in reply.diagnostics] == ["not_sent"]
+    reply, _ = generate(
+        engine_factory(api="responses"), [sse(last, is_named=True)], replace(make_request(), seed=1, stop=("x",))
+    )
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["not_sent"]
     assert "seed, stop" in reply.diagnostics[0].message
 
 
@@ -114,25 +122,25 @@ def test_an_unknown_api_is_refused() -> None:
         openai("m", key="k", api="assistants")
 
 
-@pytest.mark.parametrize("verdict, kept", [(Verdict.HONOURED, True), (Verdict.IGNORED, False), (Verdict.PARTLY, False)])
-def test_what_the_doctor_found_counts_and_not_what_is_believed(
-    verdict: Verdict, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "verdict, is_honoured", [(Verdict.HONOURED, True), (Verdict.IGNORED, False), (Verdict.PARTLY, False)]
+)
+def test_the_doctors_findings_override_the_defaults(
+    verdict: Verdict, is_honoured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     findings = tuple(Finding(name, verdict, "seen") for name in ("required", "named"))
     save_profile(Profile("http://127.0.0.1:1/v1", "m", "2026-01-31", findings))
     api = openai("m", url="http://127.0.0.1:1").api
-    assert (("required" in api.honours), ("one" in api.honours)) == (kept, kept)
+    assert (("required" in api.honours), ("one" in api.honours)) == (is_honoured, is_honoured)
     assert "none" in api.honours
     assert openai("another", url="http://127.0.0.1:1").api.honours == {"auto", "none", "required"}
     assert openai("m", url="http://127.0.0.1:1", api="responses").api.honours == {"auto", "none", "required"}
 
 
-def test_a_server_that_was_seen_to_ignore_required_is_not_asked_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_required_is_not_sent_to_a_server_that_ignores_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     url = "http://127.0.0.1:1"
     save_profile(Profile(url, "m", "2026-01-31", (Finding("required", Verdict.IGNORED, "prose"),)))
     with pytest.raises(UnsupportedError, match="required"):
-        openai("m", url=url).generate(asked(choice=ToolChoice.required()))
+        openai("m", url=url).generate(make_request(choice=ToolChoice.required()))

@@ -22,12 +22,12 @@ def test_a_profile_comes_back_from_its_json(profile: Profile) -> None:
 
 
 @given(PROFILES)
-def test_only_what_was_found_to_be_honoured_is_believed(profile: Profile) -> None:
+def test_only_honoured_choices_are_relied_on(profile: Profile) -> None:
     verdicts = {finding.name: finding.verdict for finding in profile.findings}
     for name in [*verdicts, "never asked"]:
         assert profile.honours(name) == (verdicts.get(name) is Verdict.HONOURED)
-    believed = {choice for choice, probe in CHOICE_PROBES.items() if verdicts.get(probe) is Verdict.HONOURED}
-    assert honoured_choices(profile) == believed | {"auto"}
+    expected = {choice for choice, probe in CHOICE_PROBES.items() if verdicts.get(probe) is Verdict.HONOURED}
+    assert honoured_choices(profile) == expected | {"auto"}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_only_what_was_found_to_be_honoured_is_believed(profile: Profile) -> Non
         {"url": "u", "model": "m", "date": "d", "findings": [{"name": "n", "verdict": "ignored"}]},
     ],
 )
-def test_what_is_no_profile_is_refused_with_a_hint(damaged: object) -> None:
+def test_an_invalid_profile_is_refused_with_a_hint(damaged: object) -> None:
     with pytest.raises(DefinitionError) as refusal:
         Profile.from_dict(damaged)
     assert refusal.value.code == "bad_profile"

@@ -46,18 +46,18 @@ def test_without_a_model_the_newest_of_the_address_is_found() -> None:
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"url": 1}', "\udcff"])
-def test_a_damaged_file_is_as_good_as_none(damage: str) -> None:
+def test_a_damaged_file_counts_as_missing(damage: str) -> None:
     save_profile(PROFILE).write_bytes(damage.encode("utf-8", "surrogateescape"))
     assert load_profile(PROFILE.url, PROFILE.model) is None
 
 
-@pytest.mark.parametrize("given", ["", "not/absolute"])
-def test_without_an_absolute_cache_directory_it_is_the_users_own(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", given)
+@pytest.mark.parametrize("value", ["", "not/absolute"])
+def test_without_an_absolute_cache_directory_it_is_the_users_own(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", value)
     assert profile_path("u", "m").is_relative_to(Path.home() / ".cache" / "ferrule" / "doctor")
 
 
-def test_a_directory_that_cannot_be_written_to_is_told_with_a_hint(cache: Path) -> None:
+def test_an_unwritable_directory_is_reported_with_a_hint(cache: Path) -> None:
     (cache / "ferrule").write_text("a file in the way")
     with pytest.raises(DefinitionError) as refusal:
         save_profile(PROFILE)

@@ -1,4 +1,4 @@
-"""One string names an engine with its options; what it does not understand it refuses with the words that it knows."""
+"""One string names an engine and its options; an invalid string is refused with a message that lists the valid ones."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.tools import asked
+from engines.tools import make_request
 from ferrule import DefinitionError, Reply
-from ferrule.engines import registry as picking
+from ferrule.engines import registry
 from ferrule.engines.chat.engine import ChatEngine
 from ferrule.engines.fake import FakeEngine
-from ferrule.engines.registry import ENGINES, Parts, check, load_engine, parts_of, place_of
+from ferrule.engines.registry import (
+    ENGINES,
+    EngineSpec,
+    address_and_model,
+    check_engine_spec,
+    load_engine,
+    parse_engine_spec,
+)
 from ferrule.engines.text.engine import TextEngine
 from ferrule.engines.text.prompt import FallbackMode
 from ferrule.errors import EngineError
@@ -41,19 +48,19 @@ def test_engines_by_an_api_take_the_model_and_chat_options(name: str, label: str
     engine = load_engine(name)
     assert isinstance(engine, ChatEngine)
     assert (engine.options.repairs, engine.api.label) == (0, label)
-    body = engine.api.request_body(asked(), stream=True)
+    body = engine.api.request_body(make_request(), stream=True)
     assert body["model"] in ("smol", "smol:135m")
 
 
-def test_a_keyword_counts_before_the_string() -> None:
+def test_a_keyword_overrides_the_string() -> None:
     engine = load_engine("vllm:http://127.0.0.1:8000?max_tokens=5", max_tokens=7)
     assert isinstance(engine, TextEngine)
     assert engine.options.max_tokens == 7
 
 
 @given(st.text(min_size=1).filter(lambda text: "?" not in text))
-def test_the_fake_says_what_it_is_told(text: str) -> None:
-    assert load_engine(f"fake:{text}").generate(asked()).text == text
+def test_the_fake_engine_answers_with_its_text(text: str) -> None:
+    assert load_engine(f"fake:{text}").generate(make_request()).text == text
 
 
 def test_a_key_may_hold_a_plus_and_what_is_escaped() -> None:
@@ -71,45 +78,47 @@ def test_an_unknown_name_lists_the_known_ones_and_what_to_install() -> None:
 
 
 @pytest.mark.parametrize(
-    "name, told",
+    "name, message",
     [
-        ("openai:", "does not say what it is on"),
+        ("openai:", "engine 'openai' needs a model name: openai:MODEL"),
         ("vllm:http://127.0.0.1:1?thread=2", "no option 'thread'"),
         ("llama:model.gguf?threads=two", "'threads' cannot be 'two'"),
         ("vllm:http://127.0.0.1:1?is_bounded=maybe", "'is_bounded' cannot be 'maybe'"),
-        ("vllm:http://127.0.0.1:1?format", "something after vllm:http://127.0.0.1:1"),
+        ("vllm:http://127.0.0.1:1?format", "the options after vllm:http://127.0.0.1:1"),
     ],
 )
-def test_what_cannot_be_understood_is_refused(name: str, told: str) -> None:
-    with pytest.raises(DefinitionError, match=told):
+def test_an_invalid_string_is_refused(name: str, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         load_engine(name)
 
 
 @pytest.mark.parametrize("name", ["nonsense", "openai:", "openai:m?kye=1", "openai:m?tries=x", "openai:m?key=a&s3cret"])
-def test_a_string_is_checked_as_it_is_picked_and_no_secret_is_repeated(name: str) -> None:
-    with pytest.raises(DefinitionError) as picked:
+def test_checking_and_loading_raise_the_same_error_and_repeat_no_secret(name: str) -> None:
+    with pytest.raises(DefinitionError) as load_error:
         load_engine(name)
-    with pytest.raises(DefinitionError) as checked:
-        check(name)
-    assert checked.value.message == picked.value.message
-    assert "s3cret" not in checked.value.message
+    with pytest.raises(DefinitionError) as check_error:
+        check_engine_spec(name)
+    assert check_error.value.message == load_error.value.message
+    assert "s3cret" not in check_error.value.message
 
 
-def test_checking_makes_nothing_and_parts_are_what_was_written() -> None:
-    check("llama:no-such-file.gguf?threads=2")
-    assert parts_of("openai:m?key=a%26b&url=http://h?x") == Parts("openai", "m", {"key": "a&b", "url": "http://h?x"})
+def test_checking_makes_no_engine_and_parsing_keeps_the_text() -> None:
+    check_engine_spec("llama:no-such-file.gguf?threads=2")
+    assert parse_engine_spec("openai:m?key=a%26b&url=http://h?x") == EngineSpec(
+        "openai", "m", {"key": "a&b", "url": "http://h?x"}
+    )
 
 
-def test_a_model_file_that_is_not_there_is_told() -> None:
+def test_a_missing_model_file_is_reported() -> None:
     with pytest.raises(EngineError, match="no-such"):
         load_engine("llama:no-such.gguf?threads=2&format=hermes")
 
 
 def test_a_package_adds_an_engine_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("parrot", f"{__name__}:parrot", picking.ENTRY_POINTS)
+    point = EntryPoint("parrot", f"{__name__}:parrot", registry.ENTRY_POINTS)
     monkeypatch.setattr(EntryPoint, "load", lambda self: parrot)
-    monkeypatch.setattr(picking, "entry_points", lambda group: [point])
-    assert load_engine("parrot:Polly?loud=1").generate(asked()).text == "Polly 1"
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    assert load_engine("parrot:Polly?loud=1").generate(make_request()).text == "Polly 1"
     with pytest.raises(DefinitionError) as caught:
         load_engine("cockatoo:Polly")
     assert "parrot" in caught.value.hint
@@ -120,7 +129,7 @@ def parrot(on: str, **options: Any) -> FakeEngine:
 
 
 @pytest.mark.parametrize(
-    "name, place",
+    "name, expected",
     [
         ("openai:small?url=http://one:1/v1&key=k", ("http://one:1/v1", "small")),
         ("openai:gpt-x", ("https://api.openai.com/v1", "gpt-x")),
@@ -133,5 +142,5 @@ def parrot(on: str, **options: Any) -> FakeEngine:
         ("e0", ("", "")),
     ],
 )
-def test_a_string_says_where_and_for_which_model_it_asks(name: str, place: tuple[str, str]) -> None:
-    assert place_of(name) == place
+def test_a_string_gives_the_address_and_the_model(name: str, expected: tuple[str, str]) -> None:
+    assert address_and_model(name) == expected

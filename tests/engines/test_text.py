@@ -1,4 +1,4 @@
-"""Any text generator and a format make an engine: prompt, rule, parser and seal work together."""
+"""A text generator and a format make an engine: prompt, grammar, parser and receipts work together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.tools import PING, PLAIN_TEMPLATE, TAGS, WEATHER, asked
+from engines.tools import PING, PLAIN_TEMPLATE, TAGS, WEATHER, make_request
 from ferrule import (
     ArgumentsDelta,
     CallEnd,
@@ -35,15 +35,15 @@ FACTS = ModelFacts(template=PLAIN_TEMPLATE)
 HERMES = TextOptions(format="hermes")
 
 
-def engine(
+def make_engine(
     *texts: str, options: TextOptions = HERMES, size: int = 3, cut: bool = False
 ) -> tuple[TextEngine, FakeGenerator]:
     fake = FakeGenerator(texts, FACTS, size=size, is_cut_off=cut)
     return TextEngine(fake, options), fake
 
 
-def test_a_call_comes_out_with_a_receipt_that_says_what_held_it() -> None:
-    reply = engine(PARIS)[0].generate(asked())
+def test_a_call_has_a_receipt_that_says_how_it_was_constrained() -> None:
+    reply = make_engine(PARIS)[0].generate(make_request())
     receipt = reply.calls[0].receipt
     assert reply.calls[0].arguments == {"city": "Paris", "days": 2}
     assert receipt is not None
@@ -55,15 +55,15 @@ def test_a_call_comes_out_with_a_receipt_that_says_what_held_it() -> None:
 @given(st.integers(1, 40))
 def test_the_size_of_the_pieces_does_not_change_the_reply(size: int) -> None:
     text = f"One moment.\n{PARIS}\n{PARIS}"
-    reply, by_character = (engine(text, size=n)[0].generate(asked()) for n in (size, 1))
+    reply, by_character = (make_engine(text, size=n)[0].generate(make_request()) for n in (size, 1))
     assert [call.function for call in reply.calls] == [call.function for call in by_character.calls]
     assert (reply.text, reply.finish, reply.diagnostics) == (by_character.text, FinishReason.TOOL_CALLS, ())
 
 
 def test_the_grammar_that_the_backend_gets_admits_the_call_and_no_other_tool() -> None:
-    made, fake = engine(PARIS)
-    made.generate(asked(choice=ToolChoice.required()))
-    grammar = fake.asked[0].grammar
+    engine, fake = make_engine(PARIS)
+    engine.generate(make_request(choice=ToolChoice.required()))
+    grammar = fake.requests[0].grammar
     assert grammar is not None
     matcher = ByteMatcher(grammar.text)
     assert matcher.accepts(PARIS)
@@ -71,9 +71,9 @@ def test_the_grammar_that_the_backend_gets_admits_the_call_and_no_other_tool() -
     assert not matcher.accepts("It is sunny.")
 
 
-def test_what_the_grammar_cannot_say_is_checked_and_a_call_that_fails_is_not_handed_on() -> None:
+def test_what_the_grammar_cannot_express_is_checked_and_an_invalid_call_is_refused() -> None:
     text = '<tool_call>\n{"name": "set_tags", "arguments": {"tags": ["a", "a"]}}\n</tool_call>'
-    reply = engine(text)[0].generate(asked(tools=(TAGS,)))
+    reply = make_engine(text)[0].generate(make_request(tools=(TAGS,)))
     assert reply.calls == ()
     receipt = reply.incomplete[0].receipt
     assert receipt is not None
@@ -85,51 +85,51 @@ def test_what_the_grammar_cannot_say_is_checked_and_a_call_that_fails_is_not_han
 
 def test_without_a_grammar_a_name_that_was_not_offered_is_refused() -> None:
     options = TextOptions(format="hermes", is_constrained=False)
-    reply = engine(PARIS, options=options)[0].generate(asked(tools=(PING,)))
+    reply = make_engine(PARIS, options=options)[0].generate(make_request(tools=(PING,)))
     assert reply.calls == ()
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["not_offered"]
 
 
 def test_without_a_grammar_every_keyword_is_checked_after() -> None:
     options = TextOptions(format="hermes", is_constrained=False)
-    receipt = engine(PARIS, options=options)[0].generate(asked()).calls[0].receipt
+    receipt = make_engine(PARIS, options=options)[0].generate(make_request()).calls[0].receipt
     assert receipt is not None
     assert (receipt.how, receipt.enforced) == (How.VALIDATED, ())
     assert "minimum" in receipt.checked
 
 
 def test_without_a_grammar_a_required_call_is_refused_before_anything_is_generated() -> None:
-    made, fake = engine(PARIS, options=TextOptions(format="hermes", is_constrained=False))
+    engine, fake = make_engine(PARIS, options=TextOptions(format="hermes", is_constrained=False))
     with pytest.raises(UnsupportedError):
-        made.generate(asked(choice=ToolChoice.required()))
-    assert fake.asked == []
+        engine.generate(make_request(choice=ToolChoice.required()))
+    assert fake.requests == []
 
 
 def test_a_choice_that_names_no_offered_tool_is_refused_before_anything_is_generated() -> None:
-    made, fake = engine(PARIS)
+    engine, fake = make_engine(PARIS)
     with pytest.raises(DefinitionError):
-        made.generate(asked(choice=ToolChoice.one("nothing")))
-    assert fake.asked == []
+        engine.generate(make_request(choice=ToolChoice.one("nothing")))
+    assert fake.requests == []
 
 
 def test_a_schema_that_is_not_admitted_names_its_tool() -> None:
     bad = ToolDefinition("far", "", {"type": "object", "properties": {"a": {"$ref": "http://example.com/x"}}})
     with pytest.raises(SchemaError, match="far"):
-        engine(PARIS)[0].generate(asked(tools=(bad,)))
+        make_engine(PARIS)[0].generate(make_request(tools=(bad,)))
 
 
-def test_a_reply_that_ran_out_of_tokens_says_so_and_its_broken_call_is_not_handed_on() -> None:
-    reply = engine(PARIS[:60], cut=True)[0].generate(asked())
+def test_a_reply_that_ran_out_of_tokens_says_so_and_its_incomplete_call_is_refused() -> None:
+    reply = make_engine(PARIS[:60], cut=True)[0].generate(make_request())
     assert reply.finish is FinishReason.LENGTH
     assert reply.calls == ()
     assert len(reply.incomplete) == 1
 
 
 def test_deltas_arrive_before_the_call_is_over_and_are_a_prefix_of_its_arguments() -> None:
-    async def collected() -> list[object]:
-        return [event async for event in engine(PARIS, size=1)[0].stream(asked())]
+    async def collect() -> list[object]:
+        return [event async for event in make_engine(PARIS, size=1)[0].stream(make_request())]
 
-    events = asyncio.run(collected())
+    events = asyncio.run(collect())
     first = next(n for n, event in enumerate(events) if isinstance(event, ArgumentsDelta))
     last = next(n for n, event in enumerate(events) if isinstance(event, CallEnd))
     assert first < last - 5
@@ -137,97 +137,97 @@ def test_deltas_arrive_before_the_call_is_over_and_are_a_prefix_of_its_arguments
 
 
 def test_closing_the_stream_stops_the_backend() -> None:
-    async def stopped() -> FakeGenerator:
-        made, fake = engine(PARIS * 50, size=1)
-        events = made.stream(asked())
+    async def stop_early() -> FakeGenerator:
+        engine, fake = make_engine(PARIS * 50, size=1)
+        events = engine.stream(make_request())
         async for event in events:
             if isinstance(event, ArgumentsDelta):
                 break
         await events.aclose()
         return fake
 
-    fake = asyncio.run(stopped())
+    fake = asyncio.run(stop_early())
     assert fake.is_closed
-    assert fake.written < len(PARIS)
+    assert fake.pieces_written < len(PARIS)
 
 
 def test_an_answer_that_must_fit_a_schema_and_does_not_is_reported() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}, "required": ["a"]}
     request = ToolCallRequest(messages=(ChatMessage.user("x"),), response_schema=schema)
-    reply = engine('{"a": [1, 1]}')[0].generate(request)
+    reply = make_engine('{"a": [1, 1]}')[0].generate(request)
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["invalid_answer"]
 
 
 def test_a_template_without_tools_gets_them_explained_and_the_receipt_says_so() -> None:
-    made, fake = engine(PARIS)
-    receipt = made.generate(asked()).calls[0].receipt
+    engine, fake = make_engine(PARIS)
+    receipt = engine.generate(make_request()).calls[0].receipt
     assert receipt is not None
     assert any("explained in the prompt" in note for note in receipt.notes)
-    assert "get_weather" in fake.asked[0].prompt
+    assert "get_weather" in fake.requests[0].prompt
 
 
 def test_results_come_back_as_a_users_message_where_the_template_has_no_tool_role() -> None:
-    made, fake = engine("It is sunny.")
+    engine, fake = make_engine("It is sunny.")
     call = ToolCall.of("get_weather", {"city": "Paris"}, id="c1")
     history = (
         ChatMessage.user("How is Paris?"),
         ChatMessage.assistant(tool_calls=[call]),
         ChatMessage.tool("c1", "sunny", "get_weather"),
     )
-    reply = made.generate(ToolCallRequest(messages=history, tools=(WEATHER,)))
+    reply = engine.generate(ToolCallRequest(messages=history, tools=(WEATHER,)))
     assert reply.text == "It is sunny."
-    assert "<|im_start|>user\n<tool_response>\nsunny" in fake.asked[0].prompt
+    assert "<|im_start|>user\n<tool_response>\nsunny" in fake.requests[0].prompt
 
 
 def test_without_a_named_format_the_template_decides() -> None:
     text = "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>\n</tool_call>"
-    made, _ = engine(text, options=TextOptions())
-    assert asyncio.run(made.format()).name == "generic_xml"
+    engine, _ = make_engine(text, options=TextOptions())
+    assert asyncio.run(engine.format()).name == "generic_xml"
 
 
-def test_a_string_that_reached_its_bound_is_told_in_the_receipt() -> None:
+def test_the_receipt_reports_a_string_that_reached_its_bound() -> None:
     long = PARIS.replace("Paris", "x" * 5_000)
-    receipt = engine(long)[0].generate(asked()).calls[0].receipt
+    receipt = make_engine(long)[0].generate(make_request()).calls[0].receipt
     assert receipt is not None
-    assert any("as long as the rule lets it be" in note for note in receipt.notes)
+    assert any("as long as the grammar allows" in note for note in receipt.notes)
 
 
-def test_a_backend_that_lost_its_grammar_is_found_out() -> None:
-    reply = engine("I would rather talk.")[0].generate(asked(choice=ToolChoice.required()))
+def test_a_backend_that_ignores_its_grammar_is_detected() -> None:
+    reply = make_engine("I would rather talk.")[0].generate(make_request(choice=ToolChoice.required()))
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["grammar_lost", "choice_not_honoured"]
 
 
-def test_a_target_that_the_backend_is_not_held_by_is_refused() -> None:
-    made, fake = engine(PARIS, options=TextOptions(format="hermes", target="gbnf"))
+def test_a_target_that_the_backend_does_not_enforce_is_refused() -> None:
+    engine, fake = make_engine(PARIS, options=TextOptions(format="hermes", target="gbnf"))
     with pytest.raises(UnsupportedError, match="gbnf"):
-        made.generate(asked())
-    assert fake.asked == []
+        engine.generate(make_request())
+    assert fake.requests == []
 
 
-def test_an_engine_that_lets_go_of_its_grammar_is_found_out_and_nothing_is_claimed_of_it() -> None:
-    loose = PARIS.replace('"days"', ' "days"')
-    reply = engine(loose)[0].generate(asked())
+def test_an_engine_that_stops_following_its_grammar_is_detected_and_receipts_claim_nothing() -> None:
+    invalid = PARIS.replace('"days"', ' "days"')
+    reply = make_engine(invalid)[0].generate(make_request())
     receipt = reply.calls[0].receipt
     assert reply.calls[0].arguments == {"city": "Paris", "days": 2}
     assert receipt is not None
     assert (receipt.how, receipt.enforced) == (How.VALIDATED, ())
-    assert [told.code for told in reply.diagnostics] == ["grammar_lost"]
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["grammar_lost"]
     assert "grammar" in receipt.notes[-1]
 
 
-def test_a_name_that_comes_again_in_a_free_object_is_said_once_and_the_receipt_tells() -> None:
+def test_a_repeated_key_in_a_free_object_is_dropped_and_the_receipt_says_so() -> None:
     tool = ToolDefinition("note", "", {"type": "object", "properties": {"about": {"type": "object"}}})
     text = '<tool_call>\n{"name": "note", "arguments": {"about": {"a": 1, "a": 2}}}\n</tool_call>'
-    reply = engine(text)[0].generate(ToolCallRequest(messages=(ChatMessage.user("go"),), tools=(tool,)))
+    reply = make_engine(text)[0].generate(ToolCallRequest(messages=(ChatMessage.user("go"),), tools=(tool,)))
     receipt = reply.calls[0].receipt
     assert reply.calls[0].function.arguments == '{"about": {"a": 1}}'
     assert receipt is not None
-    assert receipt.notes[-1] == '"a" came again in the same object; the first stands'
+    assert receipt.notes[-1] == 'duplicate key "a" in one object; the first value is used'
 
 
-def test_a_rule_for_one_budget_does_not_serve_another() -> None:
-    made, fake = engine(*[PARIS] * 2)
+def test_different_budgets_have_different_grammars() -> None:
+    engine, fake = make_engine(*[PARIS] * 2)
     for budget in (120, 480):
-        made.generate(replace(asked(choice=ToolChoice.required()), max_tokens=budget))
-    small, large = (writing.grammar for writing in fake.asked)
+        engine.generate(replace(make_request(choice=ToolChoice.required()), max_tokens=budget))
+    small, large = (writing.grammar for writing in fake.requests)
     assert small != large

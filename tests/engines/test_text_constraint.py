@@ -1,4 +1,4 @@
-"""A rule is made once however many ask for it, and whoever asks may go away, or ask from another loop."""
+"""A constraint is built once for many requests; a request may be cancelled or come from another event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engines.tools import PLAIN_TEMPLATE, WEATHER, asked
+from engines.tools import PLAIN_TEMPLATE, WEATHER, make_request
 from ferrule import Reply, ToolChoice
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import ModelFacts
@@ -18,8 +18,8 @@ from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.rules.rule import Rule
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
-REQUEST = asked(tools=(WEATHER,), choice=ToolChoice.required())
-MOST_SECONDS = 20
+REQUEST = make_request(tools=(WEATHER,), choice=ToolChoice.required())
+MAX_SECONDS = 20
 
 
 def engine_with(answers: int) -> TextEngine:
@@ -28,38 +28,38 @@ def engine_with(answers: int) -> TextEngine:
     )
 
 
-def slowed(monkeypatch: pytest.MonkeyPatch, wait: Any) -> list[None]:
-    """What was made so far, one for each; `wait` holds up every making."""
-    made: list[None] = []
+def slow_bind(monkeypatch: pytest.MonkeyPatch, wait: Any) -> list[None]:
+    """Make every build call `wait` first; returns a list with one entry for each build."""
+    builds: list[None] = []
     bind = constraint.bind
 
-    def slow(*given: Any, **named: Any) -> Rule:
-        made.append(None)
-        wait(MOST_SECONDS)
-        return bind(*given, **named)
+    def slow(*positional: Any, **keywords: Any) -> Rule:
+        builds.append(None)
+        wait(MAX_SECONDS)
+        return bind(*positional, **keywords)
 
     monkeypatch.setattr(constraint, "bind", slow)
-    return made
+    return builds
 
 
-def test_many_who_ask_at_once_have_it_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on = threading.Event()
-    made = slowed(monkeypatch, go_on.wait)
+def test_simultaneous_requests_build_the_constraint_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    proceed = threading.Event()
+    builds = slow_bind(monkeypatch, proceed.wait)
     engine = engine_with(8)
 
     async def replies() -> list[Reply]:
-        asking = [asyncio.ensure_future(engine.generate_with_tools(REQUEST)) for _ in range(8)]
+        tasks = [asyncio.ensure_future(engine.generate_with_tools(REQUEST)) for _ in range(8)]
         await asyncio.sleep(0.05)
-        go_on.set()
-        return await asyncio.gather(*asking)
+        proceed.set()
+        return await asyncio.gather(*tasks)
 
     assert all(reply.calls for reply in asyncio.run(replies()))
-    assert len(made) == 1
+    assert len(builds) == 1
 
 
-def test_who_goes_away_does_not_take_it_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on = threading.Event()
-    made = slowed(monkeypatch, go_on.wait)
+def test_a_cancelled_request_does_not_cancel_the_build_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    proceed = threading.Event()
+    builds = slow_bind(monkeypatch, proceed.wait)
     engine = engine_with(2)
 
     async def reply() -> Reply:
@@ -67,17 +67,17 @@ def test_who_goes_away_does_not_take_it_from_the_others(monkeypatch: pytest.Monk
         second = asyncio.ensure_future(engine.generate_with_tools(REQUEST))
         await asyncio.sleep(0.05)
         first.cancel()
-        go_on.set()
+        proceed.set()
         return await second
 
     assert asyncio.run(reply()).calls
-    assert len(made) == 1
+    assert len(builds) == 1
 
 
-def test_two_loops_that_ask_for_one_rule_at_once_are_both_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Both are in the middle of it before either goes on.
+def test_two_loops_that_need_one_constraint_at_once_both_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Both are in the middle of the build before either continues.
     both = threading.Barrier(2)
-    slowed(monkeypatch, both.wait)
+    slow_bind(monkeypatch, both.wait)
     engine = engine_with(2)
     with ThreadPoolExecutor(2) as threads:
         replies = list(threads.map(lambda _: asyncio.run(engine.generate_with_tools(REQUEST)), range(2)))

@@ -1,4 +1,4 @@
-"""Forced text is appended and the rest generated: the same events, receipts, budgets and endings as without."""
+"""Skipping gives the same events, receipts, budgets and finish reasons as generating everything."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from engines.tools import PING, PLAIN_TEMPLATE, WEATHER, asked
+from engines.tools import PING, PLAIN_TEMPLATE, WEATHER, make_request
 from ferrule import ArgumentsDelta, CallEnd, EngineError, FinishReason, ToolChoice, ToolDefinition, fold
 from ferrule.engines.fake import FakeGenerator
-from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
 from ferrule.engines.text.engine import TextEngine, TextOptions
-from ferrule.engines.text.skip_guard import PAUSED, AnswerTime, HoleTime
-from laws.minded import Minded, Vocabulary
+from ferrule.engines.text.skip_guard import SKIP_PAUSED, AnswerTime, HoleTime
+from laws.minded import ScriptedModel, Vocabulary
 
 PARIS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris \\"x\\" \\\\", "days": 2}}\n</tool_call>'
 SKIPS = TextOptions(format="hermes", skips=True)
-REQUEST = replace(asked(tools=(WEATHER, PING), choice=ToolChoice.required()), parallel_tool_calls=False)
+REQUEST = replace(make_request(tools=(WEATHER, PING), choice=ToolChoice.required()), parallel_tool_calls=False)
 
 
 class MindedGenerator(FakeGenerator):
-    """A backend with one answer in mind; `breaks_at` is the number of the request that fails in its middle."""
+    """A backend with one prepared answer; `breaks_at` is the number of the request that fails in its middle."""
 
     def __init__(self, text: str, *, size: int = 2, breaks_at: int = 0, counts: bool = False) -> None:
         super().__init__([], ModelFacts(template=PLAIN_TEMPLATE))
@@ -31,40 +31,40 @@ class MindedGenerator(FakeGenerator):
         self.prompt = ""
         self.running = 0
         self.counts = counts
-        # Here a character is a token.
+        # A character is a token here.
         self.words = Vocabulary(1)
 
-    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
-        return await self.words.tokenizer.cut(text)
+    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+        return await self.words.tokenizer.tokenize(text)
 
-    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
+    async def detokenize(self, tokens: tuple[int, ...]) -> str | None:
         return self.words.spell(tokens)
 
-    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
-        self.asked.append(writing)
+    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        self.requests.append(request)
         if not self.prompt:
-            appended = next(n for n in range(len(self.text), -1, -1) if writing.prompt.endswith(self.text[:n]))
-            self.prompt = writing.prompt[: len(writing.prompt) - appended]
-        minded = Minded(self.text, self.size, prompt=self.prompt, words=self.words)
+            appended = next(n for n in range(len(self.text), -1, -1) if request.prompt.endswith(self.text[:n]))
+            self.prompt = request.prompt[: len(request.prompt) - appended]
+        minded = ScriptedModel(self.text, self.size, prompt=self.prompt, words=self.words)
         self.running += 1
         try:
-            async for piece in minded.write(writing):
+            async for piece in minded.generate(request):
                 await asyncio.sleep(0)
-                if len(self.asked) == self.breaks_at:
+                if len(self.requests) == self.breaks_at:
                     raise EngineError("the engine went away")
-                is_counted = self.counts and isinstance(piece, Ended)
-                yield replace(piece, prompt_tokens=len(writing.prompt)) if is_counted else piece
+                is_counted = self.counts and isinstance(piece, CompletionEnd)
+                yield replace(piece, prompt_tokens=len(request.prompt)) if is_counted else piece
         finally:
             self.running -= 1
 
 
-def made(text: str, **options: Any) -> tuple[TextEngine, MindedGenerator]:
+def make_engine(text: str, **options: Any) -> tuple[TextEngine, MindedGenerator]:
     backend = MindedGenerator(text, **options)
     return TextEngine(backend, SKIPS), backend
 
 
-def test_the_reply_is_the_same_and_the_receipt_tells_what_was_skipped() -> None:
-    engine, backend = made(PARIS)
+def test_the_reply_is_the_same_and_the_receipt_says_what_was_skipped() -> None:
+    engine, backend = make_engine(PARIS)
     reply = engine.generate(REQUEST)
     (call,) = reply.calls
     assert call.arguments == {"city": 'Paris "x" \\', "days": 2}
@@ -72,38 +72,38 @@ def test_the_reply_is_the_same_and_the_receipt_tells_what_was_skipped() -> None:
     assert call.receipt.skipped > len(PARIS) / 2
     assert f"{call.receipt.skipped} skipped" in str(call.receipt)
     assert reply.finish is FinishReason.TOOL_CALLS
-    assert len(backend.asked) > 1
+    assert len(backend.requests) > 1
 
 
 def test_arguments_stream_as_they_form() -> None:
     async def events() -> list[object]:
-        return [event async for event in made(PARIS)[0].stream(REQUEST)]
+        return [event async for event in make_engine(PARIS)[0].stream(REQUEST)]
 
-    heard = asyncio.run(events())
-    deltas = [event.json for event in heard if isinstance(event, ArgumentsDelta)]
+    received = asyncio.run(events())
+    deltas = [event.json for event in received if isinstance(event, ArgumentsDelta)]
     assert len(deltas) > 3
-    assert fold(heard).calls[0].function.arguments == "".join(deltas)  # type: ignore[arg-type]
+    assert fold(received).calls[0].function.arguments == "".join(deltas)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("request_number", [1, 2, 3])
-def test_an_engine_that_fails_amid_a_hole_leaves_no_half_call(request_number: int) -> None:
-    engine, backend = made(PARIS, breaks_at=request_number)
+def test_an_engine_that_fails_during_a_hole_leaves_no_incomplete_call(request_number: int) -> None:
+    engine, backend = make_engine(PARIS, breaks_at=request_number)
 
-    heard: list[object] = []
+    received: list[object] = []
 
-    async def hear() -> None:
+    async def receive() -> None:
         async for event in engine.stream(REQUEST):
-            heard.append(event)
+            received.append(event)
 
     with pytest.raises(EngineError, match="went away"):
-        asyncio.run(hear())
-    assert not any(isinstance(event, CallEnd) and event.complete for event in heard)
+        asyncio.run(receive())
+    assert not any(isinstance(event, CallEnd) and event.complete for event in received)
     assert backend.running == 0
 
 
-def test_closing_the_stream_amid_a_hole_stops_the_backend() -> None:
-    async def closed() -> MindedGenerator:
-        engine, backend = made(PARIS)
+def test_closing_the_stream_during_a_hole_stops_the_backend() -> None:
+    async def close_early() -> MindedGenerator:
+        engine, backend = make_engine(PARIS)
         stream = engine.stream(REQUEST)
         async for event in stream:
             if isinstance(event, ArgumentsDelta):
@@ -111,49 +111,49 @@ def test_closing_the_stream_amid_a_hole_stops_the_backend() -> None:
         await stream.aclose()
         return backend
 
-    assert asyncio.run(closed()).running == 0
+    assert asyncio.run(close_early()).running == 0
 
 
-def test_what_is_skipped_takes_from_the_budget_and_a_call_that_it_cuts_off_is_not_handed_on() -> None:
-    reply = made(PARIS)[0].generate(replace(REQUEST, max_tokens=60))
+def test_skipped_tokens_count_against_the_budget_and_a_call_that_is_cut_off_is_refused() -> None:
+    reply = make_engine(PARIS)[0].generate(replace(REQUEST, max_tokens=60))
     assert reply.finish is FinishReason.LENGTH
     assert not reply.calls
 
 
 def test_stops_of_the_request_turn_skipping_off() -> None:
-    engine, backend = made(PARIS)
+    engine, backend = make_engine(PARIS)
     engine.generate(replace(REQUEST, stop=("Z",)))
-    assert len(backend.asked) == 1
+    assert len(backend.requests) == 1
 
 
-def test_a_receipt_says_where_the_guard_has_switched_skipping_off() -> None:
-    engine, backend = made(PARIS)
-    # Answers that took ten times as long as they would have whole.
+def test_a_receipt_says_when_the_guard_has_turned_skipping_off() -> None:
+    engine, backend = make_engine(PARIS)
+    # Answers that took ten times as long as without skipping.
     slow = AnswerTime(skipped=10, holes=[HoleTime(1.0, 0.01, 2) for _ in range(20)])
     for _ in range(20):
-        engine._rules.guard.add(slow)  # pyright: ignore[reportPrivateUsage]
+        engine._constraints.guard.add(slow)  # pyright: ignore[reportPrivateUsage]
     (call,) = engine.generate(REQUEST).calls
     assert call.receipt is not None
-    assert PAUSED in call.receipt.notes
-    assert (call.receipt.skipped, len(backend.asked)) == (0, 1)
+    assert SKIP_PAUSED in call.receipt.notes
+    assert (call.receipt.skipped, len(backend.requests)) == (0, 1)
 
 
 def test_what_is_appended_does_not_count_as_prompt() -> None:
     async def prompts() -> list[int]:
-        found: list[int] = []
+        prompt_tokens: list[int] = []
         for skips in (True, False):
             backend = MindedGenerator(PARIS, counts=True)
             reply = await TextEngine(backend, replace(SKIPS, skips=skips)).generate_with_tools(REQUEST)
             assert reply.usage is not None
-            found.append(reply.usage.prompt_tokens)
-        return found
+            prompt_tokens.append(reply.usage.prompt_tokens)
+        return prompt_tokens
 
     skipped, whole = asyncio.run(prompts())
     assert skipped == whole > 0
 
 
 @pytest.mark.parametrize(
-    "target, price, skips",
+    "target, cost, skips",
     [
         ("lark", 2.0, True),
         ("lark", 20.0, False),
@@ -162,11 +162,11 @@ def test_what_is_appended_does_not_count_as_prompt() -> None:
         ("gbnf", 0.5, False),
     ],
 )
-def test_unasked_it_skips_only_where_going_on_is_cheap_and_forced_text_has_one_spelling(
-    target: str, price: float | None, skips: bool
+def test_by_default_it_skips_only_where_requests_are_cheap_and_tokenization_is_canonical(
+    target: str, cost: float | None, skips: bool
 ) -> None:
     backend = MindedGenerator(PARIS)
-    backend.traits = replace(backend.traits, targets=(target,), going_on=price)
+    backend.traits = replace(backend.traits, targets=(target,), continuation_cost=cost)
     (call,) = TextEngine(backend, TextOptions(format="hermes")).generate(REQUEST).calls
     assert call.receipt is not None
     assert bool(call.receipt.skipped) is skips
@@ -184,20 +184,20 @@ PLAN = (
 PLANNED = '<tool_call>\n{"name": "plan", "arguments": {"city": "Paris", "coach": true}}\n</tool_call>'
 
 
-@pytest.mark.parametrize("most, longest", [(None, 5), (4, 0)])
-def test_an_engine_is_asked_to_stop_at_no_more_texts_than_it_takes(most: int | None, longest: int) -> None:
+@pytest.mark.parametrize("max_stops, expected", [(None, 5), (4, 0)])
+def test_a_request_has_no_more_stops_than_the_engine_accepts(max_stops: int | None, expected: int) -> None:
     backend = MindedGenerator(PLANNED)
-    backend.traits = replace(backend.traits, stops=most)
+    backend.traits = replace(backend.traits, max_stops=max_stops)
     reply = TextEngine(backend, SKIPS).generate(
-        replace(asked(tools=(PLAN,), choice=ToolChoice.required()), parallel_tool_calls=False)
+        replace(make_request(tools=(PLAN,), choice=ToolChoice.required()), parallel_tool_calls=False)
     )
     assert [call.arguments for call in reply.calls] == [{"city": "Paris", "coach": True}]
-    # What follows the city is one of five; with fewer stops the model writes on to the end of the call.
-    assert max(len(writing.stop) for writing in backend.asked) == longest
+    # Five texts can follow the city; with fewer stops the model generates to the end of the call.
+    assert max(len(writing.stop) for writing in backend.requests) == expected
 
 
-def test_an_engine_that_takes_fewer_stops_than_a_rule_has_triggers_writes_on_by_itself() -> None:
+def test_with_fewer_stops_than_triggers_the_engine_generates_everything() -> None:
     backend = MindedGenerator(PARIS)
-    backend.traits = replace(backend.traits, stops=0)
+    backend.traits = replace(backend.traits, max_stops=0)
     reply = TextEngine(backend, SKIPS).generate(replace(REQUEST, tool_choice=ToolChoice.auto()))
-    assert len(reply.calls) == len(backend.asked) == 1
+    assert len(reply.calls) == len(backend.requests) == 1

@@ -1,109 +1,111 @@
-"""An answer is gone on with in the tokens that the model chose."""
+"""Generated text stays in the tokens that the model chose."""
 
 import asyncio
 
 import pytest
 
-from ferrule.engines.text.token_text import Spelling
+from ferrule.engines.text.token_text import TokenText
 from laws.minded import NO_TOKENIZER, Vocabulary
 
 
-def after(words: Vocabulary, wrote: tuple[str, ...], text: str, then: str) -> tuple[Spelling, int | None]:
-    """A prompt, what the model wrote up to a stop, and what is appended to it."""
+def text_after(
+    vocabulary: Vocabulary, generated: tuple[str, ...], text: str, appended: str
+) -> tuple[TokenText, int | None]:
+    """A prompt, text that the model generated up to a stop, and text that is appended."""
 
-    async def scenario() -> tuple[Spelling, int | None]:
-        spelling = Spelling(words.tokenizer)
-        await spelling.begin("prompt")
-        await spelling.append("")
-        await spelling.wrote([words.number(one) for one in wrote], text, len(wrote))
-        return spelling, await spelling.append(then)
+    async def scenario() -> tuple[TokenText, int | None]:
+        token_text = TokenText(vocabulary.tokenizer)
+        await token_text.start("prompt")
+        await token_text.append("")
+        await token_text.add_generated([vocabulary.number(one) for one in generated], text, len(generated))
+        return token_text, await token_text.append(appended)
 
     return asyncio.run(scenario())
 
 
-def spelled(words: Vocabulary, spelling: Spelling) -> list[str]:
-    assert spelling.tokens is not None
-    return [words.spell((token,)) for token in spelling.tokens]
+def token_texts(vocabulary: Vocabulary, token_text: TokenText) -> list[str]:
+    assert token_text.tokens is not None
+    return [vocabulary.spell((token,)) for token in token_text.tokens]
 
 
 @pytest.mark.parametrize(
-    "wrote, text, then, found, added",
+    "generated, text, appended, expected, added",
     [
-        # It chose to write the quote and the comma apart, and so they stay.
+        # The model wrote the quote and the comma as two tokens, so they stay two tokens.
         (("Paris", '"', ","), 'Paris",', ' "b', ["Paris", '"', ",", ' "b'], 1),
-        # A token that reached into what is forced.
+        # The last token extends into the forced text.
         ((" true",), " t", "rue", [" true"], 0),
         ((" true",), " t", "rue, b", [" true", ", b"], 1),
-        # One that reached further is taken back.
+        # The last token extends beyond the forced text, so it is removed.
         (("a", '",'), 'a"', "", ["a", '"'], 1),
         (("a", '", '), 'a"', "}", ["a", '"}'], 1),
     ],
 )
-def test_what_was_written_stays_in_its_tokens(
-    wrote: tuple[str, ...], text: str, then: str, found: list[str], added: int
+def test_generated_text_stays_in_its_tokens(
+    generated: tuple[str, ...], text: str, appended: str, expected: list[str], added: int
 ) -> None:
-    words = Vocabulary(6)
-    spelling, count = after(words, wrote, text, then)
-    assert spelled(words, spelling) == ["prompt", *found]
+    vocabulary = Vocabulary(6)
+    token_text, count = text_after(vocabulary, generated, text, appended)
+    assert token_texts(vocabulary, token_text) == ["prompt", *expected]
     assert count == added
 
 
-def test_where_tokens_are_missing_the_text_has_to_do() -> None:
+def test_without_tokens_the_text_is_used() -> None:
     async def scenario() -> None:
-        words = Vocabulary()
-        short = Spelling(words.tokenizer)
-        await short.begin("prompt")
-        # Two tokens were counted, and one told.
-        await short.wrote([words.number("a")], "ab", 2)
+        vocabulary = Vocabulary()
+        short = TokenText(vocabulary.tokenizer)
+        await short.start("prompt")
+        # Two tokens were counted, but only one was reported.
+        await short.add_generated([vocabulary.number("a")], "ab", 2)
         assert short.tokens is None
         assert await short.append("c") is None
-        await short.wrote([words.number("d")], "d", 1)
+        await short.add_generated([vocabulary.number("d")], "d", 1)
         assert short.tokens is None
-        wrong = Spelling(words.tokenizer)
-        await wrong.begin("prompt")
-        # An engine that writes several tokens at once may tell more than what came before the stop.
-        await wrong.wrote([words.number("a"), words.number("x"), words.number("b")], "ab", 3)
+        wrong = TokenText(vocabulary.tokenizer)
+        await wrong.start("prompt")
+        # An engine that generates several tokens at once may report more than came before the stop.
+        await wrong.add_generated([vocabulary.number("a"), vocabulary.number("x"), vocabulary.number("b")], "ab", 3)
         assert wrong.tokens is None
-        nobody = Spelling(NO_TOKENIZER)
-        await nobody.begin("prompt")
+        nobody = TokenText(NO_TOKENIZER)
+        await nobody.start("prompt")
         assert nobody.tokens is None
 
     asyncio.run(scenario())
 
 
-def test_a_text_is_cut_once() -> None:
-    words = Vocabulary()
-    asked: list[str] = []
+def test_a_text_is_tokenized_once() -> None:
+    vocabulary = Vocabulary()
+    tokenized: list[str] = []
 
     async def scenario() -> None:
-        tokenizer = words.tokenizer
-        cut = tokenizer.cut
+        tokenizer = vocabulary.tokenizer
+        tokenize = tokenizer.tokenize
 
-        async def counted(text: str) -> tuple[int, ...] | None:
-            asked.append(text)
-            return await cut(text)
+        async def recording_tokenize(text: str) -> tuple[int, ...] | None:
+            tokenized.append(text)
+            return await tokenize(text)
 
-        tokenizer.cut = counted
+        tokenizer.tokenize = recording_tokenize
         assert await tokenizer.tokens("abcd") == await tokenizer.tokens("abcd")
         assert await tokenizer.tokens("") == ()
 
     asyncio.run(scenario())
-    assert asked == ["abcd"]
+    assert tokenized == ["abcd"]
 
 
-def test_a_tokenizer_that_puts_a_space_before_every_text_is_not_gone_on_with() -> None:
+def test_a_tokenizer_that_puts_a_space_before_every_text_is_not_used() -> None:
     async def scenario() -> None:
-        words = Vocabulary()
-        tokenizer = words.tokenizer
-        cut = tokenizer.cut
+        vocabulary = Vocabulary()
+        tokenizer = vocabulary.tokenizer
+        tokenize = tokenizer.tokenize
 
-        async def spaced(text: str) -> tuple[int, ...] | None:
-            return await cut(f" {text}")
+        async def tokenize_with_space(text: str) -> tuple[int, ...] | None:
+            return await tokenize(f" {text}")
 
-        tokenizer.cut = spaced
-        spelling = Spelling(tokenizer)
-        await spelling.begin("prompt")
-        assert await spelling.append("abc") is None
-        assert spelling.tokens is None
+        tokenizer.tokenize = tokenize_with_space
+        token_text = TokenText(tokenizer)
+        await token_text.start("prompt")
+        assert await token_text.append("abc") is None
+        assert token_text.tokens is None
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""The tools and the templates that the tests of engines share."""
+"""Tools and templates for the engine tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN_TEMPLATE = (
 )
 
 
-def asked(
+def make_request(
     text: str = "How is Paris?", tools: tuple[ToolDefinition, ...] = (WEATHER,), choice: ToolChoice | None = None
 ) -> ToolCallRequest:
     return ToolCallRequest(

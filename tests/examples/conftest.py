@@ -1,4 +1,4 @@
-"""Runs an example in this process, from its first line to its last, with replies made up in place of a model's."""
+"""Runs an example in this process, with scripted replies instead of a model."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ Load = Callable[[str], dict[str, Any]]
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `python examples/NAME.py` finds things, and with a registry that nobody sees after."""
+    """The import path of `python examples/NAME.py`, and a format registry that is restored afterwards."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setattr(registry, "_registered", {})
 
 
 @pytest.fixture
 def load() -> Load:
-    """What an example defines, without running it."""
+    """The definitions of an example, without running it."""
     return cache(lambda name: runpy.run_path(str(EXAMPLES / name), run_name=Path(name).stem))
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """What an example prints when the model says this."""
+    """The output of an example with these replies of the model."""
 
-    def ran(name: str, replies: Sequence[Reply], *arguments: str) -> str:
+    def run_example(name: str, replies: Sequence[Reply], *arguments: str) -> str:
         option = importlib.import_module("engine_option")
-        monkeypatch.setattr(option, "pick", lambda engine: FakeEngine(replies))
+        monkeypatch.setattr(option, "load_engine", lambda engine: FakeEngine(replies))
         monkeypatch.setattr(sys, "argv", [name, "--engine", "fake:made up", *arguments])
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         return capsys.readouterr().out
 
-    return ran
+    return run_example

@@ -12,7 +12,7 @@ from laws.replies import TOOLS, easy_text, replies
 
 Load = Callable[[str], dict[str, Any]]
 Run = Callable[..., str]
-# The fixture gives a function that changes nothing, so that examples may share it.
+# The fixture returns a function without state, so Hypothesis examples may share it.
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -28,7 +28,7 @@ def test_the_made_up_format_reads_back_what_it_writes_however_it_is_cut(load: Lo
     try:
         text = render(form, reply, TOOLS)
     except UnrenderableError:
-        return  # a marker of its own in a value: the next test says that nothing else is refused
+        return  # one of the format's markers in a value; the next test shows that nothing else is refused
     read = parse(form, text, TOOLS)
     assert same(read, reply)
     parser = Parser(form, TOOLS)
@@ -48,11 +48,11 @@ def test_it_refuses_nothing_that_holds_no_marker(load: Load, data: st.DataObject
 def test_it_reads_its_examples_and_prints_its_rule(run: Run, load: Load) -> None:
     example = load("custom_format.py")
     printed = run("custom_format.py", [Reply.of(example["PARIS"])])
-    for shown in example["EXAMPLES"]:
-        assert f"read: {shown.text!r}" in printed
+    for visible in example["EXAMPLES"]:
+        assert f"parsed: {visible.text!r}" in printed
     assert 'start: ("@@call get_weather\\n"' in printed
-    assert f"\nadmitted: {example['PARIS_TEXT']!r}" in printed
+    assert f"\naccepted: {example['PARIS_TEXT']!r}" in printed
     assert printed.count("stopped after") == 2
-    # The engine is asked to write in it.
+    # The engine uses the format.
     assert "fake:made up?format=lantern calls: get_weather {'city': 'Paris', 'days': 2}" in printed
     assert get_format("lantern").about == example["FORMAT"].about

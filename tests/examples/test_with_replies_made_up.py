@@ -23,9 +23,9 @@ def test_tool_calling_runs_what_is_called_and_tells_the_model(run: Run) -> None:
         Reply.of("In the garage."),
     ]
     printed = run("tool_calling.py", replies)
-    assert "get_weather gave: sunny, 24 degrees\nmodel: It is sunny." in printed
-    assert "calculate gave: 14\nmodel: 14." in printed
-    assert 'search_notes gave: ["The spare key hangs in the garage."]' in printed
+    assert "get_weather returned: sunny, 24 degrees\nmodel: It is sunny." in printed
+    assert "calculate returned: 14\nmodel: 14." in printed
+    assert 'search_notes returned: ["The spare key hangs in the garage."]' in printed
 
 
 def test_tool_calling_shows_a_failure_as_one(run: Run) -> None:
@@ -43,7 +43,7 @@ def test_tool_calling_leaves_the_choice_to_a_model_that_can_choose(run: Run) -> 
     assert printed.count("model: Sunny.") == 3
 
 
-def test_a_conversation_goes_on_after_it_was_saved(run: Run) -> None:
+def test_a_saved_conversation_resumes(run: Run) -> None:
     items = ("milk", "bread", "apples")
     replies = [reply for item in items for reply in (Reply.of(call("add_item", item=item)), Reply.of(f"{item}: added"))]
     printed = run("many_turns.py", replies)
@@ -54,8 +54,8 @@ def test_a_conversation_goes_on_after_it_was_saved(run: Run) -> None:
 
 @pytest.mark.parametrize("cities", [("Rome",), ("Rome", "Bern", "Oslo")])
 def test_parallel_calls_all_start_before_the_first_ends(run: Run, cities: tuple[str, ...]) -> None:
-    asked = Reply.of(*(call("get_weather", id=f"c{n}", city=city) for n, city in enumerate(cities)))
-    lines = run("parallel_calls.py", [asked, Reply.of("All sunny.")]).splitlines()
+    requests = Reply.of(*(call("get_weather", id=f"c{n}", city=city) for n, city in enumerate(cities)))
+    lines = run("parallel_calls.py", [requests, Reply.of("All sunny.")]).splitlines()
     assert [line.partition(":")[0] for line in lines[1:-2]] == ["started"] * len(cities) + ["finished"] * len(cities)
     assert lines[-2].startswith(f"{len(cities)} calls of 0.5 s each took ")
 
@@ -64,7 +64,7 @@ def test_a_stream_is_shown_piece_by_piece(run: Run) -> None:
     replies = [Reply.of(call("get_weather", city="[red]Rome", days=2)), Reply.of("Sunny.")]
     printed = run("streaming.py", replies)
     assert 'get_weather {"city": "[red]Rome", "days": 2}|' in printed
-    assert "get_weather gave: [red]Rome: sunny, 2 days in a row\nSunny.|\n" in printed
+    assert "get_weather returned: [red]Rome: sunny, 2 days in a row\nSunny.|\n" in printed
 
 
 def test_a_call_that_was_cut_off_is_shown_and_not_run(run: Run) -> None:
@@ -85,4 +85,4 @@ def test_a_receipt_is_shown_for_what_was_handed_on_and_for_what_was_not(run: Run
     cut = ToolCall(id="c1", function=call("tag_photo", tags=["sea", "sea"]).function, complete=False)
     printed = run("receipts.py", [Reply.of(call("book_table", city="Rome", guests=4, time="19:30")), Reply.of(cut)])
     assert 'calls: book_table {"city": "Rome", "guests": 4, "time": "19:30"}\n  validated by fake (fake)' in printed
-    assert 'not handed on: tag_photo {"tags": ["sea", "sea"]}' in printed
+    assert 'rejected: tag_photo {"tags": ["sea", "sea"]}' in printed

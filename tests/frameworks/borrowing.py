@@ -1,4 +1,4 @@
-"""Functions that become a framework's tools, and what its tools are put through here: our executor and conversation."""
+"""Functions that become a framework's tools, and helpers that run its tools in Ferrule's executor and conversation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from ferrule import ChoicePolicy, ToolCall, ToolCallRequest, ToolConversation, ToolExecutor, ToolResult
 from ferrule.sources.source import Source
-from frameworks.given import SEEN, smol
+from frameworks.given import CALLS, smol
 
 _A_CALL_FIRST = ToolCallRequest(messages=(), tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP, max_tokens=48)
 
 
 def harbour(name: str) -> str:
     """Tells whether a harbour is open."""
-    SEEN.append((name, ""))
+    CALLS.append((name, ""))
     return "open"
 
 
@@ -24,25 +24,27 @@ async def mayor(city: str) -> str:
     return f"the mayor of {city}"
 
 
-def told_in_our_conversation(tools: Source, question: str) -> list[ToolResult]:
-    """What they answer when a real model of ours is asked."""
+def results_from_conversation(tools: Source, question: str) -> list[ToolResult]:
+    """The results of the tools in a conversation with a real model."""
     talk = ToolConversation(smol(), tools, request=_A_CALL_FIRST)
     talk.send(question)
     return [result for message in talk.messages for result in message.results]
 
 
-def dispatched(tools: Source, *asked: tuple[str, Mapping[str, Any]], has_leave: bool = False) -> list[ToolResult]:
-    """What comes of each call: the name of a tool and its arguments."""
+def dispatch_calls(
+    tools: Source, *question: tuple[str, Mapping[str, Any]], is_approved: bool = False
+) -> list[ToolResult]:
+    """Run each call, given as the name of a tool and its arguments."""
 
-    async def ran() -> list[ToolResult]:
+    async def run() -> list[ToolResult]:
         executor = ToolExecutor(tools)
         await executor.refresh()
-        dispatch = executor.dispatch_confirmed if has_leave else executor.dispatch
-        return [await dispatch(ToolCall.of(name, arguments, "x")) for name, arguments in asked]
+        dispatch = executor.dispatch_confirmed if is_approved else executor.dispatch
+        return [await dispatch(ToolCall.of(name, arguments, "x")) for name, arguments in question]
 
-    return asyncio.run(ran())
+    return asyncio.run(run())
 
 
-def changes_of(tools: Source) -> dict[str, bool]:
-    """Of each tool, whether it changes the world."""
+def side_effects_of(tools: Source) -> dict[str, bool]:
+    """Whether each tool has side effects."""
     return {tool.name: tool.side_effects for tool in asyncio.run(ToolExecutor(tools).refresh())}

@@ -1,12 +1,12 @@
-"""Every test of a framework begins with a world in which nothing has happened."""
+"""Every test of a framework starts without recorded calls."""
 
 from __future__ import annotations
 
 import pytest
 
-from frameworks.given import SEEN
+from frameworks.given import CALLS
 
 
 @pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    SEEN.clear()
+def clear_calls() -> None:
+    CALLS.clear()

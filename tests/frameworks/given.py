@@ -1,4 +1,4 @@
-"""What the tests of every framework are given: two tools of ours, leave and refusal, types, and a small real model."""
+"""Shared by the tests of every framework: two tools, approval and denial, types, and a small real model."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from ferrule import CallContext, Decision, Engine, ToolCall, ToolError, pick, tool
+from ferrule import CallContext, Decision, Engine, ToolCall, ToolError, load_engine, tool
 
-SEEN: list[tuple[str, str]] = []
-"""What has really happened: tools write it down. Empty when a test begins."""
+CALLS: list[tuple[str, str]] = []
+"""The calls that really ran: tools record them here. Empty when a test starts."""
 
 
 @tool
@@ -19,14 +19,14 @@ def weather(city: str, days: int = 1) -> dict[str, Any]:
     """The weather of a city."""
     if city == "Nowhere":
         raise ToolError("no such city")
-    SEEN.append((city, str(days)))
+    CALLS.append((city, str(days)))
     return {"city": city, "sky": "clear"}
 
 
 @tool(side_effects=True)
 def send(to: str, context: CallContext) -> str:
     """Sends a letter."""
-    SEEN.append((to, context.call_id))
+    CALLS.append((to, context.call_id))
     return f"sent to {to}"
 
 
@@ -39,7 +39,7 @@ async def never(call: ToolCall) -> Decision | None:
 
 
 class Place(BaseModel):
-    # Sixteen characters of any script fit in the eighty tokens that the tests allow; an open name may not.
+    # Sixteen characters of any script fit into the tests' eighty tokens; an unlimited name may not.
     name: Annotated[str, Field(max_length=16)]
 
 
@@ -49,4 +49,4 @@ class Sky(BaseModel):
 
 @lru_cache(maxsize=1)
 def smol() -> Engine:
-    return pick(f"llama:{os.environ['FERRULE_MODEL']}?threads=1&slots=1&context=2048")
+    return load_engine(f"llama:{os.environ['FERRULE_MODEL']}?threads=1&slots=1&context=2048")

@@ -1,4 +1,4 @@
-"""What a model says in the tests of every framework: well, badly, or not at all."""
+"""Scripted replies for the tests of every framework: valid, invalid and failing."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ferrule import (
 )
 from ferrule.engines.fake import FakeEngine
 
-MUMBLE = Reply.of("It is clear.")
+PLAIN_TEXT = Reply.of("It is clear.")
 LET_ME_SEE = Reply.of(Reasoning("hm"), "let me see", ToolCall.of("weather", '{"city":  "Paris"}', "a"))
-"""Of each part one; the arguments are spelt as nobody else would."""
+"""One of each part; the arguments have unusual whitespace."""
 PARIS = Reply(
     (Reasoning("hm"), Text("so"), ToolCall.of("weather", '{"city": "Paris", "days": 3}', "x")),
     finish=FinishReason.TOOL_CALLS,
@@ -34,7 +34,7 @@ PARIS = Reply(
 ULM, BONN = ToolCall.of("weather", '{"city": "Ulm", "days": 2}', "a1"), ToolCall.of("weather", '{"city": "Bonn"}', "a2")
 ULM_AND_BONN = Reply((Reasoning("Hm. "), Text("Wait."), ULM, BONN), (), FinishReason.TOOL_CALLS, Usage(7, 5))
 
-SO_FAR = (
+HISTORY = (
     ChatMessage.system("Be short."),
     ChatMessage.user("Weather?"),
     ChatMessage(
@@ -42,26 +42,29 @@ SO_FAR = (
         (Reasoning("Paris, surely."), Text("Let me see."), ToolCall.of("weather", {"city": "Paris"}, "c7")),
     ),
 )
-"""A history, as the engine is told of it."""
+"""A history, as the engine receives it."""
 
 
 def calls(name: str, arguments: str, id: str = "call_1") -> Reply:
     return Reply.of(ToolCall.of(name, arguments, id))
 
 
-def cut_off() -> Reply:
+def truncated_reply() -> Reply:
     call = ToolCall("call_1", FunctionCall("weather", '{"city": "Par'), complete=False)
     return Reply((call,), finish=FinishReason.LENGTH)
 
 
-def refused() -> Reply:
+def rejected_reply() -> Reply:
     call = ToolCall("call_1", FunctionCall("weather", '{"town": "Paris"}'), complete=False)
     return Reply((call,), (Diagnostic("invalid_arguments", "/: city is missing", index=0),), FinishReason.STOP)
 
 
-each_reply_that_is_not_whole = pytest.mark.parametrize(
-    "reply, told",
-    [(cut_off(), "cut off in a call of weather"), (refused(), "call of weather is not handed on: /: city is missing")],
+each_incomplete_reply = pytest.mark.parametrize(
+    "reply, expected",
+    [
+        (truncated_reply(), "cut off in a call of weather"),
+        (rejected_reply(), "call of weather is rejected: /: city is missing"),
+    ],
     ids=["cut_off", "refused"],
 )
 each_bad_argument = pytest.mark.parametrize(
@@ -71,7 +74,7 @@ each_bad_argument = pytest.mark.parametrize(
 
 
 class Failing(FakeEngine):
-    """Raises what it is given."""
+    """An engine that raises the given error."""
 
     def __init__(self, error: FerruleError) -> None:
         super().__init__([])

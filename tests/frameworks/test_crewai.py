@@ -1,4 +1,4 @@
-"""CrewAI: our model and tools in its crew, its tools in our conversation. Run where it is installed."""
+"""CrewAI: Ferrule's model and tools in a crew, and its tools in a Ferrule conversation. Run where it is installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-# Importing CrewAI warns, and warnings are errors here; only its own are let pass.
+# Importing CrewAI warns, and warnings are errors here, so its own are ignored.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from crewai import Agent, Crew, Task
@@ -33,18 +33,18 @@ from ferrule import (
     ToolResult,
 )
 from ferrule.engines.fake import FakeEngine
-from ferrule.integrations.crewai import FerruleLLM, FerruleTool, alend, borrow, lend
-from frameworks.borrowing import changes_of, dispatched, harbour, told_in_our_conversation
-from frameworks.given import SEEN, Place, always, never, send, smol, weather
-from frameworks.replies import PARIS, Failing, calls, each_bad_argument, each_reply_that_is_not_whole
+from ferrule.integrations.crewai import FerruleLLM, FerruleTool, export_tools, export_tools_async, import_tools
+from frameworks.borrowing import dispatch_calls, harbour, results_from_conversation, side_effects_of
+from frameworks.given import CALLS, Place, always, never, send, smol, weather
+from frameworks.replies import PARIS, Failing, calls, each_bad_argument, each_incomplete_reply
 
-# CrewAI reads fields of its own that it has deprecated.
+# CrewAI reads its own deprecated fields.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:crewai")
 
 
-def crew_of(llm: FerruleLLM, tools: list[BaseTool], asked: str = "What is the weather in Paris?") -> Crew:
+def crew_of(llm: FerruleLLM, tools: list[BaseTool], question: str = "What is the weather in Paris?") -> Crew:
     agent = Agent(role="clerk", goal="answer", backstory="brief", llm=llm, tools=tools, max_iter=3, max_retry_limit=0)
-    return Crew(agents=[agent], tasks=[Task(description=asked, expected_output="a sentence", agent=agent)])
+    return Crew(agents=[agent], tasks=[Task(description=question, expected_output="a sentence", agent=agent)])
 
 
 def llm_of(*replies: Reply, **options: Any) -> tuple[FerruleLLM, FakeEngine]:
@@ -52,8 +52,8 @@ def llm_of(*replies: Reply, **options: Any) -> tuple[FerruleLLM, FakeEngine]:
     return FerruleLLM(engine, **options), engine
 
 
-def heard(*kinds: type[Any]) -> list[Any]:
-    """What CrewAI's listeners hear of these kinds from now on."""
+def collect_events(*kinds: type[Any]) -> list[Any]:
+    """Collect CrewAI's events of these kinds from now on."""
     events: list[Any] = []
     for kind in kinds:
         crewai_event_bus.on(kind)(lambda source, event: events.append(event))
@@ -62,9 +62,9 @@ def heard(*kinds: type[Any]) -> list[Any]:
 
 def test_their_crew_calls_our_tool_with_our_model_and_reads_the_result() -> None:
     llm = FerruleLLM(smol(), tool_choice_policy="required_first_hop", max_tokens=48, temperature=0.0)
-    events = heard(LLMCallCompletedEvent)
-    done = crew_of(llm, lend([weather])).kickoff()
-    assert len(SEEN) >= 1
+    events = collect_events(LLMCallCompletedEvent)
+    done = crew_of(llm, export_tools([weather])).kickoff()
+    assert len(CALLS) >= 1
     assert done.raw.strip()
     assert done.token_usage.completion_tokens > 0
     crewai_event_bus.flush()
@@ -74,9 +74,9 @@ def test_their_crew_calls_our_tool_with_our_model_and_reads_the_result() -> None
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    tools = borrow([crew_tool("Harbour Lookup")(harbour)])
-    results = told_in_our_conversation(tools, "Is the harbour of Genoa open?")
-    assert len(SEEN) == 1
+    tools = import_tools([crew_tool("Harbour Lookup")(harbour)])
+    results = results_from_conversation(tools, "Is the harbour of Genoa open?")
+    assert len(CALLS) == 1
     assert [result.content for result in results] == ["open"]
 
 
@@ -90,14 +90,14 @@ def test_a_loop_with_a_tool_goes_through_the_crew_as_meant() -> None:
         Reply.of(Reasoning("hm"), "so", ToolCall.of("weather", '{"city": "Paris", "days": 2}', "abc")),
         Reply.of("clear"),
     )
-    assert crew_of(llm, lend([weather])).kickoff().raw == "clear"
-    assert SEEN == [("Paris", "2")]
+    assert crew_of(llm, export_tools([weather])).kickoff().raw == "clear"
+    assert CALLS == [("Paris", "2")]
     first, second = engine.requests
     assert [message.role for message in first.messages] == [Role.SYSTEM, Role.USER]
     assert first.tools == (weather.definition,)
     called = ToolCall.of("weather", '{"city": "Paris", "days": 2}', "abc")
-    told = [message for message in second.messages if message.tool_calls or message.results]
-    assert told == [
+    result = [message for message in second.messages if message.tool_calls or message.results]
+    assert result == [
         ChatMessage(Role.ASSISTANT, (called,)),
         ChatMessage(Role.TOOL, (ToolResult("abc", "weather", '{"city": "Paris", "sky": "clear"}'),)),
     ]
@@ -106,52 +106,52 @@ def test_a_loop_with_a_tool_goes_through_the_crew_as_meant() -> None:
 def test_the_same_call_twice_really_happens_twice() -> None:
     same = calls("weather", '{"city": "Paris"}')
     llm, _ = llm_of(same, same, Reply.of("clear"))
-    assert crew_of(llm, lend([weather])).kickoff().raw == "clear"
-    assert len(SEEN) == 2
+    assert crew_of(llm, export_tools([weather])).kickoff().raw == "clear"
+    assert len(CALLS) == 2
 
 
 def test_every_argument_that_may_be_left_out_may_be_null_to_other_models() -> None:
-    (tool,) = lend([weather])
+    (tool,) = export_tools([weather])
     (offered,), _, _ = convert_tools_to_openai_schema([tool])
     parameters = offered["function"]["parameters"]
     assert parameters["required"] == ["city", "days"]
     assert {"type": "null"} in parameters["properties"]["days"]["anyOf"]
     assert tool.run(city="Paris", days=None) == '{"city": "Paris", "sky": "clear"}'
-    assert SEEN == [("Paris", "1")]
+    assert CALLS == [("Paris", "1")]
 
 
 @each_bad_argument
-def test_bad_arguments_are_refused_in_our_words(arguments: str) -> None:
-    (tool,) = lend([weather])
-    given = tool.run(**ToolCall.of("weather", arguments).arguments)
-    assert isinstance(given, ToolFailure)
-    assert given.reason is ToolFailureReason.INVALID_INPUT
-    assert given.message.startswith("invalid_arguments: /")
-    assert not SEEN
+def test_invalid_arguments_are_refused(arguments: str) -> None:
+    (tool,) = export_tools([weather])
+    data = tool.run(**ToolCall.of("weather", arguments).arguments)
+    assert isinstance(data, ToolFailure)
+    assert data.reason is ToolFailureReason.INVALID_INPUT
+    assert data.message.startswith("invalid_arguments: /")
+    assert not CALLS
 
 
 def test_what_a_tool_says_went_wrong_is_a_failure_of_theirs_and_reaches_the_model() -> None:
     llm, engine = llm_of(calls("weather", '{"city": "Nowhere"}'), Reply.of("sorry"))
-    assert crew_of(llm, lend([weather])).kickoff().raw == "sorry"
+    assert crew_of(llm, export_tools([weather])).kickoff().raw == "sorry"
     results = [result for message in engine.requests[1].messages for result in message.results]
     assert [result.text for result in results] == ["no such city"]
 
 
-def test_a_tool_that_changes_the_world_asks_for_leave() -> None:
-    for decide, words in ((None, "denied: nobody was there to allow it"), (never, "denied: not on Sundays")):
-        (tool,) = lend([send], decide) if decide else lend([send])
-        given = tool.run(to="Ada")
-        assert isinstance(given, ToolFailure)
-        assert given.message == words
-    (tool,) = lend([send], always)
+def test_a_tool_with_side_effects_asks_for_approval() -> None:
+    for decide, words in ((None, "denied: no one was available to approve it"), (never, "denied: not on Sundays")):
+        (tool,) = export_tools([send], decide) if decide else export_tools([send])
+        data = tool.run(to="Ada")
+        assert isinstance(data, ToolFailure)
+        assert data.message == words
+    (tool,) = export_tools([send], always)
     assert tool.run(to="Ada") == "sent to Ada"
     assert asyncio.run(tool.arun(to="Bob")) == "sent to Bob"
-    assert [who for who, _ in SEEN] == ["Ada", "Bob"]
+    assert [who for who, _ in CALLS] == ["Ada", "Bob"]
 
 
-def test_tools_can_be_lent_in_a_loop() -> None:
+def test_tools_can_be_exported_in_a_loop() -> None:
     async def ran() -> Any:
-        (tool,) = await alend([weather])
+        (tool,) = await export_tools_async([weather])
         return await tool.arun(city="Rome")
 
     assert asyncio.run(ran()) == '{"city": "Rome", "sky": "clear"}'
@@ -169,7 +169,7 @@ def test_history_and_settings_arrive_at_the_engine_as_meant() -> None:
         parallel_tool_calls=False,
         tool_choice_policy="required_always",
     )
-    (offered,), _, _ = convert_tools_to_openai_schema(lend([send]))
+    (offered,), _, _ = convert_tools_to_openai_schema(export_tools([send]))
     call = ToolCall.of("send", '{"to": "Ada"}', "x")
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -178,21 +178,21 @@ def test_history_and_settings_arrive_at_the_engine_as_meant() -> None:
         {"role": "tool", "tool_call_id": "x", "name": "send", "content": "sent"},
     ]
     assert llm.call(messages, tools=[offered]) == "yes"
-    (asked,) = engine.requests
-    assert asked.messages == (
+    (request,) = engine.requests
+    assert request.messages == (
         ChatMessage.system("Be brief."),
         ChatMessage.user("go"),
         ChatMessage(Role.ASSISTANT, (call,)),
         ChatMessage.tool("x", "sent", "send"),
     )
-    assert [tool.name for tool in asked.tools] == ["send"]
-    assert (asked.temperature, asked.max_tokens, asked.top_p, asked.top_k, asked.seed) == (0.5, 9, 0.9, 3, 7)
-    assert (asked.stop, asked.parallel_tool_calls) == (("END",), False)
-    assert asked.tool_choice_policy is ChoicePolicy.REQUIRED_ALWAYS
+    assert [tool.name for tool in request.tools] == ["send"]
+    assert (request.temperature, request.max_tokens, request.top_p, request.top_k, request.seed) == (0.5, 9, 0.9, 3, 7)
+    assert (request.stop, request.parallel_tool_calls) == (("END",), False)
+    assert request.tool_choice_policy is ChoicePolicy.REQUIRED_ALWAYS
 
 
 @pytest.mark.parametrize(
-    "chosen, meant",
+    "chosen, expected",
     [
         ("auto", ToolChoice.auto()),
         ("none", ToolChoice.none()),
@@ -200,12 +200,12 @@ def test_history_and_settings_arrive_at_the_engine_as_meant() -> None:
         ({"type": "function", "function": {"name": "send"}}, ToolChoice.one("send")),
     ],
 )
-def test_each_choice_means_the_same_here_and_none_counts_without_tools(chosen: Any, meant: ToolChoice) -> None:
+def test_each_choice_means_the_same_here_and_none_counts_without_tools(chosen: Any, expected: ToolChoice) -> None:
     llm, engine = llm_of(Reply.of("yes"), Reply.of("yes"), tool_choice=chosen)
-    offered, _, _ = convert_tools_to_openai_schema(lend([send, weather]))
+    offered, _, _ = convert_tools_to_openai_schema(export_tools([send, weather]))
     llm.call("go", tools=offered)
     llm.call("go")
-    assert [asked.tool_choice for asked in engine.requests] == [meant, ToolChoice.auto()]
+    assert [request.tool_choice for request in engine.requests] == [expected, ToolChoice.auto()]
 
 
 def test_an_option_that_nobody_knows_is_refused() -> None:
@@ -214,22 +214,22 @@ def test_an_option_that_nobody_knows_is_refused() -> None:
             FerruleLLM(FakeEngine([]), **options)
 
 
-@each_reply_that_is_not_whole
+@each_incomplete_reply
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_call_that_is_not_whole_fails_the_crew_and_never_runs(reply: Reply, told: str, stream: bool) -> None:
+def test_a_call_that_is_not_whole_fails_the_crew_and_never_runs(reply: Reply, expected: str, stream: bool) -> None:
     llm, _ = llm_of(reply, stream=stream)
-    events = heard(LLMCallFailedEvent)
-    with pytest.raises(RuntimeError, match=told):
-        crew_of(llm, lend([weather])).kickoff()
+    events = collect_events(LLMCallFailedEvent)
+    with pytest.raises(RuntimeError, match=expected):
+        crew_of(llm, export_tools([weather])).kickoff()
     crewai_event_bus.flush()
-    assert told in events[0].error
-    assert not SEEN
+    assert expected in events[0].error
+    assert not CALLS
 
 
 def test_streamed_pieces_sum_to_the_call_and_the_text() -> None:
     llm, _ = llm_of(PARIS, stream=True)
-    events = heard(LLMStreamChunkEvent)
-    offered, _, _ = convert_tools_to_openai_schema(lend([weather]))
+    events = collect_events(LLMStreamChunkEvent)
+    offered, _, _ = convert_tools_to_openai_schema(export_tools([weather]))
     (call,) = llm.call("go", tools=offered)
     crewai_event_bus.flush()
     assert "".join(event.chunk for event in events if event.tool_call is None) == "so"
@@ -242,7 +242,7 @@ def test_streamed_pieces_sum_to_the_call_and_the_text() -> None:
 def test_the_asynchronous_way_and_given_functions_work_too() -> None:
     llm, _ = llm_of(Reply.of("hello"), calls("weather", '{"city": "Rome"}'))
     assert asyncio.run(llm.acall("go")) == "hello"
-    offered, functions, _ = convert_tools_to_openai_schema(lend([weather]))
+    offered, functions, _ = convert_tools_to_openai_schema(export_tools([weather]))
     assert llm.call("go", tools=offered, available_functions=functions) == '{"city": "Rome", "sky": "clear"}'
 
 
@@ -260,7 +260,7 @@ def test_an_engine_that_fails_raises_what_the_framework_expects(engine: FakeEngi
         FerruleLLM(engine).call("go")
 
 
-def test_their_tools_of_every_kind_run_and_their_failures_are_told() -> None:
+def test_imported_tools_of_every_kind_run_and_their_failures_are_reported() -> None:
     class Slow(BaseTool):
         name: str = "Slow One"
         description: str = "Waits."
@@ -283,10 +283,10 @@ def test_their_tools_of_every_kind_run_and_their_failures_are_told() -> None:
         """Breaks."""
         raise RuntimeError("secret")
 
-    tools = borrow([Slow(), quick, broken], side_effects=["broken"])
-    assert changes_of(tools) == {"slow_one": False, "quick": False, "broken": True}
-    asked = [("slow_one", {"seconds": 1}), ("slow_one", {"seconds": 0}), ("quick", {"word": "a"}), ("broken", {})]
-    results = dispatched(tools, *asked, has_leave=True)
+    tools = import_tools([Slow(), quick, broken], side_effects=["broken"])
+    assert side_effects_of(tools) == {"slow_one": False, "quick": False, "broken": True}
+    requests = [("slow_one", {"seconds": 1}), ("slow_one", {"seconds": 0}), ("quick", {"word": "a"}), ("broken", {})]
+    results = dispatch_calls(tools, *requests, is_approved=True)
     assert [result.content for result in results] == [
         {"name": "here"},
         "time runs forward (code: past)",
@@ -295,7 +295,7 @@ def test_their_tools_of_every_kind_run_and_their_failures_are_told() -> None:
     ]
 
 
-def test_a_lent_tool_is_known_by_its_definition() -> None:
-    (tool,) = lend([send])
+def test_an_exported_tool_is_identified_by_its_definition() -> None:
+    (tool,) = export_tools([send])
     assert isinstance(tool, FerruleTool)
     assert tool.definition == send.definition

@@ -1,4 +1,4 @@
-"""LlamaIndex: our model and tools in its agent, its tools in our conversation. Run in an interpreter that has it."""
+"""LlamaIndex: Ferrule's model and tools in an agent, and its tools in a conversation. Run where it is installed."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from llama_index.core.workflow import Context
 
 from ferrule import ChatMessage, ChoicePolicy, DefinitionError, EngineError, Reply, ToolCall, ToolChoice, ToolExecutor
 from ferrule.engines.fake import FakeEngine
-from ferrule.integrations.llamaindex import FerruleLLM, FerruleToolSpec, alend, borrow, lend
+from ferrule.integrations.llamaindex import FerruleLLM, FerruleToolSpec, export_tools, export_tools_async, import_tools
 from ferrule.sources.functions import Functions
-from frameworks.borrowing import dispatched, mayor, told_in_our_conversation
-from frameworks.given import SEEN, Sky, always, never, send, smol, weather
+from frameworks.borrowing import dispatch_calls, mayor, results_from_conversation
+from frameworks.given import CALLS, Sky, always, never, send, smol, weather
 from frameworks.replies import (
     BONN,
-    MUMBLE,
-    SO_FAR,
+    HISTORY,
+    PLAIN_TEXT,
     ULM,
     ULM_AND_BONN,
     calls,
     each_bad_argument,
-    each_reply_that_is_not_whole,
+    each_incomplete_reply,
 )
 
-# LlamaIndex looks at every attribute of an agent, and so at those that pydantic does not want looked at.
+# LlamaIndex reads every attribute of an agent, including those that pydantic has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 
 HELLO = [TheirMessage("Weather?")]
 
 
-# Our tools in theirs.
+# Exported tools.
 
 
-def test_a_lent_tool_has_our_schema_unchanged_and_answers_in_json() -> None:
-    (lent,) = lend([weather])
-    assert lent.metadata.get_parameters_dict() == weather.definition.parameters
-    for said in (lent.call(city="Paris"), asyncio.run(lent.acall(city="Paris")), lent(city="Paris")):
-        assert (said.is_error, said.content) == (False, '{"city": "Paris", "sky": "clear"}')
-        assert said.raw_output == {"city": "Paris", "sky": "clear"}
+def test_an_exported_tool_has_the_schema_unchanged_and_answers_in_json() -> None:
+    (exported,) = export_tools([weather])
+    assert exported.metadata.get_parameters_dict() == weather.definition.parameters
+    for reply in (exported.call(city="Paris"), asyncio.run(exported.acall(city="Paris")), exported(city="Paris")):
+        assert (reply.is_error, reply.content) == (False, '{"city": "Paris", "sky": "clear"}')
+        assert reply.raw_output == {"city": "Paris", "sky": "clear"}
 
 
 def test_a_spec_gives_all_tools_or_those_that_are_named() -> None:
@@ -55,38 +55,38 @@ def test_a_spec_gives_all_tools_or_those_that_are_named() -> None:
 
 
 @each_bad_argument
-def test_arguments_that_do_not_fit_are_refused_by_us_and_told_as_an_error(arguments: str) -> None:
-    said = lend([weather])[0].call(**ToolCall.of("weather", arguments).arguments)
-    assert said.is_error
-    assert said.content.startswith("Error: invalid_arguments")
-    assert not SEEN
+def test_invalid_arguments_are_refused_and_reported_as_an_error(arguments: str) -> None:
+    reply = export_tools([weather])[0].call(**ToolCall.of("weather", arguments).arguments)
+    assert reply.is_error
+    assert reply.content.startswith("Error: invalid_arguments")
+    assert not CALLS
 
 
-def test_an_error_of_the_tool_is_told_in_its_words() -> None:
-    said = lend([weather])[0].call(city="Nowhere")
-    assert (said.is_error, said.content) == (True, "Error: no such city")
+def test_a_tool_error_is_reported_with_its_message() -> None:
+    reply = export_tools([weather])[0].call(city="Nowhere")
+    assert (reply.is_error, reply.content) == (True, "Error: no such city")
 
 
-def test_a_tool_that_changes_the_world_asks_first() -> None:
+def test_a_tool_with_side_effects_asks_first() -> None:
     for decide, is_error in ((never, True), (always, False)):
-        assert lend([send], decide)[0].call(to="Ann").is_error is is_error
-        assert bool(SEEN) is not is_error
-    assert "nobody was there" in lend([send])[0].call(to="Ann").content
+        assert export_tools([send], decide)[0].call(to="Ann").is_error is is_error
+        assert bool(CALLS) is not is_error
+    assert "nobody was there" in export_tools([send])[0].call(to="Ann").content
 
 
-def test_a_source_is_lent_in_the_loop_that_it_lives_in() -> None:
+def test_a_source_is_exported_in_its_own_loop() -> None:
     async def lent() -> ToolOutput:
-        (made,) = await alend(ToolExecutor(Functions([weather])))
-        return await made.acall(city="Paris")
+        (created,) = await export_tools_async(ToolExecutor(Functions([weather])))
+        return await created.acall(city="Paris")
 
     assert not asyncio.run(lent()).is_error
 
 
-# Our model as theirs.
+# The model.
 
 
-def test_the_engine_is_asked_what_was_said_and_done() -> None:
-    engine = FakeEngine([MUMBLE])
+def test_the_engine_receives_the_messages_and_tools() -> None:
+    engine = FakeEngine([PLAIN_TEXT])
     history = [
         TheirMessage("Be short.", role=MessageRole.SYSTEM),
         TheirMessage("Weather?"),
@@ -101,12 +101,12 @@ def test_the_engine_is_asked_what_was_said_and_done() -> None:
         TheirMessage("clear", role=MessageRole.TOOL, additional_kwargs={"tool_call_id": "c7"}),
     ]
     model = FerruleLLM(engine, temperature=0.5, seed=3, max_tokens=9)
-    model.chat_with_tools(lend([weather]), "So?", history, tool_required=True, temperature=0.1, stop=["\n"])
-    (asked,) = engine.requests
-    assert asked.messages == (*SO_FAR, ChatMessage.tool("c7", "clear", "weather"), ChatMessage.user("So?"))
-    assert [held.parameters for held in asked.tools] == [weather.definition.parameters]
-    assert (asked.tool_choice, asked.parallel_tool_calls) == (ToolChoice.required(), False)
-    assert (asked.temperature, asked.seed, asked.max_tokens, asked.stop) == (0.1, 3, 9, ("\n",))
+    model.chat_with_tools(export_tools([weather]), "So?", history, tool_required=True, temperature=0.1, stop=["\n"])
+    (request,) = engine.requests
+    assert request.messages == (*HISTORY, ChatMessage.tool("c7", "clear", "weather"), ChatMessage.user("So?"))
+    assert [entry.parameters for entry in request.tools] == [weather.definition.parameters]
+    assert (request.tool_choice, request.parallel_tool_calls) == (ToolChoice.required(), False)
+    assert (request.temperature, request.seed, request.max_tokens, request.stop) == (0.1, 3, 9, ("\n",))
 
 
 @pytest.mark.parametrize(
@@ -120,15 +120,17 @@ def test_the_engine_is_asked_what_was_said_and_done() -> None:
     ],
 )
 def test_a_choice_arrives_as_meant(word: Any, choice: ToolChoice) -> None:
-    engine = FakeEngine([MUMBLE])
-    FerruleLLM(engine).chat_with_tools(lend([weather]), "Weather?", allow_parallel_tool_calls=True, tool_choice=word)
+    engine = FakeEngine([PLAIN_TEXT])
+    FerruleLLM(engine).chat_with_tools(
+        export_tools([weather]), "Weather?", allow_parallel_tool_calls=True, tool_choice=word
+    )
     assert (engine.requests[0].tool_choice, engine.requests[0].parallel_tool_calls) == (choice, True)
 
 
 def test_what_cannot_be_sent_to_a_model_is_refused() -> None:
     picture = TheirMessage(role=MessageRole.USER, blocks=[ImageBlock(image=b"x", image_mimetype="image/png")])
     with pytest.raises(DefinitionError, match="image"):
-        FerruleLLM(FakeEngine([MUMBLE])).chat([picture])
+        FerruleLLM(FakeEngine([PLAIN_TEXT])).chat([picture])
 
 
 def test_a_stream_ends_with_the_whole_message() -> None:
@@ -153,7 +155,7 @@ def test_a_stream_ends_with_the_whole_message() -> None:
 
 
 def test_a_prompt_is_completed() -> None:
-    model = FerruleLLM(FakeEngine([MUMBLE] * 4))
+    model = FerruleLLM(FakeEngine([PLAIN_TEXT] * 4))
 
     async def in_a_loop() -> tuple[str, list[str]]:
         whole = await model.acomplete("Weather?")
@@ -164,17 +166,17 @@ def test_a_prompt_is_completed() -> None:
     assert "".join(step.delta or "" for step in model.stream_complete("Weather?")) == "It is clear."
 
 
-@each_reply_that_is_not_whole
-def test_a_call_that_is_not_whole_never_arrives(reply: Reply, told: str) -> None:
+@each_incomplete_reply
+def test_a_call_that_is_not_whole_never_arrives(reply: Reply, expected: str) -> None:
     async def in_a_loop() -> None:
         async for _ in await FerruleLLM(FakeEngine([reply])).astream_chat(HELLO):
             pass
 
-    with pytest.raises(EngineError, match=told):
+    with pytest.raises(EngineError, match=expected):
         FerruleLLM(FakeEngine([reply])).chat(HELLO)
-    with pytest.raises(EngineError, match=told):
+    with pytest.raises(EngineError, match=expected):
         list(FerruleLLM(FakeEngine([reply])).stream_chat(HELLO))
-    with pytest.raises(EngineError, match=told):
+    with pytest.raises(EngineError, match=expected):
         asyncio.run(in_a_loop())
 
 
@@ -182,11 +184,11 @@ def test_their_structured_prediction_is_a_call_of_ours() -> None:
     engine = FakeEngine([calls("Sky", '{"colour": "grey"}')])
     assert FerruleLLM(engine).structured_predict(Sky, PromptTemplate("Sky?")) == Sky(colour="grey")
     assert engine.requests[0].tool_choice == ToolChoice.required()
-    with pytest.raises(EngineError, match="in words"):
-        FerruleLLM(FakeEngine([MUMBLE])).structured_predict(Sky, PromptTemplate("Sky?"))
+    with pytest.raises(EngineError, match="instead of a tool call"):
+        FerruleLLM(FakeEngine([PLAIN_TEXT])).structured_predict(Sky, PromptTemplate("Sky?"))
 
 
-# Their tools in ours.
+# Imported tools.
 
 
 def size(city: str) -> dict[str, Any]:
@@ -215,15 +217,15 @@ class Specified(BaseToolSpec):
         return "yes"
 
 
-def answered(given: BaseTool | BaseToolSpec, arguments: dict[str, Any]) -> tuple[Any, bool]:
-    source = borrow([given])
+def call_imported(value: BaseTool | BaseToolSpec, arguments: dict[str, Any]) -> tuple[Any, bool]:
+    source = import_tools([value])
     (definition,) = asyncio.run(source.tools())
-    (result,) = dispatched(source, (definition.name, arguments))
+    (result,) = dispatch_calls(source, (definition.name, arguments))
     return result.content, result.is_error
 
 
 @pytest.mark.parametrize(
-    "given, arguments, answer",
+    "value, arguments, answer",
     [
         (FunctionTool.from_defaults(size), {"city": "Ulm"}, ({"name": "Ulm", "large": True}, False)),
         (FunctionTool.from_defaults(async_fn=mayor), {"city": "Ulm"}, ("the mayor of Ulm", False)),
@@ -234,53 +236,53 @@ def answered(given: BaseTool | BaseToolSpec, arguments: dict[str, Any]) -> tuple
         (Specified(), {"city": "Ulm"}, ("yes", False)),
     ],
 )
-def test_their_tools_run_in_our_executor(given: Any, arguments: dict[str, Any], answer: tuple[Any, bool]) -> None:
-    assert answered(given, arguments) == answer
+def test_their_tools_run_in_our_executor(value: Any, arguments: dict[str, Any], answer: tuple[Any, bool]) -> None:
+    assert call_imported(value, arguments) == answer
 
 
 def test_arguments_that_do_not_fit_their_schema_do_not_reach_their_tool() -> None:
-    content, is_error = answered(FunctionTool.from_defaults(size), {"town": "Ulm"})
+    content, is_error = call_imported(FunctionTool.from_defaults(size), {"town": "Ulm"})
     assert is_error
     assert content.startswith("invalid_arguments")
 
 
-def test_a_borrowed_tool_that_changes_the_world_is_named() -> None:
-    assert asyncio.run(borrow([Oracle()], side_effects=["oracle"]).tools())[0].side_effects
+def test_side_effects_of_imported_tools_are_declared_by_name() -> None:
+    assert asyncio.run(import_tools([Oracle()], side_effects=["oracle"]).tools())[0].side_effects
     with pytest.raises(DefinitionError):
-        borrow([Oracle()], side_effects=["major"])
+        import_tools([Oracle()], side_effects=["major"])
 
 
-def test_a_tool_that_needs_a_workflow_is_not_borrowed() -> None:
+def test_a_tool_that_needs_a_workflow_is_not_imported() -> None:
     async def remember(ctx: Context, fact: str) -> str:
         """Remembers a fact."""
         return fact
 
     remember.__annotations__["ctx"] = Context
     with pytest.raises(DefinitionError, match="workflow"):
-        borrow([FunctionTool.from_defaults(async_fn=remember)])
+        import_tools([FunctionTool.from_defaults(async_fn=remember)])
 
 
-# On a real model.
+# With a real model.
 
 
 def test_their_agent_calls_our_tool_with_our_model() -> None:
     async def ran() -> tuple[Any, list[Any]]:
         model = FerruleLLM(smol(), max_tokens=48, temperature=0.0, tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP)
-        agent = FunctionAgent(tools=list(lend([weather])), llm=model, system_prompt="You report the weather.")
+        agent = FunctionAgent(tools=list(export_tools([weather])), llm=model, system_prompt="You report the weather.")
         handler = agent.run("What is the weather in Paris?")
-        seen = [event async for event in handler.stream_events() if isinstance(event, AgentStream)]
-        return await handler, seen
+        expected_calls = [event async for event in handler.stream_events() if isinstance(event, AgentStream)]
+        return await handler, expected_calls
 
-    output, seen = asyncio.run(ran())
+    output, events = asyncio.run(ran())
     (done,) = output.tool_calls[:1]
     assert (done.tool_name, done.tool_output.is_error) == ("weather", False)
-    assert SEEN
-    receipts = [raw["ferrule"]["receipts"] for raw in (event.raw for event in seen) if raw and "ferrule" in raw]
+    assert CALLS
+    receipts = [raw["ferrule"]["receipts"] for raw in (event.raw for event in events) if raw and "ferrule" in raw]
     assert receipts[0][done.tool_id]["how"] == "grammar"
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    tools = borrow([FunctionTool.from_defaults(async_fn=mayor)])
-    results = told_in_our_conversation(tools, "Who is the mayor of Paris?")
+    tools = import_tools([FunctionTool.from_defaults(async_fn=mayor)])
+    results = results_from_conversation(tools, "Who is the mayor of Paris?")
     assert results
     assert results[0].text.startswith("the mayor of")

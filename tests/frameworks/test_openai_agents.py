@@ -1,4 +1,4 @@
-"""The Agents SDK: our model and tools in its agent, its tools in our conversation. Run where it is installed."""
+"""The Agents SDK: Ferrule's model and tools in an agent, and its tools in a conversation. Run where it is installed."""
 
 from __future__ import annotations
 
@@ -38,11 +38,17 @@ from ferrule import (
     ToolResult,
 )
 from ferrule.engines.fake import FakeEngine
-from ferrule.integrations.openai_agents import FerruleModel, FerruleProvider, alend, borrow, lend
+from ferrule.integrations.openai_agents import (
+    FerruleModel,
+    FerruleProvider,
+    export_tools,
+    export_tools_async,
+    import_tools,
+)
 from ferrule.sources.functions import Functions
-from frameworks.borrowing import changes_of, dispatched, harbour, told_in_our_conversation
-from frameworks.given import SEEN, Place, always, never, send, smol, weather
-from frameworks.replies import LET_ME_SEE, PARIS, calls, each_bad_argument, each_reply_that_is_not_whole
+from frameworks.borrowing import dispatch_calls, harbour, results_from_conversation, side_effects_of
+from frameworks.given import CALLS, Place, always, never, send, smol, weather
+from frameworks.replies import LET_ME_SEE, PARIS, calls, each_bad_argument, each_incomplete_reply
 
 
 def agent_of(*replies: Reply, **options: Any) -> tuple[Agent[Any], FakeEngine]:
@@ -50,12 +56,12 @@ def agent_of(*replies: Reply, **options: Any) -> tuple[Agent[Any], FakeEngine]:
     return Agent(name="tester", model=FerruleModel(engine), **options), engine
 
 
-def run(agent: Agent[Any], given: Any = "go", **options: Any) -> RunResult:
-    return asyncio.run(Runner.run(agent, given, max_turns=4, **options))
+def run(agent: Agent[Any], value: Any = "go", **options: Any) -> RunResult:
+    return asyncio.run(Runner.run(agent, value, max_turns=4, **options))
 
 
-async def streamed(agent: Agent[Any], given: str = "go") -> tuple[list[Any], Any]:
-    running = Runner.run_streamed(agent, given, max_turns=4)
+async def stream(agent: Agent[Any], value: str = "go") -> tuple[list[Any], Any]:
+    running = Runner.run_streamed(agent, value, max_turns=4)
     events = [event async for event in running.stream_events()]
     return events, running.final_output
 
@@ -64,21 +70,21 @@ def outputs_in(result: RunResult) -> list[Any]:
     return [item.output for item in result.new_items if isinstance(item, ToolCallOutputItem)]
 
 
-def told(engine: FakeEngine) -> str:
-    """What the model read last."""
+def last_result(engine: FakeEngine) -> str:
+    """The last result that the model sees."""
     return engine.requests[-1].messages[-1].results[0].text
 
 
 REQUIRED = ModelSettings(tool_choice="required", max_tokens=48, temperature=0.0)
-"""The SDK itself goes back to auto once a tool was used."""
+"""The SDK itself resets the choice to auto after a tool was used."""
 
 
 def test_their_agent_calls_our_tool_with_our_model_and_reads_the_result() -> None:
-    agent = Agent(name="tester", model=FerruleModel(smol()), tools=lend([weather]), model_settings=REQUIRED)
+    agent = Agent(name="tester", model=FerruleModel(smol()), tools=export_tools([weather]), model_settings=REQUIRED)
     agent.tool_use_behavior = "stop_on_first_tool"
     done = run(agent, "What is the weather in Paris?")
-    assert len(SEEN) == 1
-    assert done.final_output == f'{{"city": "{SEEN[0][0]}", "sky": "clear"}}'
+    assert len(CALLS) == 1
+    assert done.final_output == f'{{"city": "{CALLS[0][0]}", "sky": "clear"}}'
     (call,) = [item.raw_item for item in done.new_items if isinstance(item, ToolCallItem)]
     assert call.provider_data["receipt"]["how"] == "grammar"
     usage = done.raw_responses[0].usage
@@ -89,21 +95,19 @@ def test_the_same_as_a_stream_with_an_answer_after_the_call() -> None:
     settings = ModelSettings(max_tokens=32, extra_args={"tool_choice_policy": "required_first_hop", "seed": 1})
 
     async def ran() -> tuple[list[Any], Any]:
-        model, tools = FerruleModel(smol()), await alend([weather])
-        return await streamed(
-            Agent(name="tester", model=model, tools=tools, model_settings=settings), "Rome's weather?"
-        )
+        model, tools = FerruleModel(smol()), await export_tools_async([weather])
+        return await stream(Agent(name="tester", model=model, tools=tools, model_settings=settings), "Rome's weather?")
 
     events, answer = asyncio.run(ran())
-    assert len(SEEN) >= 1
+    assert len(CALLS) >= 1
     assert answer.strip()
     kinds = [event.data.type for event in events if event.type == "raw_response_event"]
     assert kinds.count("response.function_call_arguments.delta") > 1
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    results = told_in_our_conversation(borrow([function_tool(harbour)]), "Is the harbour of Genoa open?")
-    assert len(SEEN) == 1
+    results = results_from_conversation(import_tools([function_tool(harbour)]), "Is the harbour of Genoa open?")
+    assert len(CALLS) == 1
     assert [result.content for result in results] == ["open"]
 
 
@@ -114,65 +118,67 @@ def test_the_answer_can_be_held_to_a_type_by_our_grammar() -> None:
 
 
 @each_bad_argument
-def test_bad_arguments_are_refused_in_our_words(arguments: str) -> None:
-    agent, engine = agent_of(calls("weather", arguments), Reply.of("sorry"), tools=lend([weather]))
+def test_invalid_arguments_are_refused(arguments: str) -> None:
+    agent, engine = agent_of(calls("weather", arguments), Reply.of("sorry"), tools=export_tools([weather]))
     assert run(agent).final_output == "sorry"
-    assert told(engine).startswith("Error: invalid_arguments: /")
-    assert not SEEN
+    assert last_result(engine).startswith("Error: invalid_arguments: /")
+    assert not CALLS
 
 
 def test_what_a_tool_says_went_wrong_reaches_the_model() -> None:
-    agent, engine = agent_of(calls("weather", '{"city": "Nowhere"}'), Reply.of("sorry"), tools=lend([weather]))
+    agent, engine = agent_of(calls("weather", '{"city": "Nowhere"}'), Reply.of("sorry"), tools=export_tools([weather]))
     run(agent)
-    assert told(engine) == "Error: no such city"
+    assert last_result(engine) == "Error: no such city"
 
 
-def test_a_tool_that_changes_the_world_interrupts_the_run_until_it_is_approved() -> None:
-    agent, _ = agent_of(calls("send", '{"to": "Ada"}', "abc"), Reply.of("done"), tools=lend([send]))
+def test_a_tool_with_side_effects_interrupts_the_run_until_it_is_approved() -> None:
+    agent, _ = agent_of(calls("send", '{"to": "Ada"}', "abc"), Reply.of("done"), tools=export_tools([send]))
     first = run(agent)
-    (asked,) = first.interruptions
-    assert (asked.name, SEEN) == ("send", [])
+    (interruption,) = first.interruptions
+    assert (interruption.name, CALLS) == ("send", [])
     state = first.to_state()
-    state.approve(asked)
+    state.approve(interruption)
     assert run(agent, state).final_output == "done"
-    assert SEEN == [("Ada", "abc")]
+    assert CALLS == [("Ada", "abc")]
 
 
-def test_a_rejection_is_told_to_the_model_and_nothing_happens() -> None:
-    agent, engine = agent_of(calls("send", '{"to": "Ada"}', "abc"), Reply.of("as you wish"), tools=lend([send]))
+def test_the_model_sees_a_rejection_and_nothing_runs() -> None:
+    agent, engine = agent_of(calls("send", '{"to": "Ada"}', "abc"), Reply.of("as you wish"), tools=export_tools([send]))
     first = run(agent)
     state = first.to_state()
     state.reject(first.interruptions[0], rejection_message="not today")
     assert run(agent, state).final_output == "as you wish"
-    assert (told(engine), SEEN) == ("not today", [])
+    assert (last_result(engine), CALLS) == ("not today", [])
 
 
 def test_nobody_is_asked_to_approve_arguments_that_do_not_fit() -> None:
-    agent, engine = agent_of(calls("send", '{"who": "Ada"}'), Reply.of("sorry"), tools=lend([send]))
+    agent, engine = agent_of(calls("send", '{"who": "Ada"}'), Reply.of("sorry"), tools=export_tools([send]))
     assert run(agent).final_output == "sorry"
-    assert told(engine).startswith("Error: invalid_arguments")
+    assert last_result(engine).startswith("Error: invalid_arguments")
 
 
 def test_a_decision_of_ours_is_asked_where_one_is_given() -> None:
     for decide, words in ((never, "Error: denied: not on Sundays"), (always, "sent to Ada")):
-        agent, engine = agent_of(calls("send", '{"to": "Ada"}', "abc"), Reply.of("so"), tools=lend([send], decide))
+        agent, engine = agent_of(
+            calls("send", '{"to": "Ada"}', "abc"), Reply.of("so"), tools=export_tools([send], decide)
+        )
         assert run(agent).final_output == "so"
-        assert told(engine) == words
-    assert SEEN == [("Ada", "abc")]
+        assert last_result(engine) == words
+    assert CALLS == [("Ada", "abc")]
 
 
 def test_a_dispatcher_that_asks_nobody_interrupts_nothing() -> None:
-    tools = lend(ToolExecutor(Functions([send]), confirms_side_effects=False))
+    tools = export_tools(ToolExecutor(Functions([send]), confirms_side_effects=False))
     agent, _ = agent_of(calls("send", '{"to": "Ada"}'), Reply.of("done"), tools=tools)
     assert run(agent).final_output == "done"
-    assert len(SEEN) == 1
+    assert len(CALLS) == 1
 
 
 def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
     agent, engine = agent_of(
         LET_ME_SEE,
         Reply.of("clear"),
-        tools=lend([weather]),
+        tools=export_tools([weather]),
         instructions="Be brief.",
         model_settings=ModelSettings(
             temperature=0.5,
@@ -196,7 +202,7 @@ def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen, meant",
+    "chosen, expected",
     [
         (None, ToolChoice.auto()),
         ("auto", ToolChoice.auto()),
@@ -205,16 +211,20 @@ def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
         ("send", ToolChoice.one("send")),
     ],
 )
-def test_each_choice_means_the_same_here(chosen: Any, meant: ToolChoice) -> None:
-    agent, engine = agent_of(Reply.of("yes"), tools=lend([weather, send]))
+def test_each_choice_means_the_same_here(chosen: Any, expected: ToolChoice) -> None:
+    agent, engine = agent_of(Reply.of("yes"), tools=export_tools([weather, send]))
     agent.model_settings = ModelSettings(tool_choice=chosen)
     run(agent)
-    assert engine.requests[0].tool_choice == meant
+    assert engine.requests[0].tool_choice == expected
 
 
 def test_a_policy_of_ours_may_demand_the_first_call() -> None:
     engine = FakeEngine([Reply.of("yes")])
-    run(Agent(name="a", model=FerruleModel(engine, tool_choice_policy="required_first_hop"), tools=lend([weather])))
+    run(
+        Agent(
+            name="a", model=FerruleModel(engine, tool_choice_policy="required_first_hop"), tools=export_tools([weather])
+        )
+    )
     assert engine.requests[0].choice == ToolChoice.required()
 
 
@@ -226,51 +236,51 @@ def test_a_handoff_is_a_tool_to_the_engine_and_its_call_goes_to_the_other_agent(
     assert [tool.name for tool in engine.requests[0].tools] == ["transfer_to_french"]
 
 
-@each_reply_that_is_not_whole
-def test_a_call_that_is_not_whole_ends_the_run_and_never_is_a_call(reply: Reply, told: str) -> None:
-    agent, _ = agent_of(reply, tools=lend([weather]))
-    with pytest.raises(ModelBehaviorError, match=told):
+@each_incomplete_reply
+def test_a_call_that_is_not_whole_ends_the_run_and_never_is_a_call(reply: Reply, expected: str) -> None:
+    agent, _ = agent_of(reply, tools=export_tools([weather]))
+    with pytest.raises(ModelBehaviorError, match=expected):
         run(agent)
 
     names: list[str] = []
 
     async def hear() -> None:
-        running = Runner.run_streamed(agent_of(reply, tools=lend([weather]))[0], "go")
+        running = Runner.run_streamed(agent_of(reply, tools=export_tools([weather]))[0], "go")
         async for event in running.stream_events():
             names.append(getattr(event, "name", ""))
 
-    with pytest.raises(ModelBehaviorError, match=told):
+    with pytest.raises(ModelBehaviorError, match=expected):
         asyncio.run(hear())
     assert names
-    assert ("tool_called" in names, SEEN) == (False, [])
+    assert ("tool_called" in names, CALLS) == (False, [])
 
 
 def test_streamed_pieces_sum_to_the_call_the_text_and_the_reasoning() -> None:
-    agent, _ = agent_of(PARIS, Reply.of("done"), tools=lend([weather]))
-    events, answer = asyncio.run(streamed(agent))
+    agent, _ = agent_of(PARIS, Reply.of("done"), tools=export_tools([weather]))
+    events, answer = asyncio.run(stream(agent))
     raw = [event.data for event in events if event.type == "raw_response_event"]
     pieces = [event.delta for event in raw if event.type == "response.function_call_arguments.delta"]
     assert "".join(pieces) == '{"city": "Paris", "days": 3}'
     first = next(event.response for event in raw if event.type == "response.completed")
-    at_once = run(agent_of(PARIS, Reply.of("done"), tools=lend([weather]))[0])
+    at_once = run(agent_of(PARIS, Reply.of("done"), tools=export_tools([weather]))[0])
     assert [item.model_dump() for item in first.output] == [
         item.model_dump() for item in at_once.raw_responses[0].output
     ]
     assert (first.usage.input_tokens, first.usage.output_tokens, answer) == (5, 6, "done")
-    assert SEEN == [("Paris", "3")] * 2
+    assert CALLS == [("Paris", "3")] * 2
 
 
 def test_text_that_was_cut_off_is_handed_on() -> None:
     cut = Reply((Text("once upon"),), finish=FinishReason.LENGTH)
     assert run(agent_of(cut)[0]).final_output == "once upon"
-    assert asyncio.run(streamed(agent_of(cut)[0]))[1] == "once upon"
+    assert asyncio.run(stream(agent_of(cut)[0]))[1] == "once upon"
 
 
 def test_two_calls_never_have_one_id() -> None:
     same = calls("weather", '{"city": "Paris"}', "call_1")
-    agent, _ = agent_of(same, same, Reply.of("done"), tools=lend([weather]))
+    agent, _ = agent_of(same, same, Reply.of("done"), tools=export_tools([weather]))
     assert run(agent).final_output == "done"
-    assert len(SEEN) == 2
+    assert len(CALLS) == 2
 
 
 @pytest.mark.parametrize(
@@ -325,15 +335,15 @@ def test_their_errors_context_and_outputs_come_over() -> None:
         """Pays."""
         return "paid"
 
-    tools = borrow([plain, bare, pay], context="Ada")
-    assert changes_of(tools) == {"plain": False, "bare": False, "pay": True}
+    tools = import_tools([plain, bare, pay], context="Ada")
+    assert side_effects_of(tools) == {"plain": False, "bare": False, "pay": True}
     numbered = [("plain", {"number": number}) for number in (1, 2, 3)]
-    failed, context, image, bare_failed, asked = dispatched(tools, *numbered, ("bare", {}), ("pay", {}))
+    failed, context, image, bare_failed, requests = dispatch_calls(tools, *numbered, ("bare", {}), ("pay", {}))
     assert (failed.text, failed.is_error) == ("An error occurred while running the tool. Please try again.", True)
     assert (context.content, context.is_error) == ("Ada", False)
-    assert image.text == "the tool gave a file, and only text and JSON can be handed on"
+    assert image.text == "the tool returned a file, and only text and JSON can be handed on"
     assert bare_failed.text == "the tool failed (RuntimeError)"
-    assert asked.text.startswith("requires_confirmation")
+    assert requests.text.startswith("requires_confirmation")
 
 
 def test_tools_that_need_their_agent_or_openai_are_refused() -> None:
@@ -343,4 +353,4 @@ def test_tools_that_need_their_agent_or_openai_are_refused() -> None:
     gated = FunctionTool("gated", "", {"type": "object"}, nothing, False, is_enabled=lambda context, agent: True)
     for tool in (WebSearchTool(), gated):
         with pytest.raises(DefinitionError):
-            borrow([tool])
+            import_tools([tool])

@@ -1,4 +1,4 @@
-"""Pydantic AI: our model and tools in its agent, its tools in our conversation. Run where it is installed."""
+"""Pydantic AI: Ferrule's model and tools in an agent, and its tools in a conversation. Run where it is installed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from ferrule import (
     ToolResult,
 )
 from ferrule.engines.fake import FakeEngine
-from ferrule.integrations.pydantic_ai import FerruleModel, alend, borrow, lend
+from ferrule.integrations.pydantic_ai import FerruleModel, export_tools, export_tools_async, import_tools
 from ferrule.sources.functions import Functions
-from frameworks.borrowing import changes_of, dispatched, harbour, told_in_our_conversation
-from frameworks.given import SEEN, Place, always, never, send, smol, weather
-from frameworks.replies import LET_ME_SEE, PARIS, Failing, calls, cut_off, each_bad_argument, refused
+from frameworks.borrowing import dispatch_calls, harbour, results_from_conversation, side_effects_of
+from frameworks.given import CALLS, Place, always, never, send, smol, weather
+from frameworks.replies import LET_ME_SEE, PARIS, Failing, calls, each_bad_argument, rejected_reply, truncated_reply
 
 
 def agent_of(*replies: Reply, **options: Any) -> tuple[Agent[object, Any], FakeEngine]:
@@ -48,7 +48,7 @@ def agent_of(*replies: Reply, **options: Any) -> tuple[Agent[object, Any], FakeE
 
 
 def run(agent: Agent[Any, Any], text: str | None = None, **options: Any) -> AgentRunResult[Any]:
-    """Not `run_sync`, which leaves a loop behind that nobody closes."""
+    """Run the agent. `run_sync` would leave an open event loop behind."""
     return asyncio.run(agent.run(text, **options))
 
 
@@ -62,11 +62,11 @@ def required_until_a_result(context: RunContext[Any]) -> ModelSettings:
 
 
 def test_their_agent_calls_our_tool_with_our_model_and_reads_the_result() -> None:
-    agent = Agent(FerruleModel(smol()), toolsets=lend([weather]), model_settings=required_until_a_result)
+    agent = Agent(FerruleModel(smol()), toolsets=export_tools([weather]), model_settings=required_until_a_result)
     done = run(agent, "What is the weather in Paris?")
-    assert len(SEEN) == 1
+    assert len(CALLS) == 1
     (result,) = results_in(done.all_messages())
-    assert result.content == {"city": SEEN[0][0], "sky": "clear"}
+    assert result.content == {"city": CALLS[0][0], "sky": "clear"}
     assert done.output.strip()
     response = next(message for message in done.all_messages() if isinstance(message, said.ModelResponse))
     (call,) = response.tool_calls
@@ -76,12 +76,14 @@ def test_their_agent_calls_our_tool_with_our_model_and_reads_the_result() -> Non
 
 def test_the_same_as_a_stream() -> None:
     async def streamed() -> list[Any]:
-        agent = Agent(FerruleModel(smol()), toolsets=await alend([weather]), model_settings=required_until_a_result)
+        agent = Agent(
+            FerruleModel(smol()), toolsets=await export_tools_async([weather]), model_settings=required_until_a_result
+        )
         async with agent.run_stream_events("What is the weather in Rome?") as events:
             return [event async for event in events]
 
     events = asyncio.run(streamed())
-    assert len(SEEN) == 1
+    assert len(CALLS) == 1
     pieces = [
         event.delta.args_delta
         for event in events
@@ -91,8 +93,8 @@ def test_the_same_as_a_stream() -> None:
 
 
 def test_our_conversation_calls_their_tool() -> None:
-    results = told_in_our_conversation(borrow([harbour]), "Is the harbour of Genoa open?")
-    assert len(SEEN) == 1
+    results = results_from_conversation(import_tools([harbour]), "Is the harbour of Genoa open?")
+    assert len(CALLS) == 1
     assert [result.content for result in results] == ["open"]
 
 
@@ -102,87 +104,91 @@ def test_the_answer_can_be_held_to_a_type_by_our_grammar() -> None:
 
 
 def test_arguments_go_over_unchanged_and_the_call_keeps_its_id() -> None:
-    agent, _ = agent_of(calls("send", '{"to": "Ada"}', "abc"), Reply.of("done"), toolsets=lend([weather, send], always))
+    agent, _ = agent_of(
+        calls("send", '{"to": "Ada"}', "abc"), Reply.of("done"), toolsets=export_tools([weather, send], always)
+    )
     assert run(agent, "send it").output == "done"
-    assert SEEN == [("Ada", "abc")]
+    assert CALLS == [("Ada", "abc")]
 
 
 @each_bad_argument
-def test_bad_arguments_are_refused_in_our_words_and_may_be_mended_once(arguments: str) -> None:
+def test_invalid_arguments_are_refused_and_may_be_corrected_once(arguments: str) -> None:
     mended = calls("weather", '{"city": "Paris"}', "call_2")
-    agent, engine = agent_of(calls("weather", arguments), mended, Reply.of("clear"), toolsets=lend([weather]))
+    agent, engine = agent_of(calls("weather", arguments), mended, Reply.of("clear"), toolsets=export_tools([weather]))
     assert run(agent, "weather?").output == "clear"
-    assert SEEN == [("Paris", "1")]
-    told = engine.requests[1].messages[-1].results[0]
-    assert told.is_error
-    assert told.text.startswith("invalid_arguments: /")
+    assert CALLS == [("Paris", "1")]
+    message = engine.requests[1].messages[-1].results[0]
+    assert message.is_error
+    assert message.text.startswith("invalid_arguments: /")
 
 
-def test_arguments_that_are_never_mended_end_the_run() -> None:
-    agent, _ = agent_of(*[calls("weather", "{}")] * 2, toolsets=lend([weather]))
+def test_arguments_that_stay_invalid_end_the_run() -> None:
+    agent, _ = agent_of(*[calls("weather", "{}")] * 2, toolsets=export_tools([weather]))
     with pytest.raises(UnexpectedModelBehavior, match="exceeded max retries"):
         run(agent, "weather?")
-    assert not SEEN
+    assert not CALLS
 
 
 def test_what_a_tool_says_went_wrong_reaches_the_model_as_a_failed_result() -> None:
-    agent, engine = agent_of(calls("weather", '{"city": "Nowhere"}'), Reply.of("sorry"), toolsets=lend([weather]))
+    agent, engine = agent_of(
+        calls("weather", '{"city": "Nowhere"}'), Reply.of("sorry"), toolsets=export_tools([weather])
+    )
     done = run(agent, "weather?")
     assert [part.outcome for part in results_in(done.all_messages())] == ["failed"]
     assert engine.requests[1].messages[-1].results == (ToolResult("call_1", "weather", "no such city", is_error=True),)
 
 
-def test_a_tool_that_changes_the_world_waits_for_the_frameworks_approval() -> None:
+def test_a_tool_with_side_effects_waits_for_the_frameworks_approval() -> None:
     agent, _ = agent_of(
         calls("send", '{"to": "Ada"}', "abc"),
         Reply.of("done"),
-        toolsets=lend([send]),
+        toolsets=export_tools([send]),
         output_type=[str, DeferredToolRequests],
     )
     first = run(agent, "send it")
     assert isinstance(first.output, DeferredToolRequests)
     assert [call.tool_call_id for call in first.output.approvals] == ["abc"]
-    assert not SEEN
+    assert not CALLS
     approved = DeferredToolResults(approvals={"abc": True})
     assert run(agent, message_history=first.all_messages(), deferred_tool_results=approved).output == "done"
-    assert SEEN == [("Ada", "abc")]
+    assert CALLS == [("Ada", "abc")]
 
 
-def test_a_denial_through_the_framework_is_told_and_nothing_happens() -> None:
+def test_a_denial_through_the_framework_is_reported_and_nothing_runs() -> None:
     replies, kinds = (calls("send", '{"to": "Ada"}', "abc"), Reply.of("as you wish")), [str, DeferredToolRequests]
-    agent, engine = agent_of(*replies, toolsets=lend([send]), output_type=kinds)
+    agent, engine = agent_of(*replies, toolsets=export_tools([send]), output_type=kinds)
     first = run(agent, "send it")
     denied = DeferredToolResults(approvals={"abc": ToolDenied("not today")})
     assert run(agent, message_history=first.all_messages(), deferred_tool_results=denied).output == "as you wish"
-    assert not SEEN
+    assert not CALLS
     assert "not today" in engine.requests[1].messages[-1].results[0].text
 
 
 def test_nobody_is_asked_to_approve_arguments_that_do_not_fit() -> None:
     kinds = [str, DeferredToolRequests]
-    agent, _ = agent_of(calls("send", "{}"), Reply.of("sorry"), toolsets=lend([send]), output_type=kinds)
+    agent, _ = agent_of(calls("send", "{}"), Reply.of("sorry"), toolsets=export_tools([send]), output_type=kinds)
     assert run(agent, "send it").output == "sorry"
 
 
 def test_a_decision_of_ours_is_asked_where_one_is_given() -> None:
-    agent, engine = agent_of(calls("send", '{"to": "Ada"}'), Reply.of("sorry"), toolsets=lend([send], never))
+    agent, engine = agent_of(calls("send", '{"to": "Ada"}'), Reply.of("sorry"), toolsets=export_tools([send], never))
     assert run(agent, "send it").output == "sorry"
-    assert not SEEN
+    assert not CALLS
     assert engine.requests[1].messages[-1].results[0].text == "denied: not on Sundays"
 
 
 def test_a_dispatcher_that_asks_nobody_defers_nothing() -> None:
-    tools = lend(ToolExecutor(Functions([send]), confirms_side_effects=False))
+    tools = export_tools(ToolExecutor(Functions([send]), confirms_side_effects=False))
     agent, _ = agent_of(calls("send", '{"to": "Ada"}'), Reply.of("done"), toolsets=tools)
     assert run(agent, "send it").output == "done"
-    assert len(SEEN) == 1
+    assert len(CALLS) == 1
 
 
 def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
     agent, engine = agent_of(
         LET_ME_SEE,
         Reply.of("clear"),
-        toolsets=lend([weather]),
+        toolsets=export_tools([weather]),
         system_prompt="Be brief.",
         instructions="Use tools.",
     )
@@ -192,7 +198,7 @@ def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
     run(agent, "weather?", model_settings=settings)
     first, second = engine.requests
     system, user = first.messages
-    # Between the two the framework says what its own tags mean.
+    # Between the two the framework explains its own tags.
     assert (system.content.startswith("Be brief."), system.content.endswith("Use tools.")) == (True, True)
     assert (system.role, user) == (Role.SYSTEM, ChatMessage.user("weather?"))
     assert first.tools == (weather.definition,)
@@ -206,12 +212,12 @@ def test_system_history_and_settings_arrive_at_the_engine_as_meant() -> None:
 
 def test_a_policy_of_ours_may_demand_the_first_call() -> None:
     engine = FakeEngine([Reply.of("yes")])
-    run(Agent(FerruleModel(engine, tool_choice_policy="required_first_hop"), toolsets=lend([weather])), "go")
+    run(Agent(FerruleModel(engine, tool_choice_policy="required_first_hop"), toolsets=export_tools([weather])), "go")
     assert engine.requests[0].choice == ToolChoice.required()
 
 
 @pytest.mark.parametrize(
-    "chosen, meant",
+    "chosen, expected",
     [
         (None, ToolChoice.auto()),
         ("auto", ToolChoice.auto()),
@@ -221,12 +227,12 @@ def test_a_policy_of_ours_may_demand_the_first_call() -> None:
         (ToolOrOutput(function_tools=["weather"]), ToolChoice.allowed(["weather"])),
     ],
 )
-def test_each_choice_means_the_same_here(chosen: Any, meant: ToolChoice) -> None:
+def test_each_choice_means_the_same_here(chosen: Any, expected: ToolChoice) -> None:
     engine = FakeEngine([Reply.of("yes")])
     offered = ModelRequestParameters(function_tools=[TheirDefinition(name=name) for name in ("weather", "send")])
     request = said.ModelRequest.user_text_prompt("go")
     asyncio.run(FerruleModel(engine).request([request], {"tool_choice": chosen}, offered))
-    assert engine.requests[0].tool_choice == meant
+    assert engine.requests[0].tool_choice == expected
 
 
 def test_an_answer_that_must_be_a_tools_arguments_demands_that_call() -> None:
@@ -235,9 +241,11 @@ def test_an_answer_that_must_be_a_tools_arguments_demands_that_call() -> None:
     assert engine.requests[0].tool_choice == ToolChoice.required()
 
 
-@pytest.mark.parametrize("reply, kind", [(cut_off(), IncompleteToolCall), (refused(), UnexpectedModelBehavior)])
+@pytest.mark.parametrize(
+    "reply, kind", [(truncated_reply(), IncompleteToolCall), (rejected_reply(), UnexpectedModelBehavior)]
+)
 def test_a_call_that_is_not_whole_ends_the_run_and_never_runs(reply: Reply, kind: type[Exception]) -> None:
-    agent, _ = agent_of(reply, reply, toolsets=lend([weather]))
+    agent, _ = agent_of(reply, reply, toolsets=export_tools([weather]))
     with pytest.raises(kind, match="weather"):
         run(agent, "weather?")
 
@@ -247,7 +255,7 @@ def test_a_call_that_is_not_whole_ends_the_run_and_never_runs(reply: Reply, kind
 
     with pytest.raises(kind, match="weather"):
         asyncio.run(streamed())
-    assert not SEEN
+    assert not CALLS
 
 
 def test_streamed_pieces_sum_to_the_call_the_text_and_the_reasoning() -> None:
@@ -268,11 +276,11 @@ def test_streamed_pieces_sum_to_the_call_the_text_and_the_reasoning() -> None:
     assert streamed.provider_details == at_once.provider_details
 
 
-def test_a_stream_that_is_cancelled_is_told_as_interrupted() -> None:
+def test_a_cancelled_stream_is_reported_as_interrupted() -> None:
     async def cancelled() -> said.ModelResponse:
         model = FerruleModel(FakeEngine([Reply.of("one", Reasoning("two"), "three")]))
-        asked = [said.ModelRequest.user_text_prompt("go")]
-        async with model.request_stream(asked, None, ModelRequestParameters()) as stream:
+        requests = [said.ModelRequest.user_text_prompt("go")]
+        async with model.request_stream(requests, None, ModelRequestParameters()) as stream:
             async for _ in stream:
                 await stream.cancel()
         return stream.get()
@@ -294,16 +302,16 @@ def test_an_engine_that_fails_raises_the_frameworks_error_of_its_kind(engine: En
 
 def test_their_errors_come_to_our_model_in_their_words() -> None:
     def strict(number: int) -> str:
-        """Fails in each of their ways."""
+        """Fails in each way that the framework supports."""
         raise {1: ModelRetry("try two"), 2: ToolFailed("broken"), 3: RuntimeError("secret")}[number]
 
-    results = dispatched(borrow([Tool(strict)]), *(("strict", {"number": number}) for number in (1, 2, 3)))
+    results = dispatch_calls(import_tools([Tool(strict)]), *(("strict", {"number": number}) for number in (1, 2, 3)))
     assert [result.text for result in results] == ["try two", "broken", "the tool failed (RuntimeError)"]
     assert all(result.is_error for result in results)
 
 
 def test_their_context_types_and_own_checks_work_as_in_their_agent() -> None:
-    def known(context: RunContext[str], place: Place, hour: int) -> None:
+    def known_harbour(context: RunContext[str], place: Place, hour: int) -> None:
         if place.name != "Genoa":
             raise ModelRetry("only Genoa is known")
 
@@ -311,17 +319,17 @@ def test_their_context_types_and_own_checks_work_as_in_their_agent() -> None:
         """Finds a harbour."""
         return Place(name=f"{place.name} for {context.deps}")
 
-    tools = borrow([Tool(harbour, args_validator=known)], deps="Ada")
+    tools = import_tools([Tool(harbour, args_validator=known_harbour)], deps="Ada")
     (definition,) = asyncio.run(tools.tools())
     assert definition.description == "Finds a harbour."
     places = ({"name": "Genoa"}, {"name": "Rome"}, {})
-    good, unknown, bad = dispatched(tools, *(("harbour", {"place": place, "hour": 9}) for place in places))
+    good, unknown, bad = dispatch_calls(tools, *(("harbour", {"place": place, "hour": 9}) for place in places))
     assert good.content == {"name": "Genoa for Ada"}
     assert unknown.text == "only Genoa is known"
     assert bad.text.startswith("invalid_arguments: /place")
 
 
-def test_their_tools_that_ask_for_approval_change_the_world_and_external_ones_are_not_offered() -> None:
+def test_imported_tools_that_need_approval_have_side_effects_and_external_ones_are_not_offered() -> None:
     def pay(amount: int) -> str:
         return f"paid {amount}"
 
@@ -330,12 +338,12 @@ def test_their_tools_that_ask_for_approval_change_the_world_and_external_ones_ar
 
     theirs = [FunctionToolset([pay, look], requires_approval=False), ExternalToolset([TheirDefinition(name="far")])]
     theirs[0].tools["pay"].requires_approval = True
-    tools = borrow(theirs, side_effects=["look"])
-    assert changes_of(tools) == {"pay": True, "look": True}
+    tools = import_tools(theirs, side_effects=["look"])
+    assert side_effects_of(tools) == {"pay": True, "look": True}
     assert tools.notices == ("far is not offered: its result comes from elsewhere",)
     call = ("pay", {"amount": 3})
-    (asked,), (paid,) = dispatched(tools, call), dispatched(tools, call, has_leave=True)
-    assert asked.text.startswith("requires_confirmation")
+    (requests,), (paid,) = dispatch_calls(tools, call), dispatch_calls(tools, call, is_approved=True)
+    assert requests.text.startswith("requires_confirmation")
     assert paid.content == "paid 3"
     with pytest.raises(DefinitionError):
-        asyncio.run(borrow([look], side_effects=["lok"]).tools())
+        asyncio.run(import_tools([look], side_effects=["lok"]).tools())

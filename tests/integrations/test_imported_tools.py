@@ -1,4 +1,4 @@
-"""A framework's tools in our executor: checked before they run, their failures told."""
+"""Imported tools: arguments are validated before they run, and failures are reported."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from ferrule import CallContext, DefinitionError, ToolCall, ToolDefinition, ToolError, ToolResult
-from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
+from ferrule.integrations.imported_tools import ImportedTool, ImportedTools
 from ferrule.run.executor import ToolExecutor
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-async def doubled(arguments: Mapping[str, Any], context: CallContext) -> Any:
+async def double(arguments: Mapping[str, Any], context: CallContext) -> Any:
     if arguments["n"] == 13:
         raise ToolError("thirteen is not doubled here")
     if arguments["n"] == 0:
@@ -24,14 +24,14 @@ async def doubled(arguments: Mapping[str, Any], context: CallContext) -> Any:
 
 
 def result_of(name: str, arguments: str) -> ToolResult:
-    async def ran() -> ToolResult:
+    async def run() -> ToolResult:
         executor = ToolExecutor(
-            Borrowed([BorrowedTool(ToolDefinition("double", "Doubles.", SCHEMA), doubled)], id="theirs")
+            ImportedTools([ImportedTool(ToolDefinition("double", "Doubles.", SCHEMA), double)], id="theirs")
         )
         await executor.refresh()
         return await executor.dispatch(ToolCall.of(name, arguments, id="c1"))
 
-    return asyncio.run(ran())
+    return asyncio.run(run())
 
 
 def test_a_tool_runs_with_arguments_that_fit() -> None:
@@ -42,20 +42,20 @@ def test_arguments_that_do_not_fit_never_reach_it() -> None:
     assert str(result_of("double", '{"n": "4"}').content).startswith("invalid_arguments")
 
 
-def test_words_that_are_meant_for_a_reader_reach_him_and_others_do_not() -> None:
+def test_the_message_of_a_tool_error_reaches_the_model_and_others_do_not() -> None:
     assert result_of("double", '{"n": 13}').content == "thirteen is not doubled here"
     assert result_of("double", '{"n": 0}').content == "the tool failed (KeyError)"
 
 
 def test_a_tool_that_it_does_not_have_was_not_delivered() -> None:
-    source = Borrowed([], id="theirs")
+    source = ImportedTools([], id="theirs")
     outcome = asyncio.run(source.call("double", {}, CallContext()))
     assert "no tool" in str(outcome)
 
 
-def test_what_changes_the_world_is_named_where_the_framework_does_not_say_it() -> None:
-    tool = BorrowedTool(ToolDefinition("double", "Doubles.", SCHEMA), doubled)
-    (definition,) = asyncio.run(Borrowed([tool], id="theirs", side_effects=["double"]).tools())
+def test_side_effects_are_declared_by_name_if_the_framework_does_not_say() -> None:
+    tool = ImportedTool(ToolDefinition("double", "Doubles.", SCHEMA), double)
+    (definition,) = asyncio.run(ImportedTools([tool], id="theirs", side_effects=["double"]).tools())
     assert definition.side_effects
     with pytest.raises(DefinitionError, match="duoble"):
-        Borrowed([tool], id="theirs", side_effects=["duoble"])
+        ImportedTools([tool], id="theirs", side_effects=["duoble"])

@@ -1,4 +1,4 @@
-"""What every framework's model is made of, without a framework."""
+"""The helpers of the framework models, without a framework."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from ferrule import ChatMessage, Diagnostic, FinishReason, FunctionCall, Reply, Text, ToolCall, ToolCallRequest
 from ferrule.engines.fake import FakeEngine
-from ferrule.integrations.model import engine_of, reply_of, why_unfit
+from ferrule.integrations.model import engine_of, rejection_reason, reply_of
 
 ids = st.lists(st.text(alphabet="ab1", min_size=1, max_size=2), max_size=6)
 
 
 @given(earlier=ids, now=ids)
 def test_no_call_has_the_id_of_an_earlier_one(earlier: list[str], now: list[str]) -> None:
-    said = ChatMessage.assistant(tool_calls=[ToolCall.of("look", "{}", id) for id in earlier])
+    history = ChatMessage.assistant(tool_calls=[ToolCall.of("look", "{}", id) for id in earlier])
     engine = FakeEngine([Reply.of(*(ToolCall.of("look", "{}", id) for id in now))])
-    reply = asyncio.run(reply_of(engine, ToolCallRequest(messages=(said,))))
-    made = [call.id for call in reply.calls]
-    assert len({*earlier, *made}) == len({*earlier}) + len(now)
+    reply = asyncio.run(reply_of(engine, ToolCallRequest(messages=(history,))))
+    created = [call.id for call in reply.calls]
+    assert len({*earlier, *created}) == len({*earlier}) + len(now)
     if len({*earlier, *now}) == len({*earlier}) + len(now):
-        assert made == now
+        assert created == now
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_no_call_has_the_id_of_an_earlier_one(earlier: list[str], now: list[str]
         (Reply((ToolCall.of("look", "{}", "a"),), finish=FinishReason.TOOL_CALLS), ""),
         (
             Reply((ToolCall("a", FunctionCall("look", "{"), complete=False),), finish=FinishReason.LENGTH),
-            "the answer was cut off in a call of look. Raise the limit of tokens, or ask for less.",
+            "the answer was cut off in a call of look. Raise the token limit, or ask for less.",
         ),
         (
             Reply(
@@ -42,13 +42,13 @@ def test_no_call_has_the_id_of_an_earlier_one(earlier: list[str], now: list[str]
                 (Diagnostic("invalid_arguments", "/: where is missing"),),
                 FinishReason.TOOL_CALLS,
             ),
-            "the call of look is not handed on: /: where is missing",
+            "the call of look is rejected: /: where is missing",
         ),
-        (Reply((Text("and"),)), "the answer broke off: the engine did not say why"),
+        (Reply((Text("and"),)), "the answer ended early: the engine gave no reason"),
     ],
 )
 def test_a_reply_with_a_call_that_is_not_whole_is_not_handed_on(reply: Reply, words: str) -> None:
-    assert why_unfit(reply) == words
+    assert rejection_reason(reply) == words
 
 
 def test_an_engine_is_given_itself_or_as_the_string_that_names_it() -> None:

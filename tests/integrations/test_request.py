@@ -1,4 +1,4 @@
-"""What a framework asks for, in the words of OpenAI's chat API or nearly, is asked of an engine as it is meant."""
+"""A framework's options, nearly those of OpenAI's chat API, become the right request."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
 def test_nothing_asked_for_is_the_engines_own_default() -> None:
-    asked = request_of([HELLO], {"temperature": None, "tools": None, "tool_choice": None, "unheard_of": 1})
-    assert asked == request_of([HELLO], {})
-    assert (asked.tools, asked.tool_choice, asked.temperature) == ((), ToolChoice.auto(), None)
+    request = request_of([HELLO], {"temperature": None, "tools": None, "tool_choice": None, "unheard_of": 1})
+    assert request == request_of([HELLO], {})
+    assert (request.tools, request.tool_choice, request.temperature) == ((), ToolChoice.auto(), None)
 
 
 @given(st.floats(0, 2), st.integers(1, 9999), st.integers(0), st.lists(st.text(min_size=1), max_size=3), st.booleans())
 def test_settings_arrive_as_given(warmth: float, most: int, seed: int, stop: list[str], parallel: bool) -> None:
     words = {"temperature": warmth, "max_tokens": most, "seed": seed, "stop": stop, "parallel_tool_calls": parallel}
-    asked = request_of([HELLO], {**words, "tool_choice_policy": ChoicePolicy.REQUIRED_FIRST_HOP})
-    assert (asked.temperature, asked.max_tokens, asked.seed) == (warmth, most, seed)
-    assert (asked.stop, asked.parallel_tool_calls) == (tuple(stop), parallel)
-    assert asked.tool_choice_policy is ChoicePolicy.REQUIRED_FIRST_HOP
+    request = request_of([HELLO], {**words, "tool_choice_policy": ChoicePolicy.REQUIRED_FIRST_HOP})
+    assert (request.temperature, request.max_tokens, request.seed) == (warmth, most, seed)
+    assert (request.stop, request.parallel_tool_calls) == (tuple(stop), parallel)
+    assert request.tool_choice_policy is ChoicePolicy.REQUIRED_FIRST_HOP
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_settings_arrive_as_given(warmth: float, most: int, seed: int, stop: lis
     ],
 )
 def test_a_choice_is_a_word_a_name_or_openais(word: Any, choice: ToolChoice) -> None:
-    asked = request_of([HELLO], {"tools": [TOOL.as_function()], "tool_choice": word})
-    assert (asked.tool_choice, asked.tools) == (choice, (TOOL,))
+    request = request_of([HELLO], {"tools": [TOOL.as_function()], "tool_choice": word})
+    assert (request.tool_choice, request.tools) == (choice, (TOOL,))
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_a_format_of_the_answer_is_a_schema_of_it(format: Any, schema: Any) -> N
         ({"tool_choice": {"type": "tool", "name": "look"}}, "tool_choice"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_where_it_stands(words: dict[str, Any], where: str) -> None:
+def test_an_invalid_option_is_refused_with_its_path(words: dict[str, Any], where: str) -> None:
     with pytest.raises(DefinitionError, match=where):
         request_of([HELLO], words)

@@ -13,7 +13,7 @@ def test_the_ratio_is_between_neighbours_and_the_middle_one_counts() -> None:
     ]
     bare, ours = rows_of("source", 64, runs)
     assert bare[:4] == ("bare nats-py", "64", "100", "")
-    assert ours[:4] == ("Ferrule, the bus alone", "64", "50", "0.80 (met)")
+    assert ours[:4] == ("Ferrule, the bus only", "64", "50", "0.80 (met)")
     assert ours[4:] == ("1", "2", "3", "6")
 
 

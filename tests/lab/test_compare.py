@@ -38,7 +38,7 @@ def test_totals_add_up_the_engines_that_were_asked():
     assert list(table.rows[-1]) == ["total", "2/40", "4/40", "6/8", "1/20", "2/20", "3/4", "2/40", "4/40", "6/8"]
 
 
-def test_a_lossy_reading_is_counted_and_told():
+def test_a_lossy_parse_is_counted_and_listed():
     row = {"template": "t.jinja", "calls": 1, "vllm": "ok", "sglang": "no parser", "ours": "lossy: no a"}
     counted, lost, _ = round_trips.tables({"templates": [row, {**row, "calls": 2}], "own": [{"ours": "ok"}]})
     assert [list(line) for line in counted.rows[:2]] == [["ok", "2", "0", "0", "1"], ["lossy", "0", "0", "2", "0"]]

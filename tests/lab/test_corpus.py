@@ -9,7 +9,7 @@ from lab.peers.markers import SPECIALS
 EVERY_FAMILY = [pytest.param(family, id=family.name) for family in FAMILIES]
 
 
-def _offered() -> dict[str, set[str]]:
+def _parameter_names() -> dict[str, set[str]]:
     return {tool["function"]["name"]: set(tool["function"]["parameters"]["properties"]) for tool in TOOLS}
 
 
@@ -24,10 +24,10 @@ def test_every_vllm_parser_of_the_corpus_has_a_vocabulary():
 
 
 def test_every_call_of_the_cases_is_one_that_the_tools_allow():
-    offered = _offered()
+    parameter_names = _parameter_names()
     for case in CASES:
         for name, arguments in case.calls:
-            assert set(arguments) <= offered[name]
+            assert set(arguments) <= parameter_names[name]
 
 
 def test_the_cases_cover_one_call_two_calls_hard_values_and_no_arguments():
@@ -40,7 +40,7 @@ def test_the_cases_cover_one_call_two_calls_hard_values_and_no_arguments():
 @pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_a_text_names_every_call_and_holds_the_text_before_them(family: Family):
     for case in CASES:
-        text = family.spelled(case)
+        text = family.render(case)
         assert family.text_of(case) in text
         for name, arguments in case.calls:
             assert name in text
@@ -51,6 +51,6 @@ def test_a_text_names_every_call_and_holds_the_text_before_them(family: Family):
 def test_the_chunks_of_a_text_are_the_text(family: Family):
     for case, tokens in product(CASES, CHUNKINGS):
         chunks = family.chunks(case, tokens)
-        assert "".join(chunks) == family.spelled(case)
+        assert "".join(chunks) == family.render(case)
         assert all(chunks[:-1])
         assert tokens is not None or len(chunks) == 1

@@ -1,4 +1,4 @@
-"""Our streams leave out nothing that a client reads by, and whatever is left out of one is noticed."""
+"""Our streams omit nothing that a client requires, and every omission is detected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.spoilings import ASKED, CALLS, REPLY, SPOILINGS, Spoiling, streamed
+from bench.stream_damage import CALLS, DAMAGES, REPLY, REQUESTS, Damage, stream_events
 from ferrule import Reply
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.message import Reasoning
@@ -22,23 +22,23 @@ REPLIES = {
 }
 
 
-@pytest.mark.parametrize("api", ASKED)
+@pytest.mark.parametrize("api", REQUESTS)
 @pytest.mark.parametrize("kind", REPLIES)
-def test_a_stream_of_the_gateway_leaves_out_nothing(api: str, kind: str) -> None:
+def test_a_stream_of_the_gateway_omits_nothing(api: str, kind: str) -> None:
     reply = replace(REPLIES[kind], usage=Usage(9, 9))
-    assert omissions(api, streamed(api, reply), ASKED[api][1]) == []
+    assert omissions(api, stream_events(api, reply), REQUESTS[api][1]) == []
 
 
-@pytest.mark.parametrize("spoiling", SPOILINGS, ids=lambda one: f"{one.api}: {one.row}")
-def test_what_is_left_out_is_noticed(spoiling: Spoiling) -> None:
-    sent = spoiling.spoil(streamed(spoiling.api))
-    assert f"{spoiling.api}: {spoiling.row}" in omissions(spoiling.api, sent, ASKED[spoiling.api][1])
+@pytest.mark.parametrize("spoiling", DAMAGES, ids=lambda one: f"{one.api}: {one.row}")
+def test_an_omission_is_detected(spoiling: Damage) -> None:
+    events = spoiling.apply(stream_events(spoiling.api))
+    assert f"{spoiling.api}: {spoiling.row}" in omissions(spoiling.api, events, REQUESTS[spoiling.api][1])
 
 
 @pytest.mark.parametrize("api", TABLES)
 def test_a_stream_of_which_nothing_came_is_noticed(api: str) -> None:
-    assert omissions(api, [], ASKED[api][1])
+    assert omissions(api, [], REQUESTS[api][1])
 
 
 def test_every_row_is_tried() -> None:
-    assert {(one.api, one.row) for one in SPOILINGS} == {(api, row) for api, table in TABLES.items() for row in table}
+    assert {(one.api, one.row) for one in DAMAGES} == {(api, row) for api, table in TABLES.items() for row in table}

@@ -1,4 +1,4 @@
-"""The recorder hands on every byte as it comes, and keeps what was said."""
+"""The recorder forwards every byte as it arrives, and records the traffic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.gateway_recorder import Sent, events_of, recorded
+from lab.gateway_recorder import ServerSentEvent, events_of, start_recorder
 
 EVENTS = b': hello\n\nevent: a\ndata: {"x": 1}\n\n'
 REST = b'data: {"y": "\xc3\xa9"}\n\ndata: [DONE]\n\n'
@@ -69,7 +69,7 @@ def upstream() -> Generator[str]:
 
 
 @contextmanager
-def asked(url: str, path: str, body: bytes) -> Generator[http.client.HTTPResponse]:
+def request(url: str, path: str, body: bytes) -> Generator[http.client.HTTPResponse]:
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port)
     connection.request("POST", path, body)
@@ -79,39 +79,48 @@ def asked(url: str, path: str, body: bytes) -> Generator[http.client.HTTPRespons
         connection.close()
 
 
-def test_a_whole_answer_is_handed_on_as_it_is_and_kept() -> None:
-    with upstream() as url, recorded(url) as recorder:
-        with asked(recorder.url, "/whole", b'{"q": 1}') as answer:
+def test_a_whole_answer_is_forwarded_unchanged_and_recorded() -> None:
+    with upstream() as url, start_recorder(url) as recorder:
+        with request(recorder.url, "/whole", b'{"q": 1}') as answer:
             assert (answer.status, answer.headers["x-own"], answer.read()) == (418, "kept", b'{"q": 1}')
-        (kept,) = recorder.taken()
-        assert recorder.taken() == []
-    assert (kept.path, kept.asked, kept.status, kept.content) == ("/whole", {"q": 1}, 418, b'{"q": 1}')
-    assert kept.events == []
+        (exchange,) = recorder.take()
+        assert recorder.take() == []
+    assert (exchange.path, exchange.request, exchange.status, exchange.content) == (
+        "/whole",
+        {"q": 1},
+        418,
+        b'{"q": 1}',
+    )
+    assert exchange.events == []
 
 
-def test_a_stream_is_handed_on_while_it_forms() -> None:
-    with upstream() as url, recorded(url) as recorder:
-        with asked(recorder.url, "/streamed", b"no json") as answer:
+def test_a_stream_is_forwarded_as_it_arrives() -> None:
+    with upstream() as url, start_recorder(url) as recorder:
+        with request(recorder.url, "/streamed", b"no json") as answer:
             assert answer.read1() == EVENTS
             Upstream.goes_on.set()
             assert answer.read() == REST
-        (kept,) = recorder.taken()
-    assert kept.asked is None
-    assert kept.events == [Sent("a", {"x": 1}), Sent("", {"y": "é"}), Sent("", "[DONE]")]
+        (exchange,) = recorder.take()
+    assert exchange.request is None
+    assert exchange.events == [
+        ServerSentEvent("a", {"x": 1}),
+        ServerSentEvent("", {"y": "é"}),
+        ServerSentEvent("", "[DONE]"),
+    ]
 
 
 def test_a_stream_that_breaks_off_breaks_off_for_the_client_too() -> None:
-    with upstream() as url, recorded(url) as recorder:
-        with asked(recorder.url, "/broken", b"{}") as answer:
+    with upstream() as url, start_recorder(url) as recorder:
+        with request(recorder.url, "/broken", b"{}") as answer:
             Upstream.goes_on.set()
             with pytest.raises(http.client.IncompleteRead):
                 answer.read()
-        (kept,) = recorder.taken()
-    assert kept.events == [Sent("a", {"x": 1})]
+        (exchange,) = recorder.take()
+    assert exchange.events == [ServerSentEvent("a", {"x": 1})]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "a", "response.done"]), st.dictionaries(st.text(), st.text()))))
 def test_events_are_read_as_they_were_written(events: list[tuple[str, dict[str, str]]]) -> None:
     names = [f"event: {name}\n" if name else "" for name, _ in events]
-    written = "".join(f"{name}data: {json.dumps(value)}\n\n" for name, (_, value) in zip(names, events, strict=True))
-    assert events_of(written.encode()) == [Sent(name, value) for name, value in events]
+    text = "".join(f"{name}data: {json.dumps(value)}\n\n" for name, (_, value) in zip(names, events, strict=True))
+    assert events_of(text.encode()) == [ServerSentEvent(name, value) for name, value in events]

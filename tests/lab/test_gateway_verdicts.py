@@ -1,4 +1,4 @@
-"""Judging: a call is measured by the schema that was sent, and an answer by its types."""
+"""A call is checked against the schema that was sent, and an answer against its types."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ BODIES = {
 }
 
 
-def exchange(path: str, asked: Any = None, content: bytes = b"{}", media_type: str = "application/json") -> Exchange:
-    return Exchange("POST", path, {}, asked, 200, media_type, content)
+def exchange(path: str, request: Any = None, content: bytes = b"{}", media_type: str = "application/json") -> Exchange:
+    return Exchange("POST", path, {}, request, 200, media_type, content)
 
 
-def reading(asked: Mapping[str, Any]) -> dict[str, Any]:
+def answer_request(request: Mapping[str, Any]) -> dict[str, Any]:
     """A worker that finds fault with everything that says "bad"."""
-    given = asked["given"]
-    values = given.get("events", [given.get("body")])
+    body = request["given"]
+    values = body.get("events", [body.get("body")])
     return {"error": None, "read": len(values), "faults": [str(one) for one in values if "bad" in json.dumps(one)]}
 
 
 @pytest.mark.parametrize("api", BODIES)
 def test_a_call_is_measured_by_the_schema_that_the_client_sent(api: str) -> None:
-    sent = [exchange("/v1/x", BODIES[api])]
-    assert call_faults([["c1", "count", '{"n": 9}'], ["c2", "count", '{"n": 1}']], sent) == []
-    assert call_faults([["c1", "count", '{"n": 10}']], sent) == ["count: 10 is greater than the maximum of 9"]
-    assert call_faults([["c1", "other", "{}"]], sent) == ["other was not offered"]
-    assert call_faults([["c1", "count", '{"n":']], sent) == ["count: '{\"n\":' is no JSON"]
+    exchanges = [exchange("/v1/x", BODIES[api])]
+    assert call_faults([["c1", "count", '{"n": 9}'], ["c2", "count", '{"n": 1}']], exchanges) == []
+    assert call_faults([["c1", "count", '{"n": 10}']], exchanges) == ["count: 10 is greater than the maximum of 9"]
+    assert call_faults([["c1", "other", "{}"]], exchanges) == ["other was not offered"]
+    assert call_faults([["c1", "count", '{"n":']], exchanges) == ["count: '{\"n\":' is not JSON"]
 
 
-def test_ids_are_there_and_their_own() -> None:
-    sent = [exchange("/v1/x", BODIES["chat"])]
-    assert call_faults([["c1", "count", '{"n": 1}'], ["c1", "count", '{"n": 1}']], sent)
-    assert call_faults([["", "count", '{"n": 1}']], sent)
+def test_ids_are_present_and_unique() -> None:
+    exchanges = [exchange("/v1/x", BODIES["chat"])]
+    assert call_faults([["c1", "count", '{"n": 1}'], ["c1", "count", '{"n": 1}']], exchanges)
+    assert call_faults([["", "count", '{"n": 1}']], exchanges)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_the_api_is_known_by_its_path(path: str, api: str) -> None:
 
 
 def test_whole_answers_and_streams_are_read_again_and_pings_are_of_no_type() -> None:
-    asks = dict.fromkeys(BODIES, reading)
+    asks = dict.fromkeys(BODIES, answer_request)
     assert stream_faults([exchange("/v1/responses", content=b'{"is": "bad"}')], asks).faults
     assert stream_faults([exchange("/v1/models", content=b'{"is": "bad"}')], asks).faults == ()
     events = b'event: ping\ndata: {"type": "ping"}\n\nevent: message_stop\ndata: {"type": "message_stop"}\n\n'
-    judged = stream_faults([exchange("/v1/messages", {}, events, "text/event-stream; charset=utf-8")], asks)
-    assert (judged.streams, judged.events) == (1, 1)
-    assert "messages: message_start comes first" in judged.faults
+    verdict = stream_faults([exchange("/v1/messages", {}, events, "text/event-stream; charset=utf-8")], asks)
+    assert (verdict.streams, verdict.events) == (1, 1)
+    assert "messages: message_start comes first" in verdict.faults

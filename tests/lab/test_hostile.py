@@ -4,24 +4,24 @@ from contextlib import suppress
 import pytest
 
 from lab.hostile_clients import ATTACKS, Target
-from lab.hostile_envoy import CONFIG, SECONDS, configured
-from lab.servers import ServerFailed
+from lab.hostile_envoy import CONFIG, SECONDS, envoy_config
+from lab.servers import ServerFailedError
 
 
 def test_the_published_envoy_file_can_be_put_before_a_gateway() -> None:
-    text = configured(CONFIG.read_text(encoding="utf-8"), 1001, 1002, 1003)
+    text = envoy_config(CONFIG.read_text(encoding="utf-8"), 1001, 1002, 1003)
     for port in (1001, 1002, 1003):
         assert text.count(f"port_value: {port}") == 1
     assert all(new in text for new in SECONDS.values())
 
 
 def test_a_file_that_no_longer_says_what_is_to_be_changed_is_an_error() -> None:
-    with pytest.raises(ServerFailed, match="any more"):
-        configured("listeners: []", 1, 2, 3)
+    with pytest.raises(ServerFailedError, match="no longer contains"):
+        envoy_config("listeners: []", 1, 2, 3)
 
 
 @pytest.mark.parametrize("name", [name for name in ATTACKS if "stops" not in name])
-def test_an_attacker_who_is_let_says_so(name: str) -> None:
+def test_an_attacker_whose_connection_stays_open_reports_it(name: str) -> None:
     """By a server that takes everything and says nothing."""
 
     over = asyncio.Event()
@@ -37,8 +37,8 @@ def test_an_attacker_who_is_let_says_so(name: str) -> None:
     async def scenario() -> str:
         async with await asyncio.start_server(deaf, "127.0.0.1", 0) as server:
             client, _ = ATTACKS[name]
-            found = await client(Target(server.sockets[0].getsockname()[1], 0.4))
+            outcome = await client(Target(server.sockets[0].getsockname()[1], 0.4))
             await asyncio.wait_for(over.wait(), 30)
-            return found
+            return outcome
 
     assert asyncio.run(scenario()) == "open"

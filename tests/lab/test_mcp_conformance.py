@@ -1,4 +1,4 @@
-"""What the conformance suite says is told as it was said."""
+"""The verdicts of the conformance suite are reported unchanged."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_a_scenario_passes_only_if_something_passed_nothing_failed_and_the_suite
     assert table.notes[1].startswith("3 scenarios auth/... were not run.")
 
 
-def test_wanted_calls_come_first_and_otherwise_every_tool_is_called_once() -> None:
+def test_expected_calls_come_first_and_otherwise_every_tool_is_called_once() -> None:
     first = ToolDefinition("suite_a", parameters={"type": "object", "properties": {"n": {"type": "integer"}}})
     echo = ToolDefinition("suite_b", parameters={"type": "object", "properties": {"schema": {"type": "object"}}})
     assert calls_for((first, echo), {}) == [("suite_a", {"n": 1}), ("suite_b", {"schema": first.parameters})]
-    wanted = {"toolCalls": [{"name": "a", "arguments": {"n": None}}]}
-    assert calls_for((first, echo), wanted) == [("suite_a", {"n": None})]
+    context = {"toolCalls": [{"name": "a", "arguments": {"n": None}}]}
+    assert calls_for((first, echo), context) == [("suite_a", {"n": None})]

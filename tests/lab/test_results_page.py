@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.results_page import PageBroken, section, with_section, write_section
+from lab.results_page import PageBrokenError, section, with_section, write_section
 
 prose = st.text(alphabet=st.characters(exclude_categories=("Cs",)), max_size=80).filter(lambda text: "<!--" not in text)
 
 
 @given(before=prose, after=prose, old=prose, new=prose)
-def test_replacing_a_section_leaves_the_rest_of_the_page_as_it_was(before: str, after: str, old: str, new: str):
+def test_replacing_a_section_does_not_change_the_rest_of_the_page(before: str, after: str, old: str, new: str):
     first, second = section("x", "Heading", [old]), section("x", "Heading", [new])
     assert with_section(before + first + after, "x", second) == before + second + after
 
@@ -31,8 +31,8 @@ def test_two_sections_live_side_by_side():
 
 
 @pytest.mark.parametrize("mark", ["start", "end"])
-def test_a_page_with_one_mark_of_two_is_not_written_to(mark: str):
-    with pytest.raises(PageBroken):
+def test_a_page_with_one_marker_of_two_is_not_written_to(mark: str):
+    with pytest.raises(PageBrokenError):
         with_section(f"text\n<!-- x:{mark} -->\nmore", "x", section("x", "Heading", []))
 
 

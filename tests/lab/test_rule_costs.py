@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.rules.relaxation import widened
+from ferrule.rules.relaxation import relax
 from ferrule.schema.admission import admit
 from lab import rule_compiles, rule_masks
 from lab.rule_aims import SUSPECTS, aims_table
 from lab.rule_costs import page_section, tables
-from lab.rule_tools import made_tools
+from lab.rule_tools import sample_tools
 
 CALM = {"p50": 10e-6, "p99": 300e-6, "max": 900e-6}
 
@@ -24,7 +24,7 @@ def answer(cold: float = 1e-3, p99: float = 300e-6) -> dict[str, Any]:
     compiles[0]["xgrammar"] = {"read": 1e-3, "compile": None, "problem": None}
     mask = {"walks": 9, "masks": 2500, "first": {**CALM, "p99": p99}, "again": CALM}
     counted = {"free": 400, "free_p50": None, "slow": 30, "slow_free": 20, "slow_again": 10}
-    shares = {suspect: 0.5 if suspect == "close.py:closed" else 0.1 for suspect in SUSPECTS}
+    shares = {suspect: 0.5 if suspect == "closed_objects.py:close_objects" else 0.1 for suspect in SUSPECTS}
     made_under = {"date": "2026-01-01", "machine": "2 cores", "Python": "3.11", "Ferrule": "0.1.0"}
     return {
         "circumstances": {**made_under, "llguidance": "1.9", "xgrammar": "0.2"},
@@ -38,20 +38,20 @@ def answer(cold: float = 1e-3, p99: float = 300e-6) -> dict[str, Any]:
 
 @given(fewer=st.integers(0, 30), more=st.integers(0, 30))
 def test_the_tools_are_always_the_same_and_more_of_them_begin_with_fewer(fewer: int, more: int):
-    assert made_tools(fewer + more)[:fewer] == made_tools(fewer)
+    assert sample_tools(fewer + more)[:fewer] == sample_tools(fewer)
 
 
 def test_every_tool_is_admitted_and_is_like_no_other():
-    tools = made_tools(max(rule_compiles.SIZES))
+    tools = sample_tools(max(rule_compiles.SIZES))
     assert all(admit(tool.parameters) == tool.parameters for tool in tools)
     assert len({tool.name for tool in tools}) == len({str(tool.parameters) for tool in tools}) == len(tools)
 
 
 def test_the_tools_are_of_every_size_and_kind():
-    tools = made_tools(100)
+    tools = sample_tools(100)
     assert {len(tool.properties) for tool in tools} == set(range(3, 9))
-    written = str([tool.parameters for tool in tools])
-    assert all(f"'{word}'" in written for word in ("enum", "array", "object", "integer", "number", "boolean"))
+    text = str([tool.parameters for tool in tools])
+    assert all(f"'{word}'" in text for word in ("enum", "array", "object", "integer", "number", "boolean"))
     assert any(
         "properties" in inner
         for tool in tools
@@ -61,18 +61,18 @@ def test_the_tools_are_of_every_size_and_kind():
 
 
 def test_forgetting_the_tools_makes_widening_work_again():
-    (tool,) = made_tools(1)
-    first = widened(tool.parameters)
-    assert widened(tool.parameters) is first
-    assert rule_compiles.forget_tools() > 0
-    assert widened(tool.parameters) is not first
+    (tool,) = sample_tools(1)
+    first = relax(tool.parameters)
+    assert relax(tool.parameters) is first
+    assert rule_compiles.clear_tool_caches() > 0
+    assert relax(tool.parameters) is not first
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=300))
 def test_the_figures_are_seconds_that_were_measured_and_in_order(seconds: list[float]):
-    found = rule_masks.figures(seconds)
-    assert set(found.values()) <= set(seconds)
-    assert found["p50"] <= found["p99"] <= found["max"] == max(seconds)
+    figures = rule_masks.figures(seconds)
+    assert set(figures.values()) <= set(seconds)
+    assert figures["p50"] <= figures["p99"] <= figures["max"] == max(seconds)
 
 
 def test_the_99th_of_a_hundred_is_the_last_but_one():
@@ -89,7 +89,7 @@ def test_aims_that_are_met_name_no_cause():
 def test_a_cold_compile_that_is_too_slow_is_missed_and_names_the_largest_suspect(cold: float, verdicts: list[str]):
     rows = aims_table(answer(cold=cold)).rows[:2]
     assert [row[2] for row in rows] == verdicts
-    assert SUSPECTS["close.py:closed"] in rows[0][3]
+    assert SUSPECTS["closed_objects.py:close_objects"] in rows[0][3]
 
 
 def test_one_slow_mask_figure_is_missed_with_its_counts():

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from lab.skip_tables import Asked, gain, parted, picture, times_table, words_table
+from lab.skip_tables import SkipRow, describe_difference, gain, picture, times_table, words_table
 
 
-def row(way: str, seconds: float, words: str, *pieces: str, generated: int = 10, skipped: int = 0) -> Asked:
-    return Asked("e", "required", 1, way, "q", seconds, generated, skipped, words, pieces)
+def row(mode: str, seconds: float, output: str, *pieces: str, generated: int = 10, skipped: int = 0) -> SkipRow:
+    return SkipRow("e", "required", 1, mode, "q", seconds, generated, skipped, output, pieces)
 
 
 ROWS = [
@@ -14,12 +14,12 @@ ROWS = [
 ]
 
 
-def test_a_difference_is_told_by_its_tokens() -> None:
-    assert parted(ROWS[1], ROWS[2]) == """after '["Par': 'is' '"]' / 'ma' '"]'"""
+def test_a_difference_is_described_by_its_tokens() -> None:
+    assert describe_difference(ROWS[1], ROWS[2]) == """after '["Par': 'is' '"]' / 'ma' '"]'"""
 
 
-def test_an_answer_that_ends_before_the_other_is_told() -> None:
-    assert parted(row("whole", 1, "a", "a"), row("skip", 1, "ab", "a", "b")) == "after 'a': the end / 'b'"
+def test_an_answer_that_ends_before_the_other_is_described() -> None:
+    assert describe_difference(row("whole", 1, "a", "a"), row("skip", 1, "ab", "a", "b")) == "after 'a': the end / 'b'"
 
 
 def test_the_tables_tell_ratios_shares_and_every_difference() -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from ferrule.core.ids import ANY_ID, COUNTER, FUNCTION_COUNTER, NINE_ALNUM, TEN_LOWER, IdPolicy
 from lab.reply_variants import Calls
 from lab.template_formats import TEMPLATES
-from lab.template_turns import example_id, inserted, turn_of
+from lab.template_turns import example_id, inserted_text, turn_of
 from lab.workers import oracles
 
 PARIS: Calls = (("get_weather", {"city": "Paris"}),)
@@ -27,11 +27,11 @@ TOOLS = [
 
 @given(before=st.text(), turn=st.text())
 def test_a_turn_at_the_end_is_what_was_inserted(before: str, turn: str):
-    assert inserted(before, before + turn) == turn
+    assert inserted_text(before, before + turn) == turn
 
 
 def test_a_turn_ahead_of_a_template_s_last_words_is_what_was_inserted():
-    assert inserted("<s>hi<s>rules", "<s>hi<s>call<s>rules") == "<s>call"
+    assert inserted_text("<s>hi<s>rules", "<s>hi<s>call<s>rules") == "<s>call"
 
 
 @pytest.mark.parametrize("policy", [ANY_ID, COUNTER, FUNCTION_COUNTER, NINE_ALNUM, TEN_LOWER], ids=lambda p: p.name)
@@ -41,7 +41,7 @@ def test_an_example_id_fits_its_policy_and_is_the_same_every_time(policy: IdPoli
 
 
 @pytest.mark.oracle
-def test_every_template_with_a_format_writes_a_turn_that_begins_and_ends_as_told():
+def test_every_template_with_a_format_writes_a_turn_that_begins_and_ends_as_declared():
     with oracles() as worker:
         for file, template in TEMPLATES.items():
             if template.format:

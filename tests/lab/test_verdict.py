@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.verdict import canonical, difference, meant, said
+from lab.verdict import canonical, canonical_outcome, difference, expected_reply
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -15,15 +15,15 @@ values: st.SearchStrategy[Any] = st.recursive(
 objects = st.dictionaries(st.text(), values, max_size=3)
 
 
-def answered(*arguments: str, content: str = "", error: str | None = None) -> dict[str, Any]:
+def outcome_of(*arguments: str, content: str = "", error: str | None = None) -> dict[str, Any]:
     return {"content": content, "calls": [{"name": "f", "arguments": text} for text in arguments], "error": error}
 
 
 @given(arguments=objects)
-def test_what_was_meant_and_what_was_said_are_the_same_however_the_json_is_spelled(arguments: dict[str, Any]):
+def test_expected_and_actual_replies_are_equal_however_the_json_is_written(arguments: dict[str, Any]):
     for text in (json.dumps(arguments), json.dumps(arguments, indent=2, sort_keys=True, ensure_ascii=False)):
-        assert said(answered(text, content=" hi\n")) == meant("hi", [("f", arguments)])
-        assert difference([("f", arguments)], answered(text)) == ""
+        assert canonical_outcome(outcome_of(text, content=" hi\n")) == expected_reply("hi", [("f", arguments)])
+        assert difference([("f", arguments)], outcome_of(text)) == ""
 
 
 @pytest.mark.parametrize("one, other", [(True, 1), (False, 0), (None, "null"), ("2", 2), ([], {}), ("a ", "a")])
@@ -36,21 +36,21 @@ def test_a_whole_number_is_the_same_with_and_without_a_fraction():
 
 
 @pytest.mark.parametrize(
-    "answer, told",
+    "answer, message",
     [
-        (answered(), "0 calls of 1"),
-        (answered('{"a": 1}', '{"a": 1}'), "2 calls of 1"),
-        (answered('{"a": '), 'arguments are not JSON: {"a": '),
-        (answered("[1]"), "arguments are [1]"),
-        (answered("{}"), "no a"),
-        (answered('{"a": "1"}'), 'a is "1"'),
-        (answered('{"a": 1, "b": 2}'), "b is 2"),
-        (answered(error="ValueError: what"), "raises ValueError: what"),
+        (outcome_of(), "0 calls of 1"),
+        (outcome_of('{"a": 1}', '{"a": 1}'), "2 calls of 1"),
+        (outcome_of('{"a": '), 'arguments are not JSON: {"a": '),
+        (outcome_of("[1]"), "arguments are [1]"),
+        (outcome_of("{}"), "no a"),
+        (outcome_of('{"a": "1"}'), 'a is "1"'),
+        (outcome_of('{"a": 1, "b": 2}'), "b is 2"),
+        (outcome_of(error="ValueError: what"), "raises ValueError: what"),
     ],
 )
-def test_a_difference_is_told_in_words(answer: dict[str, Any], told: str):
-    assert difference([("f", {"a": 1})], answer) == told
+def test_a_difference_is_described(answer: dict[str, Any], message: str):
+    assert difference([("f", {"a": 1})], answer) == message
 
 
-def test_another_name_is_told():
-    assert difference([("g", {})], answered("{}")) == "name 'f' instead of 'g'"
+def test_a_different_name_is_described():
+    assert difference([("g", {})], outcome_of("{}")) == "name 'f' instead of 'g'"

@@ -8,7 +8,7 @@ from lab.workers import Worker, WorkerLost
 ORACLES = "lab.oracles.worker"
 
 
-def test_a_failure_is_an_answer_and_the_worker_goes_on():
+def test_a_failure_is_an_answer_and_the_worker_continues():
     with Worker(Path(sys.executable), ORACLES) as worker:
         for _ in range(2):
             answer = worker.ask({"oracle": "nobody", "op": "render"})
@@ -16,7 +16,7 @@ def test_a_failure_is_an_answer_and_the_worker_goes_on():
             assert answer["seconds"] >= 0
 
 
-def test_an_interpreter_that_is_not_there_is_told_with_what_to_run():
+def test_a_missing_interpreter_is_reported_with_the_script_to_run():
     with pytest.raises(WorkerLost) as caught:
         Worker(Path("no-such-python"), ORACLES, hint="run scripts/setup-oracles")
     assert caught.value.hint == "run scripts/setup-oracles"

@@ -1,4 +1,4 @@
-"""What is compared between two ways of cutting one text, and a text with two calls for every format."""
+"""A reply with two calls for every format, and what must be equal however its text is split."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
-from ferrule.wire.part_order import arranged
+from ferrule.wire.part_order import arrange_parts
 from ferrule.wire.renderer import render
 from laws.replies import TOOLS
 
 
 def two_calls(form: Format) -> Reply:
-    """Reasoning, text and two calls with hard values, as far as the format has room for them."""
+    """Reasoning, text and two calls with hard values, as far as the format supports them."""
     sample = form.ids.sample
     calls = (
         ToolCall.of("get_weather", {"city": "Pa\"r'is \\ é😀\nline 2", "days": 2}, id=sample("get_weather", 0)),
@@ -33,7 +33,7 @@ def two_calls(form: Format) -> Reply:
     )
     thinks = any(isinstance(item, Think) for item in form.reply.items)
     parts = ((Reasoning("hm.\nwell"),) if thinks else (), (Text("Let me look.\n"),), calls[: form.calls.max_calls])
-    return arranged(form, Reply(tuple(part for group in parts for part in group)))
+    return arrange_parts(form, Reply(tuple(part for group in parts for part in group)))
 
 
 @cache
@@ -42,7 +42,7 @@ def two_call_text(form: Format) -> str:
 
 
 def essence(reply: Reply) -> object:
-    """All of a reply but the ids that were made up on the way."""
+    """Everything in a reply except the generated ids."""
     parts = [
         (part.name, part.function.arguments, part.complete) if isinstance(part, ToolCall) else part
         for part in reply.parts

@@ -1,10 +1,10 @@
-"""A model that has a whole answer in mind, and goes on with it wherever it is asked to."""
+"""A scripted model: it has a complete answer and continues it from wherever the prompt ends."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from ferrule.engines.generator import Ended, Piece, Writing
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece
 from ferrule.engines.text.token_text import Tokenizer
 from ferrule.rules.matcher import ByteMatcher
 
@@ -12,7 +12,7 @@ PROMPT = "prompt: "
 
 
 class Vocabulary:
-    """Any text becomes a token once somebody writes it; a text is cut into pieces of a few letters."""
+    """A vocabulary that adds any text as a token when it is first used, and splits a text into short pieces."""
 
     def __init__(self, size: int = 3) -> None:
         self._size = size
@@ -28,12 +28,12 @@ class Vocabulary:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer(self._cut, self._cut, self._spelled)
+        return Tokenizer(self._tokenize, self._tokenize, self._detokenize)
 
-    async def _cut(self, text: str) -> tuple[int, ...]:
+    async def _tokenize(self, text: str) -> tuple[int, ...]:
         return tuple(self.number(text[at : at + self._size]) for at in range(0, len(text), self._size))
 
-    async def _spelled(self, tokens: tuple[int, ...]) -> str:
+    async def _detokenize(self, tokens: tuple[int, ...]) -> str:
         return self.spell(tokens)
 
 
@@ -44,8 +44,8 @@ async def _nothing(_: object) -> None:
 NO_TOKENIZER = Tokenizer(_nothing, _nothing, _nothing)
 
 
-class Minded:
-    """Writes on with one text, a few characters at a time, and stops as engines do: at the first stop that it wrote."""
+class ScriptedModel:
+    """Continues one text, a few characters at a time, and stops as engines do: at the first stop that it writes."""
 
     def __init__(
         self, text: str, size: int, *, checks: bool = False, prompt: str = PROMPT, words: Vocabulary | None = None
@@ -56,29 +56,29 @@ class Minded:
         self.read: list[tuple[int, ...]] = []
         self.wrote: list[tuple[int, ...]] = []
 
-    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
+    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
         self.requests += 1
-        if self._words is not None and writing.is_hole:
-            assert writing.tokens is not None
-            assert self._words.spell(writing.tokens) == writing.prompt, "the tokens say something else than the text"
-            self.read.append(writing.tokens)
-        written = writing.prompt.removeprefix(self._prompt)
-        assert self._text.startswith(written), "what was appended is not what the model would have written"
-        left = self._text[len(written) :]
-        if self._checks and writing.grammar is not None:
-            assert ByteMatcher(writing.grammar.text).accepts(left), f"the rest of the rule refuses {left!r}"
-        for at in range(self._size, len(left) + self._size, self._size):
-            places = [(left[:at].find(stop), stop) for stop in writing.stop if stop in left[:at]]
-            if places:
-                end, stop = min(places)
+        if self._words is not None and request.is_hole:
+            assert request.tokens is not None
+            assert self._words.spell(request.tokens) == request.prompt, "the tokens differ from the text"
+            self.read.append(request.tokens)
+        answered = request.prompt.removeprefix(self._prompt)
+        assert self._text.startswith(answered), "what was appended is not what the model would have written"
+        remaining = self._text[len(answered) :]
+        if self._checks and request.grammar is not None:
+            assert ByteMatcher(request.grammar.text).accepts(remaining), f"the rest of the rule refuses {remaining!r}"
+        for at in range(self._size, len(remaining) + self._size, self._size):
+            stops = [(remaining[:at].find(stop), stop) for stop in request.stop if stop in remaining[:at]]
+            if stops:
+                end, stop = min(stops)
                 self.generated += at
-                ids = self._ids(left[:at])
-                yield Piece(left[:end], len(ids) or 1, ids=ids)
-                yield Ended(False, 0, len(ids) or at, stopped_by=stop)
+                ids = self._ids(remaining[:at])
+                yield Piece(remaining[:end], len(ids) or 1, token_ids=ids)
+                yield CompletionEnd(False, 0, len(ids) or at, matched_stop=stop)
                 return
-        self.generated += len(left)
-        yield Piece(left, ids=self._ids(left))
-        yield Ended(False, 0, len(left))
+        self.generated += len(remaining)
+        yield Piece(remaining, token_ids=self._ids(remaining))
+        yield CompletionEnd(False, 0, len(remaining))
 
     def _ids(self, text: str) -> tuple[int, ...]:
         if self._words is None:

@@ -1,4 +1,4 @@
-"""Replies to put through every format: text, reasoning and calls full of markers and other hard things."""
+"""Generated replies for every format: text, reasoning and calls full of markers and other hard values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.schema.notation import Notation
 from ferrule.wire.format import Format
 from ferrule.wire.node import Args, Calls, Fields, Free, Lit, Node, Seq, Think
-from ferrule.wire.part_order import arranged
+from ferrule.wire.part_order import arrange_parts
 from ferrule.wire.registry import formats
 
 TOOLS = (
@@ -40,7 +40,7 @@ TOOLS = (
 
 
 def literals(node: Node) -> Iterator[str]:
-    """Every spelling of every literal in a call."""
+    """Every form of every literal in a call."""
     match node:
         case Lit(spellings):
             yield from spellings
@@ -60,18 +60,18 @@ def literals(node: Node) -> Iterator[str]:
 
 
 def own_markers(form: Format) -> set[str]:
-    """Everything that a format could take for markup."""
+    """Everything that a format could read as markup."""
     turn = form.reply
-    found: set[str] = set(form.stops) | {turn.fence}
+    markers: set[str] = set(form.stops) | {turn.fence}
     for item in (*turn.items, *turn.also):
         match item:
             case Think(open, close) | Free(open, close):
-                found.update(open.spellings if open else (), close.spellings if close else ())
+                markers.update(open.spellings if open else (), close.spellings if close else ())
             case Calls():
-                found.update(literals(item.call))
+                markers.update(literals(item.call))
                 for lit in (item.open, item.close):
-                    found.update(lit.spellings if lit else ())
-    return {marker.strip() for marker in found if marker.strip()}
+                    markers.update(lit.spellings if lit else ())
+    return {marker.strip() for marker in markers if marker.strip()}
 
 
 ALL_MARKERS = sorted({marker for form in formats().values() for marker in own_markers(form)})
@@ -125,7 +125,7 @@ _OPTIONAL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     },
     "ping": {},
 }
-# Made once: a strategy that is made for each draw takes longer than the draw.
+# Built once: building a strategy for each draw would take longer than the draw.
 _NAMES = st.sampled_from(sorted(_OPTIONAL))
 _ARGUMENTS = {name: st.fixed_dictionaries({}, optional=optional) for name, optional in _OPTIONAL.items()}
 
@@ -139,7 +139,7 @@ def calls(draw: st.DrawFn, form: Format, index: int) -> ToolCall:
 
 @st.composite
 def replies(draw: st.DrawFn, form: Format, text: st.SearchStrategy[str] = texts) -> Reply:
-    """A reply in the shape that the format writes."""
+    """A reply in the structure that the format writes."""
     turn = form.reply
     parts: list[ReplyPart] = []
     if any(isinstance(item, Think) for item in turn.items) and draw(st.booleans()):
@@ -153,7 +153,7 @@ def replies(draw: st.DrawFn, form: Format, text: st.SearchStrategy[str] = texts)
             parts.append(Reasoning(draw(text)))
         if draw(st.booleans()):
             parts.append(Text(draw(text)))
-    return arranged(form, Reply(tuple(parts)))
+    return arrange_parts(form, Reply(tuple(parts)))
 
 
 def notations(node: Node) -> Iterator[Notation]:

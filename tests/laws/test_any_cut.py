@@ -1,4 +1,4 @@
-"""Law 2: however the text is cut, the events sum to the same reply, and what was said is never taken back."""
+"""Law 2: however the text is split, the events give the same reply, and emitted events are never taken back."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def events_of(form: Format, pieces: Iterable[str]) -> list[Event]:
     return [*events, *parser.close()]
 
 
-def cut(text: str, places: Iterable[int]) -> list[str]:
-    ends = sorted({min(place, len(text)) for place in places} | {len(text)})
+def split_text(text: str, offsets: Iterable[int]) -> list[str]:
+    ends = sorted({min(offset, len(text)) for offset in offsets} | {len(text)})
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
@@ -63,9 +63,9 @@ def test_any_cut_of_broken_text_sums_to_the_same(name: str, data: st.DataObject)
     check_cuts(form, broken, data.draw(st.lists(st.integers(0, max(len(broken), 1)), max_size=12)))
 
 
-def check_cuts(form: Format, text: str, places: list[int]) -> None:
+def check_cuts(form: Format, text: str, offsets: list[int]) -> None:
     whole = essence(fold(events_of(form, [text])))
-    for pieces in (cut(text, places), list(text)):
+    for pieces in (split_text(text, offsets), list(text)):
         events = events_of(form, pieces)
         reply = fold(events)
         assert essence(reply) == whole
@@ -74,9 +74,9 @@ def check_cuts(form: Format, text: str, places: list[int]) -> None:
 
 def check_deltas(events: list[Event], reply: Reply) -> None:
     """Arguments so far are always a prefix of the final JSON."""
-    sent: dict[int, str] = {}
+    arguments: dict[int, str] = {}
     final = [part.function.arguments for part in (*reply.calls, *reply.incomplete)]
     for event in events:
         if isinstance(event, ArgumentsDelta):
-            sent[event.index] = sent.get(event.index, "") + event.json
-            assert any(text.startswith(sent[event.index]) for text in final)
+            arguments[event.index] = arguments.get(event.index, "") + event.json
+            assert any(text.startswith(arguments[event.index]) for text in final)

@@ -1,4 +1,4 @@
-"""Law 6: arbitrary text never raises, and every character comes out once."""
+"""Law 6: arbitrary text never raises, and every character is accounted for once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_junk_never_raises_and_every_character_comes_out_once(name: str, data: s
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_wherever_a_reply_is_cut_off_only_calls_are_handed_on_that_the_whole_reply_has(name: str) -> None:
+def test_a_truncated_reply_yields_only_calls_of_the_complete_reply(name: str) -> None:
     form = FORMATS[name]
     text = two_call_text(form)
     whole = [call.function for call in parse(form, text, TOOLS).calls]

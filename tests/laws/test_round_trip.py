@@ -1,4 +1,4 @@
-"""Law 1: what was rendered reads back as what was meant, for every format, or is refused for a reason."""
+"""Law 1: in every format, a rendered reply parses back to itself, or rendering is refused for a reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ferrule.wire.parse_plan import plan_of
 from ferrule.wire.parser import parse
 from ferrule.wire.registry import formats
 from ferrule.wire.renderer import render
-from ferrule.wire.round_trip_check import says_the_same
+from ferrule.wire.round_trip_check import is_same_part
 from laws.replies import TOOLS, all_strings, easy_text, notations, own_markers, replies
 
 FORMATS = formats()
@@ -23,7 +23,7 @@ BARE_KEY = re.compile(r"[^\s:=,{}\[\]()\"'<>|]+")
 
 
 def has_reason_to_refuse(form: Format, reply: Reply) -> bool:
-    """A marker of the format's own in some string, or a key that its notation has no quotes for."""
+    """Whether a string contains a marker of the format, or a key needs quotes that its notation does not have."""
     markers = own_markers(form)
     bare = any(notation.has_bare_keys for notation in notations(form.calls.call))
     return any(
@@ -32,10 +32,10 @@ def has_reason_to_refuse(form: Format, reply: Reply) -> bool:
     )
 
 
-def same(form: Format, wanted: Reply, got: Reply) -> bool:
+def is_same_reply(form: Format, expected: Reply, actual: Reply) -> bool:
     with_ids = plan_of(form).writes_ids
-    return len(wanted.parts) == len(got.parts) and all(
-        says_the_same(a, b, with_ids) for a, b in zip(wanted.parts, got.parts, strict=True)
+    return len(expected.parts) == len(actual.parts) and all(
+        is_same_part(a, b, with_ids) for a, b in zip(expected.parts, actual.parts, strict=True)
     )
 
 
@@ -51,9 +51,9 @@ def test_a_rendered_reply_reads_back_as_itself_or_is_refused_for_a_marker_in_it(
     if text is None:
         assert has_reason_to_refuse(form, reply), "refused without a reason"
         return
-    got = parse(form, text, TOOLS)
-    assert same(form, reply, got), f"{text!r} reads as {got}"
-    assert not got.diagnostics, got.diagnostics
+    parsed = parse(form, text, TOOLS)
+    assert is_same_reply(form, reply, parsed), f"{text!r} reads as {parsed}"
+    assert not parsed.diagnostics, parsed.diagnostics
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -63,4 +63,4 @@ def test_a_reply_without_markers_in_it_is_never_refused(name: str, data: st.Data
     reply = data.draw(replies(form, easy_text))
     if has_reason_to_refuse(form, reply):
         return
-    assert same(form, reply, parse(form, render(form, reply, TOOLS), TOOLS))
+    assert is_same_reply(form, reply, parse(form, render(form, reply, TOOLS), TOOLS))

@@ -14,7 +14,7 @@ from ferrule import Reasoning, Reply, Text, ToolCall, ToolChoice, UnrenderableEr
 from ferrule.core.json_text import dumps
 from ferrule.rules.lark import emit_lark
 from ferrule.wire.format import Format
-from ferrule.wire.part_order import arranged
+from ferrule.wire.part_order import arrange_parts
 from ferrule.wire.rule_builder import bind
 from laws.replies import TOOLS, own_markers, replies
 from laws.test_rule_protects import CHOICES
@@ -24,7 +24,7 @@ ORDER = {tool.name: list(tool.properties) for tool in TOOLS}
 
 
 def in_schema_order(call: ToolCall) -> ToolCall:
-    """No target lets arguments come in any order, so a model is held to the schema's."""
+    """The call with its arguments in the schema's order, which rules require by default."""
     arguments = call.arguments
     ordered = {name: arguments[name] for name in ORDER[call.name] if name in arguments}
     return replace(call, function=replace(call.function, arguments=dumps(ordered)))
@@ -35,8 +35,8 @@ def fits(call: ToolCall) -> bool:
 
 
 def allowed_reply(form: Format, choice: str, reply: Reply) -> Reply | None:
-    """The reply cut down to what the choice lets a model write, or None when nothing is left."""
-    names = {tool.name for tool in CHOICES[choice].offered(TOOLS)}
+    """The reply reduced to what the choice allows, or None if nothing remains."""
+    names = {tool.name for tool in CHOICES[choice].select_tools(TOOLS)}
     calls = [in_schema_order(call) for call in reply.calls if call.name in names and fits(call)]
     thoughts = [part for part in reply.parts if isinstance(part, Reasoning)][:1]
     texts = [part for part in reply.parts if isinstance(part, Text)][:1]
@@ -47,28 +47,28 @@ def allowed_reply(form: Format, choice: str, reply: Reply) -> Reply | None:
     if calls and form.calls.only_offered:
         texts = []
     if not texts and not calls:
-        return None  # Reasoning alone is no answer.
+        return None  # Reasoning alone is not an answer.
     calls = [replace(call, id=form.ids.sample(call.name, number)) for number, call in enumerate(calls)]
-    return arranged(form, Reply((*thoughts, *texts, *calls)))
+    return arrange_parts(form, Reply((*thoughts, *texts, *calls)))
 
 
 def holds_a_marker(form: Format, reply: Reply) -> bool:
-    """Free text may be rendered with a broken piece of markup in it, but a model is not let write one."""
+    """Whether free text contains broken markup: it can be rendered, but a rule does not allow it."""
     free = [part.text for part in reply.parts if not isinstance(part, ToolCall)]
     begins = form.calls.only_offered and reply.text[:1] in ("[", "{", "`")
     return begins or any(marker in text for marker in own_markers(form) for text in free)
 
 
-def written_text(form: Format, choice: str, reply: Reply) -> str | None:
-    """What a model may write of a reply under the choice; None where nothing of it is left, or can be written."""
-    allowed = allowed_reply(form, choice, reply)
-    if allowed is None or not allowed.parts or holds_a_marker(form, allowed):
+def writable_text(form: Format, choice: str, reply: Reply) -> str | None:
+    """The text of a reply as far as a model may write it under the choice; None if nothing of it can be written."""
+    reply_allowed = allowed_reply(form, choice, reply)
+    if reply_allowed is None or not reply_allowed.parts or holds_a_marker(form, reply_allowed):
         return None
     try:
-        text = render(form, allowed, TOOLS)
+        text = render(form, reply_allowed, TOOLS)
     except UnrenderableError:
         return None
-    # llguidance keeps this one character out of JSON strings.
+    # llguidance does not allow this character in JSON strings.
     return None if "\x7f" in text else text
 
 
@@ -84,7 +84,7 @@ def plain_matcher(name: str, choice: str) -> llguidance.LLMatcher:
 @given(data=st.data())
 def test_the_rule_admits_what_is_rendered(name: str, choice: str, data: st.DataObject) -> None:
     form = FORMATS[name]
-    text = written_text(form, choice, data.draw(replies(form)))
+    text = writable_text(form, choice, data.draw(replies(form)))
     if text is None:
         return
     matcher = plain_matcher(name, choice).deep_copy()
@@ -96,5 +96,5 @@ def test_the_rule_admits_what_is_rendered(name: str, choice: str, data: st.DataO
 
 
 def test_a_choice_that_names_no_offered_tool_raises_before_anything_is_generated() -> None:
-    with pytest.raises(Exception, match="not offered"):
-        ToolChoice.one("nothing").offered(TOOLS)
+    with pytest.raises(Exception, match="names unknown tools"):
+        ToolChoice.one("nothing").select_tools(TOOLS)

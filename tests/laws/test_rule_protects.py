@@ -1,4 +1,4 @@
-"""Law 4: a walk under the real mask, however senseless, parses to calls that an independent validator accepts."""
+"""Law 4: a random walk under the real mask parses to calls that an independent validator accepts."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SCHEMAS = {tool.name: jsonschema.Draft202012Validator(tool.parameters) for tool 
 
 @cache
 def matcher_of(name: str, choice: str, vocabulary: str) -> tuple[Vocabulary, llguidance.LLMatcher]:
-    words, made = tokenizer(vocabulary)
-    grammar = emit_lark(bind(FORMATS[name], TOOLS, CHOICES[choice]), words.specials)
-    return words, llguidance.LLMatcher(made, llguidance.LLMatcher.grammar_from_lark(grammar), log_level=0)
+    tokens, llg_tokenizer = tokenizer(vocabulary)
+    grammar = emit_lark(bind(FORMATS[name], TOOLS, CHOICES[choice]), tokens.specials)
+    return tokens, llguidance.LLMatcher(llg_tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar), log_level=0)
 
 
 def repeats_a_key(value: object) -> bool:
-    """Whether a value is JSON that could not be read because an object in it has a key twice."""
+    """Whether a value is JSON that could not be read because an object in it has a duplicate key."""
     try:
         json.loads(str(value), object_pairs_hook=_different_keys)
     except KeyError:
@@ -55,33 +55,33 @@ def _different_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def violation(form: Format, choice: str, reply: Reply) -> str:
     """What is wrong with a finished walk, if anything."""
     if reply.incomplete:
-        # No grammar of the targets can say that keys which the schema does not name differ from each other.
-        return "" if any("is there twice" in note.message for note in reply.diagnostics) else "a call is not complete"
+        # No target's grammar can ensure that keys which the schema does not list differ from each other.
+        return "" if any("occurs twice" in note.message for note in reply.diagnostics) else "a call is not complete"
     if choice != "auto" and choice != "allowed" and not reply.calls:
         return "no call"
     for call in reply.calls:
-        if call.name not in {tool.name for tool in CHOICES[choice].offered(TOOLS)}:
+        if call.name not in {tool.name for tool in CHOICES[choice].select_tools(TOOLS)}:
             return f"{call.name} was not allowed"
         faults = SCHEMAS[call.name].iter_errors(call.arguments)
-        # A value that stands in tags, and cannot be read for such a key, is passed on as a string.
-        told = [error.message for error in faults if not repeats_a_key(error.instance)]
-        if told:
-            return told[0]
+        # A value between tags that cannot be read because of a duplicate key is passed on as a string.
+        messages = [error.message for error in faults if not repeats_a_key(error.instance)]
+        if messages:
+            return messages[0]
     return ""
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_senseless_walk_makes_only_valid_calls(name: str) -> None:
-    luck = random.Random(name)
+    rng = random.Random(name)
     form = FORMATS[name]
     finished = 0
     for choice in CHOICES:
-        words, matcher = matcher_of(name, choice, "bytes")
+        vocabulary, matcher = matcher_of(name, choice, "bytes")
         for _ in range(4):
-            walked = walk(words, matcher, luck)
-            assert not walked.problem, walked
-            if walked.is_finished:
+            result = walk(vocabulary, matcher, rng)
+            assert not result.problem, result
+            if result.is_finished:
                 finished += 1
-                reply = parse(form, walked.text, TOOLS)
-                assert not violation(form, choice, reply), f"{violation(form, choice, reply)}: {walked.text!r}"
+                reply = parse(form, result.text, TOOLS)
+                assert not violation(form, choice, reply), f"{violation(form, choice, reply)}: {result.text!r}"
     assert finished, "no walk came to an end"

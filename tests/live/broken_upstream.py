@@ -1,4 +1,4 @@
-"""An upstream with OpenAI's chat API that begins every answer and then breaks the connection."""
+"""A test upstream with OpenAI's chat API that starts every answer and then closes the connection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Handler(BaseHTTPRequestHandler):
             piece = f"data: {json.dumps(_chunk(word))}\n\n".encode()
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         self.wfile.flush()
-        # No last chunk: whoever reads learns that this is not the end.
+        # There is no last chunk, so the reader notices that the answer is incomplete.
         self.close_connection = True
 
 

@@ -1,4 +1,4 @@
-"""What the live tests of the bus share: a server, workers of small functions, and a listener that hears everything."""
+"""Shared by the live tests of the bus: a server, workers with small functions, and a listener for all messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Scenario = Callable[[NatsServer], Coroutine[Any, Any, None]]
 
 
 def run(scenario: Scenario, configuration: str = "") -> None:
-    """Runs a scenario on a server of its own."""
+    """Run a scenario on its own server."""
     with nats_server(configuration) as server:
         asyncio.run(scenario(server))
 
@@ -39,7 +39,7 @@ async def on_bus(server: NatsServer, *functions: Function, **options: Any) -> As
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncGenerator[Connection]:
+async def nats_client(url: str) -> AsyncGenerator[Connection]:
     connection = Connection(url)
     await connection.open()
     try:
@@ -49,23 +49,23 @@ async def connected(url: str) -> AsyncGenerator[Connection]:
 
 
 @asynccontextmanager
-async def heard(url: str, subject: str = ">") -> AsyncGenerator[list[Message]]:
-    """Everything that is said on the bus meanwhile."""
+async def record_messages(url: str, subject: str = ">") -> AsyncGenerator[list[Message]]:
+    """Record all messages on the bus."""
     messages: list[Message] = []
 
     async def keep(message: Message) -> None:
         messages.append(message)
 
-    async with connected(url) as connection:
-        await connection.receive(subject, keep)
+    async with nats_client(url) as connection:
+        await connection.subscribe(subject, keep)
         await connection.flush()
         yield messages
         await connection.flush()
 
 
 @contextmanager
-def noted() -> Generator[tuple[list[str], Function]]:
-    """A list, and an effect that writes into it."""
+def recorded_posts() -> Generator[tuple[list[str], Function]]:
+    """A list, and a tool with side effects that appends to it."""
     posted: list[str] = []
 
     @tool(side_effects=True, bound_to=("market.post", "1.0"))
@@ -93,8 +93,8 @@ async def sleep(seconds: float, context: CallContext) -> float:
     return seconds
 
 
-class Held:
-    """A tool that has begun when `begun` says so, and ends when the test lets it."""
+class BlockingTool:
+    """A tool that sets `begun` when it starts, and ends when the test lets it."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -111,7 +111,7 @@ class Held:
 def worker_process(
     *options: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stderr: int | None = None
 ) -> Generator[subprocess.Popen[str]]:
-    """`ferrule worker` from the moment that it is ready; at the end it is told to stop, also if it stands still."""
+    """A ready `ferrule worker` process. It is stopped at the end, even if it is suspended."""
     command = [sys.executable, "-m", "ferrule", "worker", *options]
     with subprocess.Popen(
         command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=stderr, text=True
@@ -124,4 +124,4 @@ def worker_process(
         finally:
             process.send_signal(signal.SIGCONT)
             process.terminate()
-            process.wait(PATIENCE)  # before its pipes are closed: what it says last is no fault of its own
+            process.wait(PATIENCE)  # before its pipes are closed, so that its last output does not fail

@@ -1,4 +1,4 @@
-"""A tool that writes down every time it happens, served by processes that the test kills, stops and slows down."""
+"""A tool that records each run, served by processes that the test kills, suspends and slows down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def happen(number: int) -> int:
     """Happens."""
     file = os.open(os.environ[PLACE], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        # One write to a file that is only ever appended to: whole, whoever else writes.
+        # One write to a file in append mode is atomic, even with several writers.
         os.write(file, f"{number}\n".encode())
     finally:
         os.close(file)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.gateway_clients import Scene, scene
+from lab.gateway_clients import ClientBench, client_bench
 from live.gateway_refusing import Refusing, refusing
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Scene]:
-    with scene() as made:
+def stage() -> Iterator[ClientBench]:
+    with client_bench() as made:
         yield made
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from lab.gateway_clients import Clients, clients
 from lab.gateway_process import gateway_process
-from lab.gateway_recorder import Recorder, recorded
-from lab.gateway_verdicts import Judged
+from lab.gateway_recorder import Recorder, start_recorder
+from lab.gateway_verdicts import RunVerdict
 from live.broken_upstream import broken_upstream
 
 KEY = "fk_right"
@@ -44,9 +44,9 @@ class Refusing:
         asked = {"url": self.recorder.url, "key": KEY, "model": "words", **given}
         return self.clients.ask(venv, op, asked)
 
-    def judged(self) -> Judged:
+    def judged(self) -> RunVerdict:
         """What was sent since it was last asked, read again."""
-        return self.clients.judged(self.recorder.taken())
+        return self.clients.check_exchanges(self.recorder.take())
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def refusing(folder: Path) -> Generator[Refusing]:
         file.write_text(_CONFIG.format(url=upstream, digest=hashlib.sha256(KEY.encode()).hexdigest()))
         with (
             gateway_process(("--config", str(file)), engine=None) as gateway,
-            recorded(gateway.url) as recorder,
+            start_recorder(gateway.url) as recorder,
             clients() as started,
         ):
             yield Refusing(recorder, started)

@@ -1,4 +1,4 @@
-"""The household of examples/hearth on a real bus, for tests: real workers and tools, and whichever model is given."""
+"""The tools of examples/hearth on a real bus, for tests: real workers and tools, with any model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def worker(environment: dict[str, str], *options: str) -> Generator[None]:
 
 @contextmanager
 def hearth_at(place: Path) -> Generator[Hearth]:
-    """Until the end of the context, with its files in a folder."""
+    """Run hearth until the end of the context, with its files in a folder."""
     with ExitStack() as stack:
         server = stack.enter_context(nats_server())
         environment = {

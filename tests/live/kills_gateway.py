@@ -24,9 +24,9 @@ from ferrule.engines.registry import load_engine
 from ferrule.run.tool_settings import ToolSettings
 from ferrule.schema.tool_decorator import FunctionTool, tool
 from ferrule.server.app import application
-from ferrule.server.config.config import Config, EngineConfig, Listening
+from ferrule.server.config.config import Config, EngineConfig, ServerConfig
 from ferrule.server.process.server import serve
-from ferrule.server.startup import opened
+from ferrule.server.startup import open_gateway
 from ferrule.sources.functions import Functions
 
 SCRIPT = "script"
@@ -68,7 +68,7 @@ def noting_in(effects: Path) -> FunctionTool[..., Any]:
 async def main(ledger: str, effects: Path, engine: str, lease: float) -> None:
     config = Config(
         engines=(EngineConfig(name="model", use=engine),),
-        listening=Listening(port=0),
+        server=ServerConfig(port=0),
         ledger=ledger,
         lease_seconds=lease,
         tools=ToolSettings(
@@ -79,8 +79,8 @@ async def main(ledger: str, effects: Path, engine: str, lease: float) -> None:
     def chosen(use: str) -> Engine:
         return Scripted() if use == SCRIPT else load_engine(use)
 
-    async with opened(config, [Functions([noting_in(effects)], id="notes")], pick=chosen) as gateway:
-        await serve(application(gateway), config.listening, lambda port: print(f"port {port}", flush=True))
+    async with open_gateway(config, [Functions([noting_in(effects)], id="notes")], load=chosen) as gateway:
+        await serve(application(gateway), config.server, lambda port: print(f"port {port}", flush=True))
 
 
 if __name__ == "__main__":

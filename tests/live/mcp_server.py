@@ -1,4 +1,4 @@
-"""A server on the SDK for the live tests: `python mcp_server.py stdio` or `... http PORT`. Some tools misbehave."""
+"""An SDK server for the live tests: `python mcp_server.py stdio` or `... http PORT`. Some tools misbehave."""
 
 from __future__ import annotations
 

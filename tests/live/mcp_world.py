@@ -1,4 +1,4 @@
-"""Real MCP servers for the live tests: two of the protocol's own (scripts/setup-mcp) and one of ours, two ways."""
+"""Real MCP servers for the live tests: two reference servers (scripts/setup-mcp) and our own, over two transports."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from ferrule.core.context import CallContext, Progress
 from ferrule.core.outcome import Answered, Outcome
-from ferrule.sources.mcp.config import Endpoint, Process, Server, Timeouts
-from ferrule.sources.mcp.elicitation import Elicit, declined
+from ferrule.sources.mcp.config import HttpTransport, Server, StdioTransport, Timeouts
+from ferrule.sources.mcp.elicitation import Elicit, decline
 from ferrule.sources.mcp.servers import McpServers
 from waiting import PATIENCE
 
@@ -25,24 +25,24 @@ _OWN = Path(__file__).parent / "mcp_server.py"
 
 
 def everything(name: str = "every") -> Server:
-    return Server(name, Process("node", (str(_PACKAGES / "server-everything/dist/index.js"), "stdio")))
+    return Server(name, StdioTransport("node", (str(_PACKAGES / "server-everything/dist/index.js"), "stdio")))
 
 
 def filesystem(folder: Path, name: str = "files") -> Server:
     entry = str(_PACKAGES / "server-filesystem/dist/index.js")
-    return Server(name, Process("node", (entry, str(folder))), trusted=True)
+    return Server(name, StdioTransport("node", (entry, str(folder))), trusted=True)
 
 
 def own(name: str = "own", call: float = 60.0) -> Server:
-    return Server(name, Process(sys.executable, (str(_OWN), "stdio")), timeouts=Timeouts(call=call))
+    return Server(name, StdioTransport(sys.executable, (str(_OWN), "stdio")), timeouts=Timeouts(call=call))
 
 
 def hanging(name: str = "hangs") -> Server:
-    return Server(name, Process(sys.executable, ("-c", "import sys; sys.stdin.read()")))
+    return Server(name, StdioTransport(sys.executable, ("-c", "import sys; sys.stdin.read()")))
 
 
 def web(port: int, name: str = "web") -> Server:
-    return Server(name, Endpoint(f"http://127.0.0.1:{port}/mcp"))
+    return Server(name, HttpTransport(f"http://127.0.0.1:{port}/mcp"))
 
 
 def free_port() -> int:
@@ -85,20 +85,20 @@ def _await_port(port: int) -> None:
     raise TimeoutError(f"nothing listens on {port}")
 
 
-def opened(*servers: Server, elicit: Elicit = declined) -> McpServers:
-    """A source that waits for its servers, on a busy machine too."""
+def open_servers(*servers: Server, elicit: Elicit = decline) -> McpServers:
+    """A source that waits for its servers, also on a busy machine."""
     return McpServers(servers, elicit=elicit, settle_seconds=60)
 
 
-async def called(
-    source: McpServers, name: str, tell: Callable[[Progress], None] = lambda heard: None, **arguments: Any
+async def call_tool(
+    source: McpServers, name: str, tell: Callable[[Progress], None] = lambda received: None, **arguments: Any
 ) -> Outcome:
-    return await source.call(name, arguments, CallContext(call_id="call-1", tell=tell))
+    return await source.call(name, arguments, CallContext(call_id="call-1", on_progress=tell))
 
 
-async def held_up(source: McpServers, server: str, mark: str) -> asyncio.Task[Outcome]:
-    """A call of `wait`, from the moment that the server began with it."""
-    call = asyncio.create_task(called(source, f"{server}_wait", mark=mark, seconds=600))
+async def start_waiting_call(source: McpServers, server: str, mark: str) -> asyncio.Task[Outcome]:
+    """A call of `wait` that the server has started."""
+    call = asyncio.create_task(call_tool(source, f"{server}_wait", mark=mark, seconds=600))
     async with asyncio.timeout(PATIENCE):
         while mark not in (await answer(source, f"{server}_beginnings"))["result"]:
             assert not call.done(), call.result()
@@ -106,7 +106,7 @@ async def held_up(source: McpServers, server: str, mark: str) -> asyncio.Task[Ou
 
 
 async def answer(source: McpServers, name: str, **arguments: Any) -> Any:
-    outcome = await called(source, name, **arguments)
+    outcome = await call_tool(source, name, **arguments)
     assert isinstance(outcome, Answered), outcome
     assert not outcome.is_error, outcome
     return outcome.content

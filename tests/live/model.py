@@ -11,7 +11,7 @@ from lab.servers import MODEL
 
 @lru_cache(maxsize=2)
 def generator(number: int = 0) -> LlamaGenerator:
-    """Two of them use two cores: each has one thread."""
+    """Each generator has one thread, so two of them use two cores."""
     return LlamaGenerator(MODEL, threads=1, slots=4, context=4096)
 
 

@@ -1,4 +1,4 @@
-"""A real engine takes the grammar that leaves the order of arguments open, and keeps to it."""
+"""A real engine accepts and follows a grammar that allows arguments in any order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOOK = (
 )
 
 
-def test_calls_are_held_by_the_grammar_whatever_their_order() -> None:
+def test_calls_follow_the_grammar_in_any_argument_order() -> None:
     engine = smol("hermes", any_order=True)
     for seed in range(5):
         reply = engine.generate(

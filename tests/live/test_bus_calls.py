@@ -1,4 +1,4 @@
-"""Calls over a real nats-server: what arrives, what is refused, and that the three outcomes are kept apart."""
+"""Calls over a real nats-server: delivered, refused, and the three kinds of outcome."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ferrule.errors import ToolError
 from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Message
-from ferrule.sources.bus.frame import written
+from ferrule.sources.bus.frame import encode_frame
 from ferrule.sources.bus.subject import Capability
 from ferrule.sources.bus.worker import Worker
 from ferrule.sources.functions import Functions
 from lab.bus_server import NatsServer
-from live.bus_parts import KEY, Held, connected, heard, noted, on_bus, run, say, sleep
+from live.bus_parts import KEY, BlockingTool, nats_client, on_bus, record_messages, recorded_posts, run, say, sleep
 from waiting import MOMENT, PATIENCE, until
 
 pytestmark = pytest.mark.live
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.live
 def test_a_tool_is_found_and_called() -> None:
     async def scenario(server: NatsServer) -> None:
         async with on_bus(server, say) as bus:
-            (found,) = await bus.tools()
-            assert (found.name, found.bound_capability, found.bound_version) == ("say", "echo.say", "1.2")
-            assert found.parameters == say.definition.parameters
+            (result,) = await bus.tools()
+            assert (result.name, result.bound_capability, result.bound_version) == ("say", "echo.say", "1.2")
+            assert result.parameters == say.definition.parameters
             assert await bus.call("say", {"text": "ä \0 🦉"}, CallContext()) == Answered("ä \0 🦉")
 
     run(scenario)
@@ -37,7 +37,7 @@ def test_a_tool_is_found_and_called() -> None:
 
 def test_what_nobody_serves_is_not_delivered_at_once() -> None:
     async def scenario(server: NatsServer) -> None:
-        async with Bus(server.url, silence=PATIENCE) as bus:
+        async with Bus(server.url, heartbeat_timeout=PATIENCE) as bus:
             assert await bus.tools() == ()
             started = time.monotonic()
             outcome = await bus.call_capability(Capability.read("echo.say"), {"text": "x"}, CallContext())
@@ -101,16 +101,18 @@ def test_half_of_a_character_is_refused_by_the_worker_and_a_whole_one_arrives() 
 
 
 def test_progress_of_a_long_tool_streams_back() -> None:
-    told: list[Progress] = []
+    message: list[Progress] = []
 
     async def scenario(server: NatsServer) -> None:
-        async with on_bus(server, sleep, beat=0.1) as bus:
-            await bus.call_capability(Capability.read("echo.sleep"), {"seconds": 1.2}, CallContext(tell=told.append))
+        async with on_bus(server, sleep, heartbeat=0.1) as bus:
+            await bus.call_capability(
+                Capability.read("echo.sleep"), {"seconds": 1.2}, CallContext(on_progress=message.append)
+            )
 
     run(scenario)
-    assert len(told) >= 5
-    assert [one.done for one in told] == sorted(one.done for one in told)
-    assert {one.total for one in told} == {10}
+    assert len(message) >= 5
+    assert [one.done for one in message] == sorted(one.done for one in message)
+    assert {one.total for one in message} == {10}
 
 
 def test_progress_of_a_function_in_a_thread_streams_back() -> None:
@@ -121,29 +123,29 @@ def test_progress_of_a_function_in_a_thread_streams_back() -> None:
             time.sleep(0.15)
         return 3
 
-    told: list[Progress] = []
+    message: list[Progress] = []
 
     async def scenario(server: NatsServer) -> None:
         async with on_bus(server, count) as bus:
             assert await bus.call_capability(
-                Capability.read("echo.count"), {}, CallContext(tell=told.append)
+                Capability.read("echo.count"), {}, CallContext(on_progress=message.append)
             ) == Answered(3)
 
     run(scenario)
-    assert [one.message for one in told] == ["step 0", "step 1", "step 2"]
+    assert [one.message for one in message] == ["step 0", "step 1", "step 2"]
 
 
-def test_a_worker_that_beats_is_waited_for_and_a_silent_one_is_given_up() -> None:
+def test_a_worker_with_heartbeats_is_waited_for_and_a_silent_one_is_given_up() -> None:
     async def scenario(server: NatsServer) -> None:
-        async with Worker(Functions([sleep]), server.url, beat=0.1), Bus(server.url, silence=2.0) as bus:
+        async with Worker(Functions([sleep]), server.url, heartbeat=0.1), Bus(server.url, heartbeat_timeout=2.0) as bus:
             capability = Capability.read("echo.sleep")
             assert await bus.call_capability(capability, {"seconds": 4.0}, CallContext()) == Answered(4.0)
 
         async def say_nothing(message: Message) -> None:
             return
 
-        async with connected(server.url) as dead, Bus(server.url, silence=1.0) as bus:
-            await dead.receive("t.local.echo.*.*", say_nothing, "q")
+        async with nats_client(server.url) as dead, Bus(server.url, heartbeat_timeout=1.0) as bus:
+            await dead.subscribe("t.local.echo.*.*", say_nothing, "q")
             await dead.flush()
             started = time.monotonic()
             outcome = await bus.call_capability(capability, {"seconds": 2.0}, CallContext())
@@ -165,7 +167,7 @@ def test_a_deadline_ends_the_wait_and_the_tool() -> None:
             raise
 
     async def scenario(server: NatsServer) -> None:
-        async with on_bus(server, forever, beat=0.2) as bus:
+        async with on_bus(server, forever, heartbeat=0.2) as bus:
             started = time.monotonic()
             context = CallContext(deadline=time.time() + 1.5)
             outcome = await bus.call_capability(Capability.read("echo.forever"), {}, context)
@@ -182,14 +184,14 @@ def test_a_deadline_ends_the_wait_and_the_tool() -> None:
 
 def test_a_second_answer_and_one_for_another_call_are_ignored() -> None:
     async def scenario(server: NatsServer) -> None:
-        async with connected(server.url) as strange, Bus(server.url) as bus:
+        async with nats_client(server.url) as strange, Bus(server.url) as bus:
 
             async def answer_twice(message: Message) -> None:
                 for text in ("first", "second"):
-                    await strange.send(message.reply, written(Answered(text))[1])
-                await strange.send(message.reply[:-1] + "x", written(Answered("guessed"))[1])
+                    await strange.send(message.reply, encode_frame(Answered(text))[1])
+                await strange.send(message.reply[:-1] + "x", encode_frame(Answered("guessed"))[1])
 
-            await strange.receive("t.local.echo.*.*", answer_twice, "q")
+            await strange.subscribe("t.local.echo.*.*", answer_twice, "q")
             await strange.flush()
             outcomes = [
                 await bus.call_capability(Capability.read("echo.say"), {"text": str(n)}, CallContext())
@@ -202,12 +204,12 @@ def test_a_second_answer_and_one_for_another_call_are_ignored() -> None:
 
 def test_what_cannot_be_read_is_unknown_and_never_an_answer() -> None:
     async def scenario(server: NatsServer) -> None:
-        async with connected(server.url) as strange, Bus(server.url) as bus:
+        async with nats_client(server.url) as strange, Bus(server.url) as bus:
 
             async def babble(message: Message) -> None:
                 await strange.send(message.reply, b"\xff not json")
 
-            await strange.receive("t.local.echo.*.*", babble, "q")
+            await strange.subscribe("t.local.echo.*.*", babble, "q")
             await strange.flush()
             outcome = await bus.call_capability(Capability.read("echo.say"), {"text": "x"}, CallContext())
             assert isinstance(outcome, Unknown)
@@ -221,7 +223,7 @@ def test_the_words_of_a_strangers_error_never_travel() -> None:
         raise ToolError("say it shorter") if kindly else ValueError("password=hunter2")
 
     async def scenario(server: NatsServer) -> None:
-        async with on_bus(server, fail) as bus, heard(server.url) as messages:
+        async with on_bus(server, fail) as bus, record_messages(server.url) as messages:
             outcome = await bus.call_capability(Capability.read("echo.fail"), {"kindly": False}, CallContext())
             assert outcome == Answered("the tool failed (ValueError)", is_error=True, code="tool_failed")
             kind = await bus.call_capability(Capability.read("echo.fail"), {"kindly": True}, CallContext())
@@ -237,7 +239,7 @@ def test_the_words_of_a_strangers_error_never_travel() -> None:
 def test_a_caller_whose_scopes_do_not_cover_it_is_refused_before_anything_is_sent() -> None:
     async def scenario(server: NatsServer) -> None:
         ann = Principal("ann", scopes=frozenset({"echo.sleep"}))
-        async with on_bus(server, say) as bus, heard(server.url, "t.>") as messages:
+        async with on_bus(server, say) as bus, record_messages(server.url, "t.>") as messages:
             outcome = await bus.call_capability(Capability.read("echo.say"), {"text": "x"}, CallContext(principal=ann))
             assert isinstance(outcome, Answered)
             assert outcome.is_error
@@ -262,7 +264,7 @@ def test_a_worker_refuses_what_the_token_does_not_cover(
 ) -> None:
     async def scenario(server: NatsServer) -> None:
         async with Worker(Functions([say]), server.url, key=KEY), Bus(server.url, key=caller_key) as bus:
-            # A gateway that has forgotten to look: the worker looks for itself.
+            # A gateway that does not check scopes: the worker checks them itself.
             bus._refusal_of = lambda capability, context: None  # type: ignore[method-assign]
             context = CallContext(principal=Principal("ann", tenant, scopes))
             outcome = await bus.call_capability(Capability.read("echo.say"), {"text": "x"}, context)
@@ -282,7 +284,7 @@ async def _signed_by(key: bytes, server: NatsServer) -> Outcome:
 
 def test_the_same_effect_sent_twice_happens_once_and_is_answered_twice() -> None:
     async def scenario(server: NatsServer) -> None:
-        with noted() as (posted, post):
+        with recorded_posts() as (posted, post):
             async with on_bus(server, post) as bus:
                 capability = Capability.read("market.post")
 
@@ -299,33 +301,33 @@ def test_the_same_effect_sent_twice_happens_once_and_is_answered_twice() -> None
     run(scenario)
 
 
-def test_too_much_for_the_bus_is_said_and_not_swallowed() -> None:
+def test_a_message_too_large_for_nats_is_reported() -> None:
     @tool(bound_to=("echo.grow", "1.0"))
     async def grow(size: int) -> str:
         return "x" * size
 
     async def scenario(server: NatsServer) -> None:
         async with on_bus(server, say, grow) as bus:
-            sent = await bus.call_capability(Capability.read("echo.say"), {"text": "x" * 2_000_000}, CallContext())
-            assert isinstance(sent, NotDelivered)
-            assert sent.code == "bad_request"
-            got = await bus.call_capability(Capability.read("echo.grow"), {"size": 2_000_000}, CallContext())
-            assert isinstance(got, Answered)
-            assert (got.is_error, got.code) == (True, "result_too_large")
+            expected = await bus.call_capability(Capability.read("echo.say"), {"text": "x" * 2_000_000}, CallContext())
+            assert isinstance(expected, NotDelivered)
+            assert expected.code == "bad_request"
+            actual = await bus.call_capability(Capability.read("echo.grow"), {"size": 2_000_000}, CallContext())
+            assert isinstance(actual, Answered)
+            assert (actual.is_error, actual.code) == (True, "result_too_large")
 
     run(scenario)
 
 
 def test_a_cancelled_caller_leaves_nothing_behind() -> None:
     async def scenario(server: NatsServer) -> None:
-        held = Held()
-        async with on_bus(server, held.tool) as bus:
+        entry = BlockingTool()
+        async with on_bus(server, entry.tool) as bus:
             task = asyncio.create_task(bus.call_capability(Capability.read("echo.hold"), {}, CallContext()))
-            await until(lambda: held.begun == 1)
+            await until(lambda: entry.begun == 1)
             task.cancel()
             (ended,) = await asyncio.gather(task, return_exceptions=True)
             assert isinstance(ended, asyncio.CancelledError)
-            assert not bus._exchange._waiting
-            held.let_go.set()
+            assert not bus._requests._pending
+            entry.let_go.set()
 
     run(scenario)

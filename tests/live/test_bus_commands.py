@@ -1,4 +1,4 @@
-"""`ferrule worker`, `ferrule capabilities` and the Python of docs/how-to/bus.md, as a person runs them."""
+"""`ferrule worker`, `ferrule capabilities` and the Python code in docs/how-to/bus.md, run as a user does."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def test_a_function_that_is_bound_to_nothing_is_served_under_the_servers_name(tm
         assert running.wait(PATIENCE) == 0
 
 
-def test_where_nobody_serves_and_where_no_server_is_that_is_said(tmp_path: Path) -> None:
+def test_no_workers_and_no_server_are_reported(tmp_path: Path) -> None:
     with nats_server() as server:
         empty = ferrule("-m", "ferrule", "capabilities", place=tmp_path, server=server)
-        assert (empty.returncode, empty.stdout) == (0, "nobody serves anything here\n")
+        assert (empty.returncode, empty.stdout) == (0, "no worker serves anything\n")
         server.stop()
-        gone = ferrule("-m", "ferrule", "capabilities", place=tmp_path, server=server)
-        assert gone.returncode == 1
-        assert gone.stderr.startswith("error: the bus at nats://127.0.0.1")
-        assert "Traceback" not in gone.stderr
+        missing = ferrule("-m", "ferrule", "capabilities", place=tmp_path, server=server)
+        assert missing.returncode == 1
+        assert missing.stderr.startswith("error: the bus at nats://127.0.0.1")
+        assert "Traceback" not in missing.stderr

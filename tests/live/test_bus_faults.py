@@ -1,4 +1,4 @@
-"""Three workers, one slow, one killed, one stopped in the middle: no call is lost in silence, none happens twice."""
+"""Three workers, one slow, one killed, one suspended: no call is lost silently, and none runs twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.sources.bus.bus import Bus
-from ferrule.sources.bus.request_reply import SILENCE
+from ferrule.sources.bus.request_reply import HEARTBEAT_TIMEOUT
 from ferrule.sources.bus.subject import Capability
 from lab.bus_server import NatsServer
 from live import bus_victim
@@ -26,10 +26,10 @@ from live.bus_parts import run, worker_process
 pytestmark = pytest.mark.live
 CALLS, WIDTH = 2_000, 64
 KILLED_AT, STOPPED_AT = 600, 1_000
-# Twelve looks in each silence, and a little for the drawing of another worker.
-BOUND = SILENCE + SILENCE / 12 + 1.5
+# Twelve checks in each heartbeat timeout, and a little time for the next attempt.
+BOUND = HEARTBEAT_TIMEOUT + HEARTBEAT_TIMEOUT / 12 + 1.5
 HAPPEN = Capability.read("victim.happen")
-# A worker that hangs stays in its group until the server misses its pings.
+# A worker that hangs stays in its queue group until the server misses its pings.
 CONFIGURATION = 'ping_interval: "1s"\nping_max: 2\n'
 
 
@@ -43,7 +43,7 @@ class Tally:
     tries: Counter[int] = field(default_factory=Counter[int])
     longest: float = 0.0
     stalled: float = 0.0
-    """Seconds that this very process could not run: a machine may be busy with other things."""
+    """Seconds that this process was stalled: the machine may be busy."""
 
     async def feel_stalls(self) -> None:
         while True:
@@ -53,7 +53,7 @@ class Tally:
 
 
 async def happen_once(bus: Bus, number: int, tally: Tally) -> None:
-    """One call as the loop makes it: tried again only where it surely did not run."""
+    """One call as the tool loop makes it: it is retried only if it certainly did not run."""
     context = CallContext(call_id=f"call-{number}", conversation="faults")
     while True:
         started = time.monotonic()
@@ -66,11 +66,11 @@ async def happen_once(bus: Bus, number: int, tally: Tally) -> None:
         await asyncio.sleep(0.01)
 
 
-async def all_of_them(bus: Bus, tally: Tally, victims: list[subprocess.Popen[str]]) -> None:
-    left = iter(range(CALLS))
+async def run_all_calls(bus: Bus, tally: Tally, victims: list[subprocess.Popen[str]]) -> None:
+    before = iter(range(CALLS))
 
     async def keep_calling() -> None:
-        for number in left:
+        for number in before:
             if number == KILLED_AT:
                 victims[0].kill()
             if number == STOPPED_AT:
@@ -91,9 +91,9 @@ def test_no_call_is_lost_in_silence_and_no_effect_happens_twice(tmp_path: Path) 
             workers = [stack.enter_context(worker(server.url, how)) for how in (quick, quick, slow)]
             async with Bus(server.url) as bus:
                 feeling = asyncio.create_task(tally.feel_stalls())
-                await all_of_them(bus, tally, workers)
+                await run_all_calls(bus, tally, workers)
                 feeling.cancel()
-                # The one that was stopped goes on, with what had come to it: that happens now, or not at all.
+                # The suspended worker continues with the calls that it had received: they run now, or not at all.
                 workers[1].send_signal(signal.SIGCONT)
                 await asyncio.sleep(1.0)
 
@@ -110,5 +110,5 @@ def test_no_call_is_lost_in_silence_and_no_effect_happens_twice(tmp_path: Path) 
         else:
             assert isinstance(outcome, Unknown)
     assert tally.longest < BOUND + tally.stalled
-    # The killed worker had at most its cap; the stopped one is drawn until the server misses it.
+    # The killed worker had at most `cap` calls; the suspended one gets calls until the server drops it.
     assert 0 < kinds["Unknown"] < CALLS / 4

@@ -1,4 +1,4 @@
-"""The server's own permissions, with the configuration that docs/how-to/bus.md prints."""
+"""NATS permissions, with the configuration in docs/how-to/bus.md."""
 
 from __future__ import annotations
 
@@ -44,29 +44,29 @@ def url_of(server: NatsServer, user: str) -> str:
 
 
 def gateway(server: NatsServer, user: str = "gateway", tenant: str = "acme") -> Bus:
-    return Bus(url_of(server, user), tenant=tenant, key=KEY, inbox=f"_INBOX_{user}", silence=1.0)
+    return Bus(url_of(server, user), tenant=tenant, key=KEY, inbox=f"_INBOX_{user}", heartbeat_timeout=1.0)
 
 
 def kitchen(server: NatsServer) -> Worker:
-    return Worker(Functions([brew]), url_of(server, "kitchen"), tenant="acme", key=KEY, beat=0.3)
+    return Worker(Functions([brew]), url_of(server, "kitchen"), tenant="acme", key=KEY, heartbeat=0.3)
 
 
 def test_the_printed_configuration_lets_a_gateway_call_what_a_worker_serves() -> None:
-    told: list[float] = []
+    message: list[float] = []
 
     async def scenario(server: NatsServer) -> None:
         async with kitchen(server) as worker, gateway(server) as bus:
             assert [tool.name for tool in await bus.tools()] == ["brew"]
-            context = CallContext(principal=ANN.principal, tell=lambda progress: told.append(progress.done))
+            context = CallContext(principal=ANN.principal, on_progress=lambda progress: message.append(progress.done))
             assert await bus.call("brew", {"cups": 4}, context) == Answered("4 cups")
             assert (await bus.counts())["requests", BREW.subject("acme")] == 1
-            assert not bus.connection.complaints
-            assert not worker.connection.complaints
+            assert not bus.connection.errors
+            assert not worker.connection.errors
 
     run(scenario, CONFIGURATION)
-    # The newest is what counts: one may be left out for the next.
-    assert len(told) >= 2
-    assert told == sorted(told)
+    # Only the newest progress counts: one may be skipped for the next.
+    assert len(message) >= 2
+    assert message == sorted(message)
 
 
 def test_another_tenant_sees_nothing_and_calls_nothing() -> None:
@@ -76,10 +76,10 @@ def test_another_tenant_sees_nothing_and_calls_nothing() -> None:
             refused = await bus.call_capability(BREW, {"cups": 1}, ANN)
             assert isinstance(refused, Answered)
             assert refused.code == "token_scope_insufficient"
-        # Should its own code be made to lie, and its key be the right one, the server still refuses.
+        # Even with manipulated code and the right key, the server refuses.
         liar = gateway(server, "globex", "acme")
         async with kitchen(server), liar as bus:
-            assert await bus.discovered() == []
+            assert await bus.discover() == []
             outcome: Outcome = await bus.call_capability(BREW, {"cups": 1}, ANN)
             assert isinstance(outcome, Unknown)
 
@@ -88,13 +88,13 @@ def test_another_tenant_sees_nothing_and_calls_nothing() -> None:
 
 def test_what_the_server_refuses_is_silence_and_a_complaint_that_a_person_can_read() -> None:
     async def scenario(server: NatsServer) -> None:
-        async with Bus(url_of(server, "kitchen"), tenant="acme", key=KEY, silence=1.0) as bus:
-            # A worker's user is no caller.
+        async with Bus(url_of(server, "kitchen"), tenant="acme", key=KEY, heartbeat_timeout=1.0) as bus:
+            # The NATS user of a worker may not call.
             started = time.monotonic()
             outcome = await bus.call_capability(BREW, {"cups": 1}, ANN)
             assert isinstance(outcome, Unknown)
             assert time.monotonic() - started < MOMENT
-            assert any("permissions violation" in told.lower() for told in bus.connection.complaints)
+            assert any("permissions violation" in lines.lower() for lines in bus.connection.errors)
 
     run(scenario, CONFIGURATION)
 
@@ -109,11 +109,11 @@ def test_nobody_reads_anothers_answers() -> None:
         spy = Connection(url_of(server, "globex"))
         await spy.open()
         for subject in ("_INBOX_gateway.>", ">", "t.acme.>", "_INBOX.>"):
-            await spy.receive(subject, keep)
+            await spy.subscribe(subject, keep)
         async with kitchen(server), gateway(server) as bus:
             await bus.tools()
             assert await bus.call("brew", {"cups": 1}, ANN) == Answered("1 cups")
-        assert spy.complaints
+        assert spy.errors
         await spy.close()
 
     run(scenario, CONFIGURATION)
@@ -131,18 +131,18 @@ def test_a_worker_answers_who_asked_and_nobody_else() -> None:
                 await worker.send("_INBOX_gateway.somewhere", b"forged")
                 await worker.send(message.reply, b'{"content": "mine"}')
 
-            await worker.receive("t.acme.kitchen.*.*", misuse, "q")
+            await worker.subscribe("t.acme.kitchen.*.*", misuse, "q")
             await worker.flush()
             assert await bus.call_capability(BREW, {"cups": 1}, ANN) == Answered("mine")
             await worker.flush()
-        refused = [told for told in worker.complaints if "permissions violation" in told.lower()]
+        refused = [lines for lines in worker.errors if "permissions violation" in lines.lower()]
         assert len(refused) == 2
         await worker.close()
 
     run(scenario, CONFIGURATION)
 
 
-def test_a_wrong_password_is_said_in_seconds_and_not_printed() -> None:
+def test_a_wrong_password_is_reported_in_seconds_and_not_printed() -> None:
     async def scenario(server: NatsServer) -> None:
         with pytest.raises(BusUnavailableError) as refusal:
             await Bus(server.url_for("gateway", "guessed")).open()

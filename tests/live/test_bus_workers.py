@@ -1,4 +1,4 @@
-"""Several workers and a server that comes and goes: caps, redraws, draining, discovery, tenants."""
+"""Several workers and a server that restarts: caps, retries, draining, discovery, tenants."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ferrule.errors import BusUnavailableError
 from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Message
-from ferrule.sources.bus.frame import TOKEN, request_body
+from ferrule.sources.bus.frame import TOKEN_HEADER, request_body
 from ferrule.sources.bus.subject import Capability
-from ferrule.sources.bus.token import signed
+from ferrule.sources.bus.token import sign_token
 from ferrule.sources.bus.worker import Worker
 from ferrule.sources.default_tools import DEFAULT_TOOLS
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.functions import Function, Functions
 from lab.bus_server import NatsServer
-from live.bus_parts import Held, connected, heard, run, say, sleep
+from live.bus_parts import BlockingTool, nats_client, record_messages, run, say, sleep
 from waiting import MOMENT, PATIENCE, until
 
 pytestmark = pytest.mark.live
@@ -48,23 +48,23 @@ def test_a_worker_at_its_cap_says_so_and_another_takes_the_call() -> None:
         async with Worker(slow, server.url, cap=1), Worker(fast, server.url, cap=16), Bus(server.url) as bus:
             started = time.monotonic()
             capability = Capability.read("echo.who")
-            left = iter(range(200))
+            before = iter(range(200))
 
             async def keep_calling() -> list[str]:
-                found: list[str] = []
-                for _ in left:
-                    # Drawn eight times in vain is rare, not impossible; it did not run, so it is tried again.
+                result: list[str] = []
+                for _ in before:
+                    # Eight rejected attempts are rare, not impossible. The call did not run, so it is retried.
                     while isinstance(outcome := await bus.call_capability(capability, {}, CallContext()), NotDelivered):
                         assert outcome.code == "busy"
                     assert isinstance(outcome, Answered), outcome
-                    found.append(outcome.content)
-                return found
+                    result.append(outcome.content)
+                return result
 
             each = await asyncio.gather(*(keep_calling() for _ in range(10)))
-            by = Counter(name for found in each for name in found)
+            by = Counter(name for match in each for name in match)
             assert by.total() == 200
             assert by["fast"] > 150
-            # Left to chance the slow one would have had half of them, one after the other: fifty seconds.
+            # By chance alone the slow worker would get half of the calls, one after the other: fifty seconds.
             assert time.monotonic() - started < 25
 
     run(scenario)
@@ -72,16 +72,16 @@ def test_a_worker_at_its_cap_says_so_and_another_takes_the_call() -> None:
 
 def test_where_everybody_is_busy_the_call_is_not_delivered_and_did_not_run() -> None:
     async def scenario(server: NatsServer) -> None:
-        held, capability = Held(), Capability.read("echo.hold")
-        async with Worker(Functions([held.tool]), server.url, cap=1), Bus(server.url) as bus:
+        entry, capability = BlockingTool(), Capability.read("echo.hold")
+        async with Worker(Functions([entry.tool]), server.url, cap=1), Bus(server.url) as bus:
             running = asyncio.create_task(bus.call_capability(capability, {}, CallContext()))
-            await until(lambda: held.begun == 1)
+            await until(lambda: entry.begun == 1)
             outcome = await bus.call_capability(capability, {}, CallContext())
             assert isinstance(outcome, NotDelivered)
             assert outcome.code == "busy"
-            held.let_go.set()
+            entry.let_go.set()
             assert await running == Answered("held")
-            assert held.begun == 1
+            assert entry.begun == 1
             assert (await bus.counts())["requests", capability.subject("local")] == 1
 
     run(scenario)
@@ -127,22 +127,22 @@ def test_without_a_server_a_call_is_not_delivered_and_with_one_again_it_is() -> 
             await until(lambda: not bus.connection.is_connected)
             outcome = await bus.call("say", {"text": "lost"}, CallContext())
             assert isinstance(outcome, NotDelivered)
-            async with heard_after_restart(server) as messages:
+            async with messages_after_restart(server) as messages:
                 async with asyncio.timeout(PATIENCE):
                     while await bus.call("say", {"text": "y"}, CallContext()) != Answered("y"):
                         await asyncio.sleep(0.1)
-            # What was said to be undelivered was not kept and sent later.
+            # A call that was reported as not delivered is not buffered and sent later.
             assert not [one for one in messages if b"lost" in one.data]
 
     run(scenario)
 
 
-def heard_after_restart(server: NatsServer):
+def messages_after_restart(server: NatsServer):
     server.start()
-    return heard(server.url, "t.>")
+    return record_messages(server.url, "t.>")
 
 
-def test_where_no_server_is_there_at_all_that_is_said_in_seconds() -> None:
+def test_a_missing_server_is_reported_in_seconds() -> None:
     async def scenario(server: NatsServer) -> None:
         server.stop()
         started = time.monotonic()
@@ -171,7 +171,7 @@ def test_who_waits_for_changes_hears_of_a_worker_that_comes_and_goes() -> None:
     run(scenario)
 
 
-def test_another_tenants_capability_is_neither_seen_nor_called() -> None:
+def test_another_tenants_capability_is_neither_listed_nor_called() -> None:
     async def scenario(server: NatsServer) -> None:
         key = b"the key of acme, and of nobody else"
         async with (
@@ -197,9 +197,9 @@ def test_a_thousand_tools_of_one_worker_are_found_with_their_schemas() -> None:
 
     async def scenario(server: NatsServer) -> None:
         async with Worker(FakeSource(many), server.url, server="big"), Bus(server.url) as bus:
-            found = await bus.tools()
-            assert len(found) == 1_000
-            assert all(tool.parameters == parameters for tool in found)
+            result = await bus.tools()
+            assert len(result) == 1_000
+            assert all(tool.parameters == parameters for tool in result)
 
     run(scenario)
 
@@ -224,7 +224,7 @@ def test_any_client_of_the_micro_protocol_can_look_around() -> None:
             Worker(Functions([say]), server.url, metadata={"node": "kitchen"}),
             Worker(Functions([say]), server.url),
             Bus(server.url) as bus,
-            connected(server.url) as other,
+            nats_client(server.url) as other,
         ):
             await bus.call("say", {"text": "x"}, CallContext())
             pings = [json.loads(one.data) for one in await other.gather("$SRV.PING")]
@@ -236,7 +236,7 @@ def test_any_client_of_the_micro_protocol_can_look_around() -> None:
             (counted,) = stats["endpoints"]
             assert counted["subject"] == SAY.subject("local")
             assert (counted["processing_time"] > 0) == (counted["num_requests"] > 0)
-            # A capability answers such a client too; without a token it says that it wants one.
+            # A capability answers such a client too; without a token it rejects the call.
             (answer,) = await other.gather(SAY.subject("local"))
             assert json.loads(answer.data)["code"] == "token_scope_insufficient"
 
@@ -249,7 +249,7 @@ def test_a_client_that_the_server_threw_out_is_replaced() -> None:
         async with worker, Bus(server.url) as bus:
             for connection in (worker.connection, bus.connection):
                 client: Any = connection._client
-                # What the server writes before it closes: the library takes it for the end of everything.
+                # What the server writes before it closes: the library then closes for good.
                 await client._process_err("'Slow Consumer'")
             async with asyncio.timeout(PATIENCE):
                 while await bus.call_capability(SAY, {"text": "x"}, CallContext()) != Answered("x"):
@@ -260,23 +260,23 @@ def test_a_client_that_the_server_threw_out_is_replaced() -> None:
 
 def test_two_calls_that_want_their_answers_in_one_place_both_run() -> None:
     async def scenario(server: NatsServer) -> None:
-        async with Worker(Functions([sleep]), server.url), connected(server.url) as other:
-            token = signed(CallContext(), None, time.time() + 10, "x")
-            got: list[Message] = []
+        async with Worker(Functions([sleep]), server.url), nats_client(server.url) as other:
+            token = sign_token(CallContext(), None, time.time() + 10, "x")
+            actual: list[Message] = []
 
             async def keep(message: Message) -> None:
-                got.append(message)
+                actual.append(message)
 
-            await other.receive("_INBOX.here", keep)
+            await other.subscribe("_INBOX.here", keep)
             for reply in ("_INBOX.here", "_INBOX.here", ""):
-                await other.send(SLEEP.subject("local"), request_body({"seconds": 0.2}), reply, {TOKEN: token})
-            await until(lambda: sum(one.headers is None for one in got) == 2)
-            assert [one.data for one in got if one.headers is None] == [b'{"content": 0.2}'] * 2
+                await other.send(SLEEP.subject("local"), request_body({"seconds": 0.2}), reply, {TOKEN_HEADER: token})
+            await until(lambda: sum(one.headers is None for one in actual) == 2)
+            assert [one.data for one in actual if one.headers is None] == [b'{"content": 0.2}'] * 2
 
     run(scenario)
 
 
-def test_a_tool_that_cannot_be_served_is_left_out_by_itself_and_said() -> None:
+def test_a_tool_that_cannot_be_served_is_left_out_and_reported() -> None:
     good = ToolDefinition("good", bound_capability="a.good")
     tools = [
         good,
@@ -294,7 +294,7 @@ def test_a_tool_that_cannot_be_served_is_left_out_by_itself_and_said() -> None:
     run(scenario)
 
 
-def test_a_source_that_raises_is_an_unknown_outcome_at_once_and_the_worker_goes_on(
+def test_a_source_that_raises_is_an_unknown_outcome_at_once_and_the_worker_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def break_down(name: str, arguments: Any, context: CallContext) -> Answered:
@@ -304,7 +304,7 @@ def test_a_source_that_raises_is_an_unknown_outcome_at_once_and_the_worker_goes_
 
     async def scenario(server: NatsServer) -> None:
         source = FakeSource([ToolDefinition("frail", parameters={"type": "object"})], break_down)
-        async with Worker(source, server.url), Bus(server.url, silence=PATIENCE) as bus:
+        async with Worker(source, server.url), Bus(server.url, heartbeat_timeout=PATIENCE) as bus:
             started = time.monotonic()
             outcome = await bus.call_capability(Capability.read("tools.frail"), {"a": 1}, CallContext())
             assert isinstance(outcome, Unknown)
@@ -314,5 +314,5 @@ def test_a_source_that_raises_is_an_unknown_outcome_at_once_and_the_worker_goes_
             assert await bus.call_capability(Capability.read("tools.frail"), {}, CallContext()) == Answered("fine")
 
     run(scenario)
-    # The fault is the source's own: it is told where the worker runs, and nowhere else.
+    # It is a bug in the source: it is logged by the worker, and not sent to the caller.
     assert "ZeroDivisionError: secret" in caplog.text

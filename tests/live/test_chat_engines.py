@@ -1,7 +1,7 @@
-"""Engines that speak a provider's API, on llama.cpp's own server: three APIs, one meaning.
+"""Chat engines on llama.cpp's own server, with three providers' APIs.
 
-The model is small and the server leaves it free to write prose where a call is demanded, so what is shown is not that
-calls come but that none comes unchecked and that nothing missing is passed over.
+The model is small, and the server lets it write text where a call is required. So the tests do not show that calls are
+made, but that every call is checked and every missing call is reported.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def url() -> Generator[str]:
         yield address
 
 
-def repeated(arguments: str) -> ToolCallRequest:
-    """The model copies a call that it is shown."""
+def repeat_request(arguments: str) -> ToolCallRequest:
+    """A request to copy a call."""
     text = f'Repeat exactly this text: <tool_call>\n{{"name": "add", "arguments": {arguments}}}\n</tool_call>'
-    return asked(text)
+    return make_request(text)
 
 
-def asked(text: str, choice: ToolChoice | None = None) -> ToolCallRequest:
+def make_request(text: str, choice: ToolChoice | None = None) -> ToolCallRequest:
     return ToolCallRequest(
         messages=(ChatMessage.user(text),),
         tools=(ADD, MULTIPLY),
@@ -88,7 +88,7 @@ def reply_of(url: str, api: str, request: ToolCallRequest, options: ChatOptions 
 @apis
 @both_ways
 def test_a_call_comes_out_checked_and_with_a_receipt(url: str, api: str, is_streamed: bool) -> None:
-    reply = reply_of(url, api, repeated('{"a": 1, "b": 2}'), ChatOptions(is_streamed=is_streamed))
+    reply = reply_of(url, api, repeat_request('{"a": 1, "b": 2}'), ChatOptions(is_streamed=is_streamed))
     assert [call.arguments for call in reply.calls] == [{"a": 1, "b": 2}]
     receipt = reply.calls[0].receipt
     assert receipt is not None
@@ -101,10 +101,10 @@ def test_a_call_comes_out_checked_and_with_a_receipt(url: str, api: str, is_stre
 @apis
 @both_ways
 @pytest.mark.parametrize("arguments", ['{"a": 1, "b": 99}', '{"a": 1, "b": ', "[]", "", "null"])
-def test_what_is_handed_on_fits_and_what_is_malformed_never_becomes_an_empty_object(
+def test_forwarded_calls_are_valid_and_malformed_ones_never_become_an_empty_object(
     url: str, api: str, is_streamed: bool, arguments: str
 ) -> None:
-    reply = reply_of(url, api, repeated(arguments), ChatOptions(is_streamed=is_streamed))
+    reply = reply_of(url, api, repeat_request(arguments), ChatOptions(is_streamed=is_streamed))
     for call in reply.calls:
         assert call.name == "add"
         assert checker_for(ADD.parameters).faults_of_text(call.function.arguments) == ()
@@ -113,44 +113,44 @@ def test_what_is_handed_on_fits_and_what_is_malformed_never_becomes_an_empty_obj
 
 
 @apis
-def test_a_demanded_call_comes_or_its_absence_is_told(url: str, api: str) -> None:
+def test_a_required_call_is_made_or_its_absence_is_reported(url: str, api: str) -> None:
     for choice in (ToolChoice.required(), ToolChoice.one("add")):
-        reply = reply_of(url, api, asked("Add 1 and 2.", choice))
-        codes = [found.code for found in reply.diagnostics]
+        reply = reply_of(url, api, make_request("Add 1 and 2.", choice))
+        codes = [diagnostic.code for diagnostic in reply.diagnostics]
         assert bool(reply.calls) or "choice_not_honoured" in codes or reply.incomplete
 
 
 @apis
 def test_an_answer_that_must_fit_a_schema_fits_or_is_reported(url: str, api: str) -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-    request = replace(asked("Name a city."), tools=(), response_schema=schema)
+    request = replace(make_request("Name a city."), tools=(), response_schema=schema)
     reply = reply_of(url, api, request)
     fits = not checker_for(schema).faults_of_text(reply.text)
-    assert ("invalid_answer" in [found.code for found in reply.diagnostics]) is not fits
+    assert ("invalid_answer" in [diagnostic.code for diagnostic in reply.diagnostics]) is not fits
 
 
 @apis
 def test_text_streams(url: str, api: str) -> None:
-    said = events(url, api, replace(asked("Say hello."), tools=()))
-    assert len([event for event in said if isinstance(event, TextDelta)]) > 3
+    received = events(url, api, replace(make_request("Say hello."), tools=()))
+    assert len([event for event in received if isinstance(event, TextDelta)]) > 3
 
 
 @apis
 def test_without_repairs_arguments_stream_before_the_call_is_over(url: str, api: str) -> None:
-    told = events(url, api, repeated('{"a": 1, "b": 2}'), ChatOptions(repairs=0))
-    end = next(at for at, event in enumerate(told) if isinstance(event, CallEnd))
-    assert len([event for event in told[:end] if isinstance(event, ArgumentsDelta)]) > 2
+    received = events(url, api, repeat_request('{"a": 1, "b": 2}'), ChatOptions(repairs=0))
+    end = next(at for at, event in enumerate(received) if isinstance(event, CallEnd))
+    assert len([event for event in received[:end] if isinstance(event, ArgumentsDelta)]) > 2
 
 
 def test_leaving_the_stream_early_frees_the_server(url: str) -> None:
     async def work() -> None:
         async with MAKERS["chat"](url, ChatOptions()) as engine:
-            # More than the server's slots: it would have no place left if it went on writing for those that left.
+            # More than the server has slots: it would have none left if it kept generating for closed streams.
             for _ in range(8):
-                stream = engine.stream(replace(asked("Tell a long story."), tools=(), max_tokens=2_000))
+                stream = engine.stream(replace(make_request("Tell a long story."), tools=(), max_tokens=2_000))
                 await anext(stream)
                 await stream.aclose()
-            reply = await engine.generate_with_tools(repeated('{"a": 1, "b": 2}'))
+            reply = await engine.generate_with_tools(repeat_request('{"a": 1, "b": 2}'))
             assert len(reply.calls) == 1
 
     asyncio.run(asyncio.wait_for(work(), 60))

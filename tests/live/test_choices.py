@@ -1,4 +1,4 @@
-"""Each kind of choice, again and again, at a temperature where the model strays."""
+"""Each kind of choice, several times, at a temperature at which the model varies."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from lab.choices import KINDS, held
+from lab.choices import KINDS, count_kept
 from live.model import smol
 
 pytestmark = pytest.mark.live
 
-# `scripts/long choices` makes fifty of each, here and on vLLM.
+# `scripts/long choices` runs fifty of each, here and on vLLM.
 RUNS = 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_choice_is_held_in_every_run(kind: str) -> None:
-    assert asyncio.run(held(smol("hermes"), kind, RUNS)) == RUNS
+def test_the_choice_is_honoured_in_every_run(kind: str) -> None:
+    assert asyncio.run(count_kept(smol("hermes"), kind, RUNS)) == RUNS

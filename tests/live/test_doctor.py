@@ -1,4 +1,4 @@
-"""The doctor on a real engine: what llama-server is known to do must come out of its own probes."""
+"""The doctor on a real engine: the probes must find the known behaviour of llama-server."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lab.servers import llama_server
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
 
-# Enough for what is known of it; all of them take minutes.
-ASKED = ("named", "allowed", "schema: type", "schema: enum", "schema: uniqueItems", "stream: argument deltas")
+# Enough to find the known behaviour; all probes would take minutes.
+PROBE_NAMES = ("named", "allowed", "schema: type", "schema: enum", "schema: uniqueItems", "stream: argument deltas")
 
 
 @pytest.fixture(scope="module")
 def profile() -> Profile:
     with llama_server() as url:
-        return asyncio.run(profile_of(url, 2, probes=[probe for probe in PROBES if probe.name in ASKED]))
+        return asyncio.run(profile_of(url, 2, probes=[probe for probe in PROBES if probe.name in PROBE_NAMES]))
 
 
 def verdict(profile: Profile, name: str) -> Verdict:
@@ -32,7 +32,7 @@ def test_a_named_choice_is_found_to_be_ignored(profile: Profile) -> None:
     assert not {"one", "allowed"} & honoured_choices(profile)
 
 
-def test_keywords_of_its_grammar_are_found_to_hold_and_the_one_that_it_lacks_not(profile: Profile) -> None:
+def test_keywords_of_its_grammar_are_honoured_and_the_missing_one_is_not(profile: Profile) -> None:
     assert profile.honours("schema: type")
     assert profile.honours("schema: enum")
     assert verdict(profile, "schema: uniqueItems") is Verdict.IGNORED

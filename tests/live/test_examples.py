@@ -1,4 +1,4 @@
-"""The examples as a person runs them: each a process of its own, with the real model, server, bus or client."""
+"""The examples as a user runs them: each in its own process, with the real model, server, bus or client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.sources.mcp.config import Process
+from ferrule.sources.mcp.config import StdioTransport
 from lab.bus_server import nats_server
 from lab.gateway_process import SMOL, gateway_url
 from lab.servers import MODEL
@@ -24,13 +24,13 @@ EXAMPLES = ROOT / "examples"
 HELD = "grammar by llama"
 
 
-def ran(*command: str, said: str = "", python: str = sys.executable, **environment: str) -> str:
-    """What a program prints; it has to end well, and to say nothing on the side."""
+def run_command(*command: str, answer: str = "", python: str = sys.executable, **environment: str) -> str:
+    """The output of a program, which must succeed and print nothing to stderr."""
     done = subprocess.run(
         [python, *command],
         cwd=EXAMPLES,
         env={**os.environ, "FERRULE_MODEL": str(MODEL), **environment},
-        input=said,
+        input=answer,
         capture_output=True,
         text=True,
         timeout=300,
@@ -41,53 +41,53 @@ def ran(*command: str, said: str = "", python: str = sys.executable, **environme
 
 
 def test_tool_calling() -> None:
-    printed = ran("tool_calling.py")
+    printed = run_command("tool_calling.py")
     assert printed.count(HELD) == 3
     assert 'calls: get_weather {"city": "' in printed
     assert 'calls: calculate {"expression": "17 * 23 + 4"}' in printed
-    assert "calculate gave: 395" in printed
-    assert "search_notes gave: [" in printed
+    assert "calculate returned: 395" in printed
+    assert "search_notes returned: [" in printed
     assert printed.count("\nmodel: ") == 3
 
 
 def test_many_turns() -> None:
-    printed = ran("many_turns.py")
+    printed = run_command("many_turns.py")
     assert printed.count("  calls: add_item ") >= 3
     assert "bytes of JSON\n\nyou: Add apples" in printed
     assert "the list: milk, bread, apples\n" in printed
 
 
 def test_parallel_calls() -> None:
-    printed = ran("parallel_calls.py")
+    printed = run_command("parallel_calls.py")
     started, finished = printed.index("\nstarted: "), printed.index("\nfinished: ")
     assert printed.count("started: get_weather", started, finished) == 2
     assert "2 calls of 0.5 s each took " in printed
 
 
 def test_streaming() -> None:
-    printed = ran("streaming.py")
+    printed = run_command("streaming.py")
     assert HELD in printed
     pieces = printed.split("get_weather ", 1)[1].partition("\n")[0].split("|")
     assert len(pieces) > 3
     assert "".join(pieces).startswith('{"city": "')
-    assert "get_weather gave: " in printed
+    assert "get_weather returned: " in printed
 
 
 def test_approval(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
-    printed = ran("approval.py", "--file", str(file), said="y\n")
+    printed = run_command("approval.py", "--file", str(file), said="y\n")
     assert 'run add_item {"item": "milk"}? [y, n, or other arguments as JSON]' in printed
     assert file.read_text(encoding="utf-8") == "milk\n"
 
 
 def test_structured_answer() -> None:
-    printed = ran("structured_answer.py")
-    assert "get_weather gave: " in printed
+    printed = run_command("structured_answer.py")
+    assert "get_weather returned: " in printed
     assert "as a value: Advice(city=" in printed
 
 
 def test_receipts() -> None:
-    printed = ran("receipts.py")
+    printed = run_command("receipts.py")
     assert printed.count(HELD) == 2
     assert "enforced while writing: additionalProperties, maxLength, maximum, minimum, properties" in printed
     assert "checked after: uniqueItems" in printed
@@ -95,16 +95,16 @@ def test_receipts() -> None:
 
 
 def test_custom_format() -> None:
-    printed = ran("custom_format.py", "--engine", f"llama:{MODEL}")
+    printed = run_command("custom_format.py", "--engine", f"llama:{MODEL}")
     assert "format=lantern calls: get_weather {" in printed
     assert f"{HELD} (completion+lark); " in printed
     assert "format lantern" in printed
 
 
 def test_mcp_filesystem(tmp_path: Path) -> None:
-    started = filesystem(tmp_path).reach
-    assert isinstance(started, Process)
-    printed = ran("mcp_filesystem.py", "--server", f"{started.command} {started.args[0]}")
+    started = filesystem(tmp_path).transport
+    assert isinstance(started, StdioTransport)
+    printed = run_command("mcp_filesystem.py", "--server", f"{started.command} {started.args[0]}")
     assert "free to call: files_read_file, files_read_text_file" in printed
     assert "with leave: files_write_file" in printed
     assert 'calls: files_read_text_file {"path": "' in printed
@@ -119,18 +119,18 @@ def test_bus() -> None:
             try:
                 assert worker.stdout is not None
                 assert worker.stdout.readline() == f"serving kitchen.brew@1.0 on {server.url}\n"
-                printed = ran("-m", "bus.ask", FERRULE_NATS=server.url)
+                printed = run_command("-m", "bus.ask", FERRULE_NATS=server.url)
             finally:
                 worker.send_signal(signal.SIGINT)
             try:
-                told, _ = worker.communicate(timeout=60)
+                message, _ = worker.communicate(timeout=60)
             finally:
-                # Whoever does not listen must not be waited for.
+                # Do not wait for a process that ignores the signal.
                 worker.kill()
         assert 'calls: brew {"cups": 3}' in printed
-        assert "brew gave: The coffee is ready: 3 cups." in printed
-        assert f"process {worker.pid} brewed 3 cups for local\n" in told
-        assert (worker.returncode, told.endswith("stopped\n")) == (0, True)
+        assert "brew returned: The coffee is ready: 3 cups." in printed
+        assert f"process {worker.pid} brewed 3 cups for local\n" in message
+        assert (worker.returncode, message.endswith("stopped\n")) == (0, True)
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +142,8 @@ def gateway() -> Generator[str]:
 @pytest.mark.parametrize("client", ["openai", "anthropic"])
 def test_a_gateways_client(client: str, gateway: str) -> None:
     python = str(ROOT / ".cache" / "venvs" / f"client-{client}" / "bin" / "python")
-    printed = ran(f"gateway_{client}_client.py", "--url", gateway, python=python)
+    printed = run_command(f"gateway_{client}_client.py", "--url", gateway, python=python)
     assert "you, to SmolLM2-135M-Instruct.Q4_1: " in printed
     assert "calls: get_weather {" in printed
-    assert "get_weather gave: " in printed
+    assert "get_weather returned: " in printed
     assert "\nmodel: " in printed

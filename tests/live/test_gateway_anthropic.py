@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import pytest
 
-from lab.client_runs import MESSAGES, Way
-from lab.gateway_clients import Scene
+from lab.client_runs import MESSAGES, ClientRun
+from lab.gateway_clients import ClientBench
 from live.gateway_refusing import REMOTE, Refusing
 
 pytestmark = pytest.mark.live
 
 
 @pytest.mark.parametrize("way", MESSAGES, ids=lambda way: way.op.partition(".")[2])
-def test_every_call_fits_and_every_answer_is_read_again_strictly(stage: Scene, way: Way) -> None:
+def test_every_call_fits_and_every_answer_is_read_again_strictly(stage: ClientBench, way: ClientRun) -> None:
     judged = stage.run(way)
     assert judged.faults == ()
     assert judged.calls >= 1
     assert bool(judged.events) is way.is_streamed
 
 
-def test_counted_tokens_are_the_tokens_that_the_answer_says_were_read(stage: Scene) -> None:
+def test_counted_tokens_are_the_tokens_that_the_answer_says_were_read(stage: ClientBench) -> None:
     told = stage.ask("anthropic", "live_anthropic.count")
     assert told["error"] is None
     assert told["counted"] == told["used"] > 100

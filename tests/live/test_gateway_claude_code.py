@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from lab.claude_code import judged
+from lab.claude_code import run_results
 
 pytestmark = pytest.mark.live
 
 
 def test_a_turn_with_its_own_tool_is_called_with_arguments_that_fit_and_goes_on_with_the_result() -> None:
-    (run,) = judged(1)
+    (run,) = run_results(1)
     assert run["faults"] == []
     assert run["calls"] >= 1
     assert run["turns"] >= 2
@@ -22,6 +22,6 @@ def test_a_turn_with_its_own_tool_is_called_with_arguments_that_fit_and_goes_on_
 
 
 def test_a_prompt_that_does_not_fit_the_model_is_refused_in_words_that_it_shows() -> None:
-    (run,) = judged(1, ["--max-turns", "1"])
+    (run,) = run_results(1, ["--max-turns", "1"])
     assert {*run["statuses"]} == {400}
-    assert "and the model takes 4096 with its answer" in run["said"]
+    assert "together may have only 4096" in run["said"]

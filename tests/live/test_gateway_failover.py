@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 
 from ferrule.server.app import application
-from ferrule.server.config.config import Config, EngineConfig, Listening, ModelConfig
+from ferrule.server.config.config import Config, EngineConfig, ModelConfig, ServerConfig
 from ferrule.server.gateway import Gateway
 from ferrule.server.process.server import serve
-from ferrule.server.startup import opened
+from ferrule.server.startup import open_gateway
 from lab.servers import free_port, kill_group, llama_server
 
 pytestmark = [pytest.mark.live, pytest.mark.long]
@@ -73,13 +73,13 @@ class Heard:
 async def gateway(*urls: str) -> AsyncGenerator[tuple[str, Gateway]]:
     engines = [EngineConfig(name=f"e{at}", use=f"llama-server:{url}?tries=1") for at, url in enumerate(urls)]
     model = ModelConfig(name="smol", engines=tuple(one.name for one in engines))
-    config = Config(engines=tuple(engines), models=(model,), listening=Listening(port=free_port(), drain_seconds=1))
-    async with opened(config) as made:
+    config = Config(engines=tuple(engines), models=(model,), server=ServerConfig(port=free_port(), drain_seconds=1))
+    async with open_gateway(config) as made:
         started = asyncio.Event()
-        serving = asyncio.ensure_future(serve(application(made), config.listening, lambda _: started.set()))
+        serving = asyncio.ensure_future(serve(application(made), config.server, lambda _: started.set()))
         await started.wait()
         try:
-            yield f"http://127.0.0.1:{config.listening.port}", made
+            yield f"http://127.0.0.1:{config.server.port}", made
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
@@ -112,7 +112,7 @@ async def killed_once(session: aiohttp.ClientSession, url: str, port: int, made:
     """Several answers under way on the first engine, which dies while at least one of them is in mid-call."""
     with llama_server(port=port, slots=AT_ONCE - 1, end=kill_group):
         # It would rest after its last death, longer each time.
-        made.router.replicas[0].health.answered()
+        made.router.replicas[0].health.record_success()
         heard, spoke = [Heard() for _ in range(AT_ONCE)], asyncio.Event()
         asking = [asyncio.ensure_future(listen(session, url, one, spoke)) for one in heard]
         await asyncio.wait_for(spoke.wait(), 60)

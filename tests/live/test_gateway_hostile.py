@@ -11,7 +11,7 @@ from collections.abc import Generator
 import pytest
 
 from lab.gateway_process import GatewayProcess
-from lab.hostile import QUICK, besieged, besieged_gateway, port_of, warm
+from lab.hostile import QUICK, gateway_under_attack, port_of, run_attack, warm
 from lab.hostile_clients import ATTACKS, Target
 
 pytestmark = pytest.mark.live
@@ -35,7 +35,7 @@ SHORTER = {**dict.fromkeys(QUICK, "1"), "FERRULE_LIMITS_SEND_SECONDS": "2"}
 
 @pytest.fixture(scope="module")
 def gateway() -> Generator[GatewayProcess]:
-    with besieged_gateway(SHORTER) as served:
+    with gateway_under_attack(SHORTER) as served:
         asyncio.run(warm(Target(port_of(served), 10.0)))
         yield served
 
@@ -43,19 +43,20 @@ def gateway() -> Generator[GatewayProcess]:
 @pytest.mark.parametrize("name", ENDS)
 def test_hostile_clients_are_ended_and_others_are_answered(name: str, gateway: GatewayProcess) -> None:
     patience = 8.0 if name == "a reader that stops" else 20.0
-    seen = besieged(name, gateway.process.pid, Target(port_of(gateway), patience), times=ATTACKS[name][1] // 2)
-    assert set(seen.got) <= ENDS[name]
+    seen = run_attack(name, gateway.process.pid, Target(port_of(gateway), patience), times=ATTACKS[name][1] // 2)
+    assert set(seen.outcomes) <= ENDS[name]
     assert set(seen.others) == {"200"}
-    assert seen.held == 0
+    assert seen.open_connections == 0
 
 
 def test_memory_is_flat_when_it_happens_again_and_again(gateway: GatewayProcess) -> None:
     """The first of each has made what is made once; after that no round may leave more than the one before."""
     target = Target(port_of(gateway), 20.0)
     sizes = [
-        [besieged(name, gateway.process.pid, target, times=5).after for name in ("a head of 8 MB", "a body of 120 MB")][
-            -1
-        ]
+        [
+            run_attack(name, gateway.process.pid, target, times=5).after
+            for name in ("a head of 8 MB", "a body of 120 MB")
+        ][-1]
         for _ in range(4)
     ]
     assert sizes[-1] - sizes[0] < 10 * MEGABYTE

@@ -25,7 +25,7 @@ import pytest
 from architecture.source_tree import SRC
 from lab.gateway_process import SMOL
 from live.kills_gateway import SCRIPT
-from run.ledger_databases import Home, postgres_cluster, postgres_home
+from run.ledger_databases import Database, postgres_cluster, postgres_database
 
 pytestmark = pytest.mark.live
 KILLS = int(os.environ.get("FERRULE_KILLS", "3"))
@@ -83,7 +83,7 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet_of(home: Home, effects: Path, engine: str) -> AsyncGenerator[Fleet]:
+async def fleet_of(home: Database, effects: Path, engine: str) -> AsyncGenerator[Fleet]:
     fleet = Fleet(home.where, effects, engine)
     try:
         await asyncio.gather(fleet.start(), fleet.start())
@@ -187,7 +187,7 @@ def check(events: Sequence[Any]) -> None:
     assert response["status"] in ("completed", "incomplete"), response["error"]
 
 
-async def settled(home: Home) -> list[tuple[Any, ...]]:
+async def settled(home: Database) -> list[tuple[Any, ...]]:
     """How every response in the ledger ended, once all have, also those that nobody reads."""
     until = time.monotonic() + PATIENCE
     while True:
@@ -198,7 +198,9 @@ async def settled(home: Home) -> list[tuple[Any, ...]]:
         await asyncio.sleep(0.2)
 
 
-async def killed_often(home: Home, effects: Path, engine: str, kills: int, bodies: Sequence[Any], chance: Any) -> Tally:
+async def killed_often(
+    home: Database, effects: Path, engine: str, kills: int, bodies: Sequence[Any], chance: Any
+) -> Tally:
     tally = Tally()
     timeout = aiohttp.ClientTimeout(total=None, sock_read=PATIENCE)
     async with fleet_of(home, effects, engine) as fleet, aiohttp.ClientSession(timeout=timeout) as session:
@@ -223,7 +225,7 @@ async def killed_often(home: Home, effects: Path, engine: str, kills: int, bodie
 def test_killed_again_and_again_every_response_ends_and_no_effect_and_no_event_comes_twice(
     cluster: Path, tmp_path: Path
 ) -> None:
-    home, effects = postgres_home(cluster), tmp_path / "effects"
+    home, effects = postgres_database(cluster), tmp_path / "effects"
     effects.touch()
     bodies = [{"input": "go", "stream": True}, {"input": "go", "stream": True}, {"input": "go", "background": True}]
     moment = random.Random(20)
@@ -232,7 +234,7 @@ def test_killed_again_and_again_every_response_ends_and_no_effect_and_no_event_c
 
 @pytest.mark.long
 def test_with_a_real_model_it_is_the_same(cluster: Path, tmp_path: Path) -> None:
-    home, effects = postgres_home(cluster), tmp_path / "effects"
+    home, effects = postgres_database(cluster), tmp_path / "effects"
     effects.touch()
     notes = {"type": "mcp", "server_label": "notes", "require_approval": "never"}
     asked = {"input": "Note that Paris is large.", "tools": [notes], "tool_choice": "required", "max_output_tokens": 60}

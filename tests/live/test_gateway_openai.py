@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from lab.client_runs import CHAT, RESPONSES, Way
+from lab.client_runs import CHAT, RESPONSES, ClientRun
 from lab.clients.task import BOOK, SCHEMAS
-from lab.gateway_clients import Scene
+from lab.gateway_clients import ClientBench
 from live.gateway_refusing import REMOTE, Refusing
 
 pytestmark = pytest.mark.live
@@ -22,14 +22,14 @@ STREAMED = "live_openai.chat_chunks"
 
 
 @pytest.mark.parametrize("way", [*CHAT, *RESPONSES], ids=lambda way: way.op.partition(".")[2])
-def test_every_call_fits_and_every_answer_is_read_again_strictly(stage: Scene, way: Way) -> None:
+def test_every_call_fits_and_every_answer_is_read_again_strictly(stage: ClientBench, way: ClientRun) -> None:
     judged = stage.run(way)
     assert judged.faults == ()
     assert judged.calls >= 1
     assert bool(judged.events) is way.is_streamed
 
 
-def test_parsed_arguments_and_answers_are_values_of_the_programs_own_type(stage: Scene) -> None:
+def test_parsed_arguments_and_answers_are_values_of_the_programs_own_type(stage: ClientBench) -> None:
     tool = stage.ask("openai", "live_openai.chat_parse_tool")
     assert (tool["error"], {*tool["parsed"]}) == (None, {"book_table"})
     answer = stage.ask("openai", "live_openai.chat_parse_answer")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.client_runs import PYDANTIC_AI, Way
-from lab.gateway_clients import Scene
+from lab.client_runs import PYDANTIC_AI, ClientRun
+from lab.gateway_clients import ClientBench
 from live.gateway_refusing import Refusing
 
 pytestmark = pytest.mark.live
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.live
 
 @pytest.mark.parametrize("way", PYDANTIC_AI, ids=lambda way: way.op.partition(".")[2])
 def test_the_tools_are_run_with_arguments_that_fit_and_every_answer_is_read_again_strictly(
-    stage: Scene, way: Way
+    stage: ClientBench, way: ClientRun
 ) -> None:
     judged = stage.run(way)
     assert judged.faults == ()

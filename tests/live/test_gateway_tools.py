@@ -14,11 +14,11 @@ from mcp import MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 
 from ferrule.run.tool_settings import ToolSettings
-from ferrule.server.config.config import Listening
+from ferrule.server.config.config import ServerConfig
 from ferrule.server.process.server import serve
-from ferrule.sources.mcp.config import Endpoint, Server
+from ferrule.sources.mcp.config import HttpTransport, Server
 from ferrule.sources.mcp.servers import McpServers
-from server.client import gateway_of, speaking
+from server.client import gateway_of, scripted_engine
 from server.keys import bearer
 from server.tool_world import World, world_of
 
@@ -31,7 +31,7 @@ FREE = ToolSettings(tools_require_confirmation_for_side_effects=False)
 async def served(world: World) -> AsyncGenerator[str]:
     """The address of the world's gateway on a real port."""
     up: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(serve(world.client.app, Listening(port=0), up.set_result))
+    serving = asyncio.ensure_future(serve(world.client.app, ServerConfig(port=0), up.set_result))
     try:
         yield f"http://127.0.0.1:{await up}/mcp"
     finally:
@@ -141,8 +141,8 @@ def test_without_a_key_nobody_comes_in(mode: str) -> None:
 
 def test_a_gateway_behind_a_gateway_is_one_source_more() -> None:
     async def story(world: World, url: str) -> None:
-        behind = McpServers([Server("inner", Endpoint(url, bearer("ann")), trusted=True)])
-        async with gateway_of(speaking("hello"), sources=[behind]) as outer:
+        behind = McpServers([Server("inner", HttpTransport(url, bearer("ann")), trusted=True)])
+        async with gateway_of(scripted_engine("hello"), sources=[behind]) as outer:
 
             async def call(name: str, arguments: Any, call_id: str) -> Any:
                 body = {"name": name, "arguments": arguments, "call_id": call_id}

@@ -1,4 +1,4 @@
-"""The specification's integration tests on a real bus: real workers and tools, a model that says what it is told."""
+"""The specification's integration tests on a real bus: real workers and tools, with scripted replies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hearth(tmp_path_factory: pytest.TempPathFactory) -> Generator[Hearth]:
 
 
 def said(loop: Loop) -> list[Any]:
-    return [result for message in loop.added for result in message.results]
+    return [result for message in loop.new_messages for result in message.results]
 
 
 def test_the_seven_default_tools_are_served_as_they_are_defined(hearth: Hearth) -> None:
@@ -40,11 +40,11 @@ def test_the_seven_default_tools_are_served_as_they_are_defined(hearth: Hearth) 
     served = hearth.on_bus(looked)
     assert len(DEFAULT_TOOLS) == 7
     for tool in DEFAULT_TOOLS:
-        found = served[tool.name]
-        assert (found.bound_capability, found.bound_version) == (tool.bound_capability, tool.bound_version)
-        assert set(found.properties) == set(tool.properties)
-        assert set(found.required) == set(tool.required)
-        assert not found.side_effects
+        result = served[tool.name]
+        assert (result.bound_capability, result.bound_version) == (tool.bound_capability, tool.bound_version)
+        assert set(result.properties) == set(tool.properties)
+        assert set(result.required) == set(tool.required)
+        assert not result.side_effects
     assert served["post_to_market"].side_effects
 
 
@@ -66,12 +66,12 @@ def test_an_answer_is_grounded_by_a_search_over_real_files(hearth: Hearth) -> No
 
 
 def test_a_chain_of_tools_ends_in_a_translation(hearth: Hearth) -> None:
-    asked = {"capability": "language.translate@1.0", "input": {"text": "apples keeps until March", "to": "fr"}}
+    requests = {"capability": "language.translate@1.0", "input": {"text": "apples keeps until March", "to": "fr"}}
     loop = hearth.chat(
         [
             Reply.of(ToolCall.of("search_corpus", {"query": "Boskoop keeps", "corpus": "garden"}, id="c1")),
             Reply.of(ToolCall.of("translate", {"text": "apples keeps until March", "to": "de"}, id="c2")),
-            Reply.of(ToolCall.of("call_tool", asked, id="c3")),
+            Reply.of(ToolCall.of("call_tool", requests, id="c3")),
             Reply.of("Äpfel hält bis März."),
         ]
     )
@@ -84,7 +84,7 @@ def test_a_chain_of_tools_ends_in_a_translation(hearth: Hearth) -> None:
     assert (line["principal"], line["hops"]) == ("local", 6)
 
 
-def test_a_market_post_needs_leave_and_is_posted_once(hearth: Hearth) -> None:
+def test_a_market_post_needs_approval_and_is_posted_once(hearth: Hearth) -> None:
     posting = [
         Reply.of(ToolCall.of("post_to_market", {"title": "a blue bicycle", "kind": "offer"}, id="p1")),
         Reply.of("Done."),
@@ -99,7 +99,7 @@ def test_a_market_post_needs_leave_and_is_posted_once(hearth: Hearth) -> None:
     assert [notice["kind"] for notice in listed.content] == ["offer"]
 
 
-def test_a_relay_does_not_stand_in_for_leave(hearth: Hearth) -> None:
+def test_a_relay_does_not_replace_approval(hearth: Hearth) -> None:
     body = {"capability": "market.post@1.0", "input": {"title": "stolen", "kind": "offer"}}
     outcome = hearth.call("call_tool", body)
     assert isinstance(outcome, Answered)
@@ -155,8 +155,8 @@ def test_a_relay_checks_against_the_targets_own_schema(hearth: Hearth, body: dic
 
 
 def test_neighbours_are_found_by_discovery(hearth: Hearth) -> None:
-    found = hearth.call("find_neighbour", {"can": "translate"})
-    assert found == Answered([{"neighbour": "kitchen", "can": ["language.translate@1.0"]}])
+    result = hearth.call("find_neighbour", {"can": "translate"})
+    assert result == Answered([{"neighbour": "kitchen", "can": ["language.translate@1.0"]}])
     everybody = hearth.call("find_neighbour", {})
     assert isinstance(everybody, Answered)
     assert [entry["neighbour"] for entry in everybody.content] == ["kitchen", "relay"]

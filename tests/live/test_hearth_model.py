@@ -1,6 +1,6 @@
-"""The specification's integration tests with a real model on a real bus: it calls, the house answers, it goes on.
+"""The specification's integration tests with a real model on a real bus.
 
-The model is too weak to choose well, so each test leaves it one tool and demands the call; every argument is its own.
+The model is too weak to choose well, so each test offers one tool and requires the call. The arguments are the model's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered
 from ferrule.core.receipt import How
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import ApprovalState, Ledger
 from ferrule.run.loop import Loop
 from ferrule.run.machine import State
@@ -44,15 +44,15 @@ def asking(*messages: ChatMessage, policy: ChoicePolicy = FIRST) -> ToolCallRequ
 
 async def chatted(bus: Bus, tool: str, request: ToolCallRequest, **options: Any) -> Loop:
     executor = ToolExecutor(bus, tools=[tool], **options)
-    # In this format the model takes words from the question, and not from the example of how to call.
+    # With this format the model copies words from the question, not from the example call.
     return await executor.run_chat_with_tools(smol("pythonic"), request, context=CallContext(conversation="model"))
 
 
 def test_an_answer_is_grounded_through_search_corpus(hearth: Hearth) -> None:
     question = ChatMessage.user("Search for: boiler pressure")
     loop = hearth.on_bus(lambda bus: chatted(bus, "search_corpus", asking(question), max_iterations=1))
-    called, given, _, answer = loop.added
-    (call,), (result,) = called.tool_calls, given.results
+    called, data, _, answer = loop.added
+    (call,), (result,) = called.tool_calls, data.results
     assert call.receipt is not None
     assert (call.name, call.receipt.how) == ("search_corpus", How.GRAMMAR)
     assert not result.is_error
@@ -69,7 +69,7 @@ def test_what_a_search_gave_is_translated_in_a_chain(hearth: Hearth) -> None:
         question = ChatMessage.user("Search for: boiler pressure")
         first = await chatted(bus, "search_corpus", asking(question), max_iterations=1)
         onward = ChatMessage.user("Translate the word apples to de.")
-        return first, await chatted(bus, "translate", asking(question, *first.added, onward))
+        return first, await chatted(bus, "translate", asking(question, *first.new_messages, onward))
 
     first, second = hearth.on_bus(chain)
     assert first.added[1].results[0].content
@@ -88,7 +88,7 @@ def test_a_market_post_waits_for_approval_and_then_happens_once(hearth: Hearth, 
         return await ToolConversation.open(ledger, "post", smol(), executor, request=asking())
 
     async def asked(bus: Bus) -> str:
-        async with await ledger_at(path) as ledger:
+        async with await open_ledger(path) as ledger:
             talk = await opened(ledger, bus)
             turn = await talk.send_message("Post an offer to the market: a wooden ladder.")
             assert turn.state is State.WAITING
@@ -97,10 +97,10 @@ def test_a_market_post_waits_for_approval_and_then_happens_once(hearth: Hearth, 
             return waiting.id
 
     async def resumed(bus: Bus) -> tuple[State, Any, bool]:
-        async with await ledger_at(path) as ledger:
+        async with await open_ledger(path) as ledger:
             talk = await opened(ledger, bus)
             turn = await talk.resume()
-            # A second click, a second process: nothing is left to do.
+            # A second approval from a second process has no effect.
             again = await talk.resume()
             return turn.state, talk.messages[2].results[0], again is turn
 

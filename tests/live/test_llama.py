@@ -1,4 +1,4 @@
-"""llama.cpp as a library: its port on loopback gives nothing to who has no key, and its counts are what is read."""
+"""llama.cpp as a library: its loopback port needs a key, and its token counts match the prompts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 
 
 @pytest.mark.parametrize("path", ["/completion", "/v1/chat/completions", "/tokenize", "/slots"])
-def test_who_has_no_key_is_sent_away(path: str) -> None:
+def test_requests_without_the_key_are_refused(path: str) -> None:
     address = generator()._server.listening_address
     request = urllib.request.Request(address + path, json.dumps({"prompt": "x"}).encode(), method="POST")
     with pytest.raises(urllib.error.HTTPError) as refusal:
@@ -35,8 +35,8 @@ def test_counted_tokens_are_the_tokens_that_are_read() -> None:
         reply = await engine.generate_with_tools(request)
         return await engine.count_tokens(request), reply.usage and reply.usage.prompt_tokens
 
-    counted, read = asyncio.run(both())
-    assert counted == read
+    count, prompt_tokens = asyncio.run(both())
+    assert count == prompt_tokens
 
 
 def test_a_context_larger_than_the_model_was_trained_on_is_not_promised() -> None:

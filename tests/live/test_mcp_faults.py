@@ -1,4 +1,4 @@
-"""Real servers that misbehave: they change, flood, die and hang, and each costs what it must and no more."""
+"""Real servers that misbehave: they change, flood, die and hang, and each affects only itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from ferrule.core.outcome import Answered, NotDelivered, Unknown
 from ferrule.sources.mcp.servers import McpServers
-from live.mcp_world import answer, called, free_port, held_up, opened, own, own_on_http, web
+from live.mcp_world import answer, call_tool, free_port, open_servers, own, own_on_http, start_waiting_call, web
 from pace import slowness
 from waiting import until
 
@@ -25,20 +25,20 @@ def resident() -> int:
 
 
 @pytest.mark.parametrize("name", ["own", "web"])
-def test_a_changed_definition_is_held_back_on_the_servers_own_notice(name: str) -> None:
+def test_a_changed_definition_is_quarantined_when_the_server_reports_it(name: str) -> None:
     async def story() -> None:
         port = free_port()
         with own_on_http(port):
-            async with opened(own() if name == "own" else web(port)) as source:
+            async with open_servers(own() if name == "own" else web(port)) as source:
                 assert await answer(source, f"{name}_echo", message="hi") == {"result": "hi"}
                 await answer(source, f"{name}_change")
                 await until(lambda: bool(source.notices))
                 assert "'echo' has changed since it was pinned" in source.notices[0]
                 assert f"{name}_echo" not in [one.name for one in await source.tools()]
-                refused = await called(source, f"{name}_echo", message="hi")
+                refused = await call_tool(source, f"{name}_echo", message="hi")
                 assert isinstance(refused, NotDelivered)
-                source.pin_anew(name)
-                assert isinstance(await called(source, f"{name}_echo", message="hi"), Answered)
+                source.repin(name)
+                assert isinstance(await call_tool(source, f"{name}_echo", message="hi"), Answered)
 
     asyncio.run(story())
 
@@ -46,7 +46,7 @@ def test_a_changed_definition_is_held_back_on_the_servers_own_notice(name: str) 
 @pytest.mark.parametrize("name", ["own", "web"])
 def test_fifty_megabytes_harm_nobody(name: str) -> None:
     async def worst(stop: asyncio.Event) -> tuple[float, int]:
-        """The longest that the loop was kept busy (seconds of its CPU), and by how many bytes the process grew."""
+        """The longest time that the event loop was blocked (in CPU seconds), and the growth of the process in bytes."""
         longest, before, most, first = 0.0, time.thread_time(), 0, resident()
         while not stop.is_set():
             await asyncio.sleep(0.005)
@@ -57,11 +57,11 @@ def test_fifty_megabytes_harm_nobody(name: str) -> None:
     async def story() -> None:
         port = free_port()
         with own_on_http(port):
-            async with opened(own() if name == "own" else web(port)) as source:
+            async with open_servers(own() if name == "own" else web(port)) as source:
                 stop = asyncio.Event()
                 watching = asyncio.ensure_future(worst(stop))
                 flood, beside = await asyncio.gather(
-                    called(source, f"{name}_big", megabytes=50), answer(source, f"{name}_add", a=1, b=1)
+                    call_tool(source, f"{name}_big", megabytes=50), answer(source, f"{name}_add", a=1, b=1)
                 )
                 stop.set()
                 assert isinstance(flood, Answered)
@@ -70,7 +70,7 @@ def test_fifty_megabytes_harm_nobody(name: str) -> None:
                 pause, grown = await watching
                 assert pause < 2 * slowness()
                 assert grown < 40 * MEGABYTE
-                stream = await called(source, f"{name}_big_after_progress", megabytes=20)
+                stream = await call_tool(source, f"{name}_big_after_progress", megabytes=20)
                 assert isinstance(stream, Answered)
                 assert (stream.is_error, stream.code) == (True, "too_large")
                 whole = await answer(source, f"{name}_big", megabytes=1)
@@ -81,13 +81,13 @@ def test_fifty_megabytes_harm_nobody(name: str) -> None:
 
 def test_a_process_that_dies_in_a_call_leaves_it_unknown_and_is_started_again() -> None:
     async def story() -> None:
-        async with opened(own()) as source:
+        async with open_servers(own()) as source:
             first = (await answer(source, "own_pid"))["result"]
-            work = await held_up(source, "own", "m")
+            work = await start_waiting_call(source, "own", "m")
             os.kill(first, signal.SIGKILL)
             lost = await work
             assert isinstance(lost, Unknown)
-            after = await called(source, "own_add", a=1, b=1)
+            after = await call_tool(source, "own_add", a=1, b=1)
             assert isinstance(after, NotDelivered)
             await until(lambda: source.servers[0].state == "failed")
             await until(lambda: source.servers[0].state == "ready")
@@ -102,14 +102,14 @@ def test_a_web_server_that_is_killed_in_a_call_leaves_it_unknown_and_is_found_ag
         async with McpServers([web(port)], settle_seconds=0) as source:
             with own_on_http(port) as process:
                 await until(lambda: source.servers[0].state == "ready")
-                work = await held_up(source, "web", "m")
+                work = await start_waiting_call(source, "web", "m")
                 process.kill()
                 lost = await work
                 assert isinstance(lost, Unknown)
-                # A connection that was kept may take the request before it is known to be dead: then nobody can say.
-                assert isinstance(await called(source, "web_add", a=1, b=1), NotDelivered | Unknown)
+                # A pooled connection may accept the request before it is known to be dead: then the outcome is unknown.
+                assert isinstance(await call_tool(source, "web_add", a=1, b=1), NotDelivered | Unknown)
                 await until(lambda: source.servers[0].state == "failed")
-                assert isinstance(await called(source, "web_add", a=1, b=1), NotDelivered)
+                assert isinstance(await call_tool(source, "web_add", a=1, b=1), NotDelivered)
             with own_on_http(port):
                 await until(lambda: source.servers[0].state == "ready")
                 assert await answer(source, "web_add", a=1, b=1) == {"total": 2}
@@ -117,10 +117,10 @@ def test_a_web_server_that_is_killed_in_a_call_leaves_it_unknown_and_is_found_ag
     asyncio.run(story())
 
 
-def test_a_call_over_its_time_is_unknown_and_the_server_is_told_to_stop() -> None:
+def test_a_call_that_times_out_is_unknown_and_the_server_is_cancelled() -> None:
     async def story() -> None:
-        async with opened(own(call=3)) as source:
-            late = await called(source, "own_wait", mark="late", seconds=60)
+        async with open_servers(own(call=3)) as source:
+            late = await call_tool(source, "own_wait", mark="late", seconds=60)
             assert late == Unknown("no answer within 3 seconds", code="timeout")
             assert await answer(source, "own_cancellations") == {"result": ["late"]}
 
@@ -129,7 +129,7 @@ def test_a_call_over_its_time_is_unknown_and_the_server_is_told_to_stop() -> Non
 
 def test_closing_ends_every_process() -> None:
     async def story() -> int:
-        async with opened(own()) as source:
+        async with open_servers(own()) as source:
             return (await answer(source, "own_pid"))["result"]
 
     with pytest.raises(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The protocol's own servers and one of ours, over stdio and HTTP, both eras, all at once."""
+"""The reference MCP servers and one of ours, over stdio and HTTP, with both protocol versions, all at once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
 from ferrule.sources.mcp.servers import McpServers
 from live.mcp_world import (
     answer,
-    called,
+    call_tool,
     everything,
     everything_on_http,
     filesystem,
     free_port,
     hanging,
-    held_up,
-    opened,
+    open_servers,
     own,
     own_on_http,
+    start_waiting_call,
     web,
 )
 from waiting import until
@@ -43,7 +43,7 @@ def test_many_servers_at_once_give_one_list_and_one_that_hangs_delays_nobody(tmp
                 await until(lambda: sum(one.state == "ready" for one in source.servers) == 5)
                 ready = {one.name: one for one in source.servers if one.state == "ready"}
                 assert set(ready) == {"own", "own_", "every", "files", "web"}
-                assert {one.era for one in ready.values()} == {"2025-11-25", "2026-07-28"}
+                assert {one.protocol_version for one in ready.values()} == {"2025-11-25", "2026-07-28"}
                 tools = await source.tools()
                 assert len(tools) >= 90
                 assert len({one.name for one in tools}) == len(tools)
@@ -69,7 +69,7 @@ def test_many_servers_at_once_give_one_list_and_one_that_hangs_delays_nobody(tmp
                 effects = {one.name: one.side_effects for one in tools}
                 assert not effects["files_read_text_file"]
                 assert effects["files_write_file"]
-                # It says that it only reads, and nobody vouches for it.
+                # It claims to be read-only, but the server is not trusted.
                 assert effects["own_add"]
 
     asyncio.run(story())
@@ -79,15 +79,15 @@ def test_progress_and_the_idempotency_key_arrive_over_both_transports() -> None:
     async def story() -> None:
         port = free_port()
         with own_on_http(port):
-            async with opened(own(), web(port), everything()) as source:
+            async with open_servers(own(), web(port), everything()) as source:
                 for name in ("own", "web"):
-                    heard: list[Progress] = []
-                    assert isinstance(await called(source, f"{name}_steps", heard.append), Answered)
-                    assert heard == [Progress(step, 3, f"step {step}") for step in (1, 2, 3)]
+                    received: list[Progress] = []
+                    assert isinstance(await call_tool(source, f"{name}_steps", received.append), Answered)
+                    assert received == [Progress(step, 3, f"step {step}") for step in (1, 2, 3)]
                     assert await answer(source, f"{name}_key") == {"result": "call-1"}
-                heard = []
-                await called(source, "every_trigger-long-running-operation", heard.append, duration=0.4, steps=2)
-                assert [one.done for one in heard] == [1, 2]
+                received = []
+                await call_tool(source, "every_trigger-long-running-operation", received.append, duration=0.4, steps=2)
+                assert [one.done for one in received] == [1, 2]
 
     asyncio.run(story())
 
@@ -96,9 +96,9 @@ def test_a_cancelled_call_is_cancelled_on_the_server_and_the_connection_stays() 
     async def story() -> None:
         port = free_port()
         with own_on_http(port):
-            async with opened(own(), web(port)) as source:
+            async with open_servers(own(), web(port)) as source:
                 for name in ("own", "web"):
-                    work = await held_up(source, name, name)
+                    work = await start_waiting_call(source, name, name)
                     work.cancel()
                     with pytest.raises(asyncio.CancelledError):
                         await work
@@ -110,37 +110,37 @@ def test_a_cancelled_call_is_cancelled_on_the_server_and_the_connection_stays() 
 def test_what_a_server_asks_is_answered_in_both_eras_and_declined_by_default() -> None:
     questions: list[Elicitation] = []
 
-    async def elicit(asked: Elicitation) -> ElicitAnswer:
-        questions.append(asked)
+    async def elicit(question: Elicitation) -> ElicitAnswer:
+        questions.append(question)
         return ElicitAnswer("accept", {"name": "Ann"})
 
     async def story() -> None:
         port = free_port()
         with own_on_http(port):
             servers = [own(), web(port), everything()]
-            async with opened(*servers, elicit=elicit) as source:
+            async with open_servers(*servers, elicit=elicit) as source:
                 for name in ("own", "web"):
                     assert await answer(source, f"{name}_greet") == {"result": "hello Ann"}
                 await answer(source, "every_trigger-elicitation-request")
                 assert [one.server for one in questions] == ["own", "web", "every"]
                 assert all(one.context and one.context.call_id == "call-1" for one in questions)
-            async with opened(*servers) as source:
-                declined = await called(source, "own_greet")
-                assert isinstance(declined, Answered)
-                assert "declin" in json.dumps(declined.content)
+            async with open_servers(*servers) as source:
+                decline = await call_tool(source, "own_greet")
+                assert isinstance(decline, Answered)
+                assert "declin" in json.dumps(decline.content)
 
     asyncio.run(story())
 
 
 def test_images_and_resources_are_described_and_structure_comes_first() -> None:
     async def story() -> None:
-        async with opened(everything()) as source:
+        async with open_servers(everything()) as source:
             picture = await answer(source, "every_get-tiny-image")
             assert [part["type"] for part in picture] == ["text", "image", "text"]
             assert len(json.dumps(picture)) < 1_000
             weather = await answer(source, "every_get-structured-content", location="New York")
             assert set(weather) == {"temperature", "conditions", "humidity"}
-            wrong = await called(source, "every_echo")
+            wrong = await call_tool(source, "every_echo")
             assert isinstance(wrong, Answered)
             assert wrong.is_error
 
@@ -154,9 +154,9 @@ def test_a_server_of_the_older_era_on_http_keeps_its_session_and_gets_a_new_one_
             for _ in range(2):
                 with everything_on_http(port):
                     await until(lambda: source.servers[0].state == "ready")
-                    assert source.servers[0].era == "2025-11-25"
+                    assert source.servers[0].protocol_version == "2025-11-25"
                     assert await answer(source, "web_echo", message="hi") == "Echo: hi"
-                lost = await called(source, "web_echo", message="hi")
+                lost = await call_tool(source, "web_echo", message="hi")
                 assert not isinstance(lost, Answered)
                 await until(lambda: source.servers[0].state == "failed")
 

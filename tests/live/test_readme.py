@@ -1,4 +1,4 @@
-"""A newcomer's five minutes: the README's commands, run as they are printed, in a folder and a venv of their own."""
+"""The README's commands, run as they are printed, in a new folder and venv."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.five_minutes import walked
+from lab.five_minutes import run_commands
 
 pytestmark = pytest.mark.live
 
@@ -14,8 +14,8 @@ FIVE_MINUTES = 300
 
 
 def test_a_newcomer_gets_to_a_real_call_in_five_minutes(tmp_path: Path) -> None:
-    steps = walked(tmp_path)
-    printed = "".join(step.printed for step in steps)
+    steps = run_commands(tmp_path)
+    printed = "".join(step.output for step in steps)
     assert len(steps) == 5
     assert sum(step.seconds for step in steps) < FIVE_MINUTES
     assert "get_weather {'city': " in printed

@@ -1,4 +1,4 @@
-"""Skipping on a real model: the same words in fewer tokens, and nothing half done where it ends amid a hole."""
+"""Skipping on a real model: the same answer in fewer generated tokens, and no incomplete calls after a failure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from ferrule import ArgumentsDelta, CallEnd, ChatMessage, Event, ToolCallRequest, ToolChoice, ToolDefinition
-from ferrule.bench.bfcl_requests import questions
-from ferrule.engines.generator import Ended, Piece, Writing
+from ferrule.bench.bfcl_requests import load_questions
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
 from lab import servers
-from lab.skip_costs import words_of
+from lab.skip_costs import reply_text
 from live.model import generator, smol
 
 pytestmark = pytest.mark.live
@@ -28,7 +28,7 @@ FLIGHT = (
     .parameter("day_of_the_week", {"type": "string", "enum": ["saturday", "sunday"]}, required=True)
     .done()
 )
-ASKED = ToolCallRequest(
+REQUEST = ToolCallRequest(
     messages=(ChatMessage.user("Book a flight from Genoa to Oslo on Sunday."),),
     tools=(FLIGHT,),
     tool_choice=ToolChoice.required(),
@@ -38,18 +38,22 @@ ASKED = ToolCallRequest(
 )
 
 
-class Watched:
-    """The real backend: how many requests have begun, and how many pieces have come out of it."""
+class CountingGenerator:
+    """The real backend, with counts of its requests and pieces."""
 
     def __init__(self) -> None:
         self.requests = self.pieces = 0
         self._inner = generator()
-        self.traits, self.facts, self.templated = self._inner.traits, self._inner.facts, self._inner.templated
-        self.count, self.cut, self.spelled = self._inner.count, self._inner.cut, self._inner.spelled
+        self.traits, self.facts, self.apply_template = self._inner.traits, self._inner.facts, self._inner.apply_template
+        self.count_tokens, self.tokenize, self.detokenize = (
+            self._inner.count_tokens,
+            self._inner.tokenize,
+            self._inner.detokenize,
+        )
 
-    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
+    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
         self.requests += 1
-        async with aclosing(self._inner.write(writing)) as pieces:
+        async with aclosing(self._inner.generate(request)) as pieces:
             async for piece in pieces:
                 self.pieces += isinstance(piece, Piece)
                 yield piece
@@ -58,78 +62,80 @@ class Watched:
         return
 
 
-# Where a weak model once changed its words: amid a word, at a quote and what stands behind it, after its own tokens.
+# Questions for which a weak model once changed its answer: inside a word, after a quote, after its own tokens.
 ONCE_CHANGED = frozenset({"parallel_24", "simple_python_53", "multiple_24"})
 
 
 def test_the_words_are_the_same_and_most_of_them_are_not_generated() -> None:
     async def both() -> list[tuple[str, str, int, int]]:
-        found: list[tuple[str, str, int, int]] = []
-        for question in (one for at, one in enumerate(questions(248)) if at < 4 or one.id in ONCE_CHANGED):
+        results: list[tuple[str, str, int, int]] = []
+        for question in (
+            question for n, question in enumerate(load_questions(248)) if n < 4 or question.id in ONCE_CHANGED
+        ):
             request = question.request(ToolChoice.required(), 128)
             whole = await smol("hermes", skips=False).generate_with_tools(request)
             skipped = await smol("hermes", skips=True).generate_with_tools(request)
             assert whole.usage is not None
             assert skipped.usage is not None
             tokens = whole.usage.completion_tokens, skipped.usage.completion_tokens
-            found.append((words_of(whole), words_of(skipped), *tokens))
-        return found
+            results.append((reply_text(whole), reply_text(skipped), *tokens))
+        return results
 
-    found = asyncio.run(both())
-    assert [whole for whole, _, _, _ in found] == [skipped for _, skipped, _, _ in found]
-    assert sum(generated for *_, generated in found) < 0.6 * sum(whole for _, _, whole, _ in found)
+    replies = asyncio.run(both())
+    assert [whole for whole, _, _, _ in replies] == [skipped for _, skipped, _, _ in replies]
+    assert sum(generated for *_, generated in replies) < 0.6 * sum(whole for _, _, whole, _ in replies)
 
 
 @pytest.mark.parametrize("hole", [1, 2])
-def test_who_goes_away_amid_a_hole_stops_the_engine_and_leaves_no_half_call(hole: int) -> None:
-    backend = Watched()
+def test_a_client_that_disconnects_during_a_hole_stops_the_engine_and_leaves_no_incomplete_call(hole: int) -> None:
+    backend = CountingGenerator()
     engine = TextEngine(backend, TextOptions(format="hermes", skips=True))
 
-    async def left() -> list[Event]:
-        seen: list[Event] = []
-        async with aclosing(engine.stream(ASKED)) as events:
+    async def leave_early() -> list[Event]:
+        events_seen: list[Event] = []
+        async with aclosing(engine.stream(REQUEST)) as events:
             async for event in events:
-                seen.append(event)
+                events_seen.append(event)
                 if isinstance(event, ArgumentsDelta) and backend.requests > hole:
                     break
-        at = backend.pieces
+        pieces_before = backend.pieces
         await asyncio.sleep(0.3)
-        assert backend.pieces - at <= 2
-        return seen
+        assert backend.pieces - pieces_before <= 2
+        return events_seen
 
-    seen = asyncio.run(left())
-    assert not any(isinstance(event, CallEnd) for event in seen)
-    # The slot is free, and its cache is not in anybody's way.
-    again = asyncio.run(engine.generate_with_tools(ASKED))
-    assert [call.name for call in again.calls] == ["book_flight"]
+    received = asyncio.run(leave_early())
+    assert not any(isinstance(event, CallEnd) for event in received)
+    # The slot is free again, and its cache does not affect the next request.
+    second_reply = asyncio.run(engine.generate_with_tools(REQUEST))
+    assert [call.name for call in second_reply.calls] == ["book_flight"]
 
 
-def test_an_engine_that_dies_amid_a_hole_is_told_and_leaves_no_half_call() -> None:
-    asked = replace(ASKED, max_tokens=400, tools=(replace(FLIGHT, parameters=_long()),))
+def test_an_engine_that_dies_during_a_hole_is_an_error_and_leaves_no_incomplete_call() -> None:
+    request = replace(REQUEST, max_tokens=400, tools=(replace(FLIGHT, parameters=_long_parameters()),))
 
-    async def until_death(url: str, server: ExitStack) -> tuple[list[Event], EngineError | None]:
-        seen: list[Event] = []
+    async def run_until_death(url: str, server: ExitStack) -> tuple[list[Event], EngineError | None]:
+        events_seen: list[Event] = []
         requests = 0
         async with llama_server(url, TextOptions(format="hermes", skips=True)) as engine:
             try:
-                async for event in engine.stream(asked):
-                    seen.append(event)
+                async for event in engine.stream(request):
+                    events_seen.append(event)
                     requests += isinstance(event, ArgumentsDelta)
                     if requests == 6:
                         await asyncio.to_thread(server.close)
-            except EngineError as told:
-                return seen, told
-        return seen, None
+            except EngineError as error:
+                return events_seen, error
+        return events_seen, None
 
     with ExitStack() as server:
         url = server.enter_context(servers.llama_server(slots=1))
-        seen, told = asyncio.run(until_death(url, server))
-    assert told is not None
-    assert told.hint
-    assert not any(isinstance(event, CallEnd) and event.complete for event in seen)
+        events_seen, error = asyncio.run(run_until_death(url, server))
+    assert error is not None
+    assert error.hint
+    assert not any(isinstance(event, CallEnd) and event.complete for event in events_seen)
 
 
-def _long() -> dict[str, object]:
-    """So long a first value that the death falls into it."""
+def _long_parameters() -> dict[str, object]:
+    """Parameters with a value so long that the server dies while it is generated."""
     parameters = dict(FLIGHT.parameters)
     return {**parameters, "properties": {**parameters["properties"], "to_city": {"type": "string", "minLength": 400}}}

@@ -1,4 +1,4 @@
-"""The stream of a real model: arguments come early, only extend, and stop when nobody listens."""
+"""Streams of a real model: arguments arrive early, only grow, and stop when the client disconnects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ferrule import (
     ToolDefinition,
     fold,
 )
-from ferrule.engines.generator import Ended, Piece, Writing
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from live.model import generator, smol
 
@@ -32,7 +32,7 @@ NOTE = (
     .parameter("text", {"type": "string", "minLength": 200}, required=True)
     .done()
 )
-ASKED = ToolCallRequest(
+REQUEST = ToolCallRequest(
     messages=(ChatMessage.user("Take a note about the history of Paris."),),
     tools=(NOTE,),
     tool_choice=ToolChoice.required(),
@@ -42,17 +42,21 @@ ASKED = ToolCallRequest(
 )
 
 
-class Counted:
-    """The real backend, and how many tokens have come out of it."""
+class CountingGenerator:
+    """The real backend, with a count of its tokens."""
 
     def __init__(self) -> None:
         self.tokens = 0
         self._inner = generator()
-        self.traits, self.facts, self.templated = self._inner.traits, self._inner.facts, self._inner.templated
-        self.count, self.cut, self.spelled = self._inner.count, self._inner.cut, self._inner.spelled
+        self.traits, self.facts, self.apply_template = self._inner.traits, self._inner.facts, self._inner.apply_template
+        self.count_tokens, self.tokenize, self.detokenize = (
+            self._inner.count_tokens,
+            self._inner.tokenize,
+            self._inner.detokenize,
+        )
 
-    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
-        async for piece in self._inner.write(writing):
+    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        async for piece in self._inner.generate(request):
             self.tokens += isinstance(piece, Piece)
             yield piece
 
@@ -62,14 +66,14 @@ class Counted:
 
 @pytest.mark.parametrize("format", ["hermes", "qwen_xml", "mistral_v13"])
 def test_the_first_delta_of_the_arguments_comes_before_a_third_of_the_calls_tokens(format: str) -> None:
-    backend = Counted()
+    backend = CountingGenerator()
 
-    async def collected() -> list[tuple[int, Event]]:
+    async def collect() -> list[tuple[int, Event]]:
         return [
-            (backend.tokens, event) async for event in TextEngine(backend, TextOptions(format=format)).stream(ASKED)
+            (backend.tokens, event) async for event in TextEngine(backend, TextOptions(format=format)).stream(REQUEST)
         ]
 
-    events = asyncio.run(collected())
+    events = asyncio.run(collect())
     first = next(tokens for tokens, event in events if isinstance(event, ArgumentsDelta))
     (last, end), *_ = ((tokens, event) for tokens, event in events if isinstance(event, CallEnd))
     assert first < 0.3 * last
@@ -81,36 +85,36 @@ def test_the_first_delta_of_the_arguments_comes_before_a_third_of_the_calls_toke
 
 
 def test_closing_the_stream_in_mid_call_stops_the_engine_within_two_tokens() -> None:
-    taken: list[dict[str, object]] = []
+    chunks: list[dict[str, object]] = []
     backend = generator()
-    real = backend._server  # pyright: ignore[reportPrivateUsage]
+    real_server = backend._server  # pyright: ignore[reportPrivateUsage]
 
     class Counting:
-        """The real server, each of whose chunks is counted on its way."""
+        """The real server, with a count of its chunks."""
 
-        def handle_completions(self, body: object, told: object) -> object:
-            def counted(chunk: dict[str, object]) -> bool:
-                taken.append(chunk)
-                return told(chunk)  # type: ignore[operator]
+        def handle_completions(self, body: object, on_chunk: object) -> object:
+            def count_chunk(chunk: dict[str, object]) -> bool:
+                chunks.append(chunk)
+                return on_chunk(chunk)  # type: ignore[operator]
 
-            return real.handle_completions(body, counted)
+            return real_server.handle_completions(body, count_chunk)
 
-    async def stopped() -> int:
-        events = smol("hermes").stream(ASKED)
+    async def stop_early() -> int:
+        events = smol("hermes").stream(REQUEST)
         async for event in events:
             if isinstance(event, ArgumentsDelta):
                 break
-        seen = len(taken)
+        chunks_before = len(chunks)
         await events.aclose()
         await asyncio.sleep(1.0)
-        return seen
+        return chunks_before
 
     backend._server = Counting()  # pyright: ignore[reportPrivateUsage]
     try:
-        seen = asyncio.run(stopped())
+        chunks_before = asyncio.run(stop_early())
     finally:
-        backend._server = real  # pyright: ignore[reportPrivateUsage]
-    assert len(taken) <= seen + 2
+        backend._server = real_server  # pyright: ignore[reportPrivateUsage]
+    assert len(chunks) <= chunks_before + 2
 
 
 def test_a_free_answer_ends_where_the_model_ends_it() -> None:
@@ -121,26 +125,26 @@ def test_a_free_answer_ends_where_the_model_ends_it() -> None:
 
 
 def test_requests_run_side_by_side() -> None:
-    came: list[int] = []
+    arrivals: list[int] = []
 
     async def read(number: int) -> None:
-        async for event in smol("hermes").stream(ASKED):
+        async for event in smol("hermes").stream(REQUEST):
             if isinstance(event, ArgumentsDelta):
-                came.append(number)
+                arrivals.append(number)
 
     async def all_of_them() -> None:
         await asyncio.gather(*map(read, range(4)))
 
     asyncio.run(all_of_them())
-    turns = sum(one != other for one, other in pairwise(came))
-    assert {*came} == {0, 1, 2, 3}
-    assert turns > len(came) / 4
+    turns = sum(one != other for one, other in pairwise(arrivals))
+    assert {*arrivals} == {0, 1, 2, 3}
+    assert turns > len(arrivals) / 4
 
 
 def test_the_next_turn_reads_only_what_is_new() -> None:
     async def prompt_tokens_read(prompt: str) -> int:
-        async for piece in generator().write(Writing(prompt=prompt, max_tokens=1, temperature=0)):
-            if isinstance(piece, Ended):
+        async for piece in generator().generate(CompletionRequest(prompt=prompt, max_tokens=1, temperature=0)):
+            if isinstance(piece, CompletionEnd):
                 return piece.cached_tokens or 0
         return 0
 
@@ -157,7 +161,7 @@ def test_text_streams_as_it_forms() -> None:
     assert asyncio.run(pieces()) > 20
 
 
-def test_llama_cpp_is_held_by_both_kinds_of_grammar() -> None:
+def test_llama_cpp_enforces_both_kinds_of_grammar() -> None:
     backend = generator()
     asyncio.run(backend.facts())
     assert backend.traits.targets == ("lark", "gbnf")

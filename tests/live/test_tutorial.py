@@ -1,4 +1,4 @@
-"""docs/tutorial as a person follows it: its files saved under their names, its commands run beside them, in order."""
+"""docs/tutorial as a user follows it: its files are saved under their names, and its commands run in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
 FILE = re.compile(r"^```python live\n# (\S+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.+)$", re.MULTILINE)
 NOT_HERE = ("pip ", "python -m zipfile ")
-"""What tests/live/test_readme.py tries: the installation, which is the same in all of them."""
+"""The installation, which is the same on all pages; tests/live/test_readme.py tests it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Desk:
         return [one for one in COMMAND.findall(self.page) if not one.startswith(NOT_HERE)]
 
     def ran(self, command: str, **environment: str) -> str:
-        """What a command printed, good or bad."""
+        """The output of a command, whether it succeeds or fails."""
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         ran = subprocess.run(
             ["bash", "-c", command],
@@ -58,7 +58,7 @@ class Desk:
         return ran.stdout
 
     def shows(self, printed: str, *lines: str) -> None:
-        """What the page promises was printed, and what is looked for is what it promises."""
+        """Check that the command printed the texts, and that the page shows them."""
         for line in lines:
             assert line in self.page, line
             assert line in printed, f"{line}\n---\n{printed}"
@@ -69,7 +69,7 @@ def test_a_first_call_is_made_and_has_its_receipt(tmp_path: Path) -> None:
     program, chat = desk.commands
     receipt = "grammar by llama (completion+lark); enforced additionalProperties, properties, required, type; format "
     desk.shows(desk.ran(program), "get_weather {'city': ", receipt, "sunny, 1 days in a row")
-    desk.shows(desk.ran(chat), 'get_weather {"city": ', receipt, "get_weather gave ")
+    desk.shows(desk.ran(chat), 'get_weather {"city": ', receipt, "get_weather returned ")
 
 
 def test_a_first_loop_gives_the_result_to_the_model(tmp_path: Path) -> None:
@@ -97,19 +97,20 @@ def test_a_first_approval_lets_one_call_happen_once(tmp_path: Path) -> None:
     assert with_own_id(approve).startswith("approved:\n")
     desk.shows(desk.ran(go_on), "state: done\n")
     assert desk.ran(look).count("\n") == 1
-    desk.shows(with_own_id(again), "error: this was decided before: it is redeemed\n")
-    desk.shows(desk.ran(trace), "2 processes in turn", "note_down gave: noted", "note_down (effect)", "approved by ann")
+    desk.shows(with_own_id(again), "error: the approval was already decided: it is redeemed\n")
+    calls = ("note_down returned: noted", "note_down (side effects)")
+    desk.shows(desk.ran(trace), "2 processes in turn", *calls, "approved by ann")
 
 
 def test_a_first_worker_serves_until_it_is_stopped(tmp_path: Path) -> None:
     desk = Desk.of("first-worker.md", tmp_path)
-    _, serve, listed, ask, nobody, gone = desk.commands
+    _, serve, listed, ask, nobody, missing = desk.commands
     options = serve.removeprefix("ferrule worker ").removesuffix(" &").split()
     with nats_server() as server:
         bus = {"FERRULE_NATS": server.url}
         with worker_process(*options, "--nats", server.url, cwd=tmp_path):
-            desk.shows(desk.ran(listed, **bus), "kitchen.set_timer@1.0  no       1 ", "Sets the kitchen timer.")
+            desk.shows(desk.ran(listed, **bus), "kitchen.set_timer@1.0  no            1 ", "Sets the kitchen timer.")
             desk.shows(desk.ran(ask, **bus), "set_timer {'minutes': ", "local has set the timer to ")
-        desk.shows(desk.ran(nobody, **bus), "nobody serves anything here\n")
+        desk.shows(desk.ran(nobody, **bus), "no worker serves anything\n")
         server.stop()
-        desk.shows(desk.ran(gone, **bus), "hint: Is nats-server running there, and does it know this user?\n")
+        desk.shows(desk.ran(missing, **bus), "hint: Is nats-server running there, and does it know this user?\n")

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 
 from lab.agreement.everything import all_rows
-from lab.agreement.rows import Row, Verdict
+from lab.agreement.rows import AgreementRow, AgreementVerdict
 from lab.template_formats import TEMPLATES
 
 pytestmark = pytest.mark.oracle
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows() -> list[AgreementRow]:
     return list(all_rows())
 
 
-def test_no_oracle_disagrees_without_a_known_reason(rows: list[Row]) -> None:
-    wrong = [row for row in rows if row.verdict is Verdict.DISAGREED]
+def test_no_oracle_disagrees_without_a_known_reason(rows: list[AgreementRow]) -> None:
+    wrong = [row for row in rows if row.verdict is AgreementVerdict.DISAGREED]
     assert not wrong, "\n".join(f"{row.source}, {row.question}: {row.why}" for row in wrong)
 
 
-def test_every_oracle_agrees_on_most_of_what_it_is_asked(rows: list[Row]) -> None:
-    agreed = [row for row in rows if row.verdict is Verdict.AGREED]
+def test_every_oracle_agrees_on_most_of_what_it_is_asked(rows: list[AgreementRow]) -> None:
+    agreed = [row for row in rows if row.verdict is AgreementVerdict.AGREED]
     assert {row.oracle for row in agreed} == {
         "template",
         "mistral_common",

@@ -110,8 +110,8 @@ def worker() -> Iterator[Worker]:
         yield started
 
 
-def asked(worker: Worker, op: str, given: Any) -> dict[str, Any]:
-    answer = worker.ask({"op": op, "given": given})
+def ask(worker: Worker, op: str, value: Any) -> dict[str, Any]:
+    answer = worker.ask({"op": op, "given": value})
     assert answer["error"] is None, answer["error"]
     return answer
 
@@ -123,9 +123,9 @@ def assert_read_as(answer: dict[str, Any], reply: Reply, api: Api) -> None:
     assert answer["usage"] == [reply.usage.prompt_tokens, reply.usage.completion_tokens]
     # A client sees a call that was cut off while it was streamed, but cannot read its arguments.
     whole = {call.id for call in reply.calls}
-    calls = [(id, name, given) for id, name, given in answer["calls"] if id in whole]
+    calls = [(id, name, arguments) for id, name, arguments in answer["calls"] if id in whole]
     assert [(id, name) for id, name, _ in calls] == [(call.id, call.name) for call in reply.calls]
-    values = [loads(given) if isinstance(given, str) else given for _, _, given in calls]
+    values = [loads(arguments) if isinstance(arguments, str) else arguments for _, _, arguments in calls]
     assert values == [call.arguments for call in reply.calls]
 
 
@@ -134,8 +134,8 @@ def assert_read_as(answer: dict[str, Any], reply: Reply, api: Api) -> None:
 @given(events=streams())
 def test_a_client_sums_a_stream_to_the_same_reply(worker: Worker, api: Api, events: list[Event]) -> None:
     encoder = api.encoder()
-    told = [told for event in events for told in encoder.feed(event)] + encoder.close()
-    assert_read_as(asked(worker, f"{api.name}_stream", told), fold(events), api)
+    chunks = [chunks for event in events for chunks in encoder.feed(event)] + encoder.close()
+    assert_read_as(ask(worker, f"{api.name}_stream", chunks), fold(events), api)
 
 
 @each_api
@@ -143,7 +143,7 @@ def test_a_client_sums_a_stream_to_the_same_reply(worker: Worker, api: Api, even
 @given(events=streams())
 def test_a_client_reads_a_whole_body_as_the_same_reply(worker: Worker, api: Api, events: list[Event]) -> None:
     reply = fold(events)
-    assert_read_as(asked(worker, f"{api.name}_body", api.body(reply, **api.head)), reply, api)
+    assert_read_as(ask(worker, f"{api.name}_body", api.body(reply, **api.head)), reply, api)
 
 
 @each_api
@@ -153,26 +153,26 @@ def test_a_client_reads_a_whole_body_as_the_same_reply(worker: Worker, api: Api,
 def test_a_client_takes_a_request_and_what_it_sends_is_read_as_the_same(
     worker: Worker, api: Api, choice: ToolChoice
 ) -> None:
-    meant = ToolCallRequest(**{**fields_of(REQUEST), "tool_choice": choice})
-    given = api.request_body(meant, model="m", stream=False)
-    sent = asked(worker, f"{api.name}_sent", given)["sent"]
-    assert api.read_request(sent) == api.read_request(through_json(given))
+    request = ToolCallRequest(**{**fields_of(REQUEST), "tool_choice": choice})
+    body = api.request_body(request, model="m", stream=False)
+    sent_body = ask(worker, f"{api.name}_sent", body)["sent"]
+    assert api.read_request(sent_body) == api.read_request(through_json(body))
 
 
 @pytest.mark.parametrize("mode", [ChoiceMode.AUTO, ChoiceMode.REQUIRED])
 @pytest.mark.parametrize("api", APIS[:2], ids=lambda api: api.name)
-def test_an_allowed_subset_is_said_as_the_client_says_it(worker: Worker, api: Api, mode: ChoiceMode) -> None:
-    meant = ToolCallRequest(**{**fields_of(REQUEST), "tool_choice": ToolChoice.allowed(["ping", "get"], mode)})
-    given = api.request_body(meant, model="m", stream=False)
-    assert api.read_request(asked(worker, f"{api.name}_sent", given)["sent"]) == meant
+def test_an_allowed_subset_is_encoded_as_the_client_encodes_it(worker: Worker, api: Api, mode: ChoiceMode) -> None:
+    request = ToolCallRequest(**{**fields_of(REQUEST), "tool_choice": ToolChoice.allowed(["ping", "get"], mode)})
+    body = api.request_body(request, model="m", stream=False)
+    assert api.read_request(ask(worker, f"{api.name}_sent", body)["sent"]) == request
 
 
 @each_api
 def test_a_client_refuses_what_is_not_its_api(worker: Worker, api: Api) -> None:
     encoder = api.encoder()
-    told = [told for event in (TextDelta("Hi"), Finish(FinishReason.STOP)) for told in encoder.feed(event)]
+    chunks = [chunks for event in (TextDelta("Hi"), Finish(FinishReason.STOP)) for chunks in encoder.feed(event)]
     broken = [
-        {key: value for key, value in event.items() if key not in ("id", "response", "message")} for event in told
+        {key: value for key, value in event.items() if key not in ("id", "response", "message")} for event in chunks
     ]
     assert worker.ask({"op": f"{api.name}_stream", "given": broken})["error"]
 
@@ -185,8 +185,8 @@ def test_a_client_refuses_what_is_not_its_api(worker: Worker, api: Api) -> None:
 def test_an_error_in_the_middle_of_a_stream_makes_a_client_raise(
     worker: Worker, api: Api, error_body: Any, raised: str
 ) -> None:
-    told = [*api.encoder().feed(TextDelta("Hel")), error_body(EngineError("it broke"))]
-    error = worker.ask({"op": f"{api.name}_stream", "given": told})["error"]
+    chunks = [*api.encoder().feed(TextDelta("Hel")), error_body(EngineError("it broke"))]
+    error = worker.ask({"op": f"{api.name}_stream", "given": chunks})["error"]
     assert error.startswith(raised)
     assert "it broke" in error
 

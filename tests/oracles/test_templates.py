@@ -82,9 +82,9 @@ def test_a_template_renders_as_transformers_renders_it(worker: Worker, file: str
     needed, tools = variables_of(template)
     for messages in conversations(template):
         for adds in (True, False):
-            asked = {"oracle": "templates", "op": "render", "template": file, "messages": messages, "tools": tools}
+            request = {"oracle": "templates", "op": "render", "template": file, "messages": messages, "tools": tools}
             options = {"bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": adds, **needed}
-            theirs = worker.ask({**asked, "options": options})
+            theirs = worker.ask({**request, "options": options})
             budget = Budget(compiled.limits)
             try:
                 ours = compiled.render(messages, tools, add_generation_prompt=adds, now=NOON, budget=budget, **needed)
@@ -113,30 +113,30 @@ def test_a_long_conversation_stays_within_the_limits(file: str, template: Templa
             {"role": "assistant", "content": "a" * 1_000},
         ]
     needed, tools = variables_of(template)
-    said = ""
+    text = ""
     try:
         ChatTemplate(source_of(file)).render(messages, tools, now=NOON, **needed)
     except TemplateError as refusal:
-        said = refusal.message
-    assert not said or said.startswith(("the template refuses: ", "the template fails: "))
+        text = refusal.message
+    assert not text or text.startswith(("the template refuses: ", "the template fails: "))
 
 
-def found_in(file: str) -> tuple[str, str]:
+def detect_in(file: str) -> tuple[str, str]:
     """The name of the format and the evidence, or "refused" and the reason."""
     try:
-        found = detect(source_of(file))
+        detection = detect(source_of(file))
     except UnknownFormatError as refusal:
         return "refused", f"{refusal.message} {refusal.hint}"
-    return found.format.name, found.how.value
+    return detection.format.name, detection.method.value
 
 
 @pytest.mark.parametrize("file, template", EVERY)
 def test_a_template_is_of_the_format_that_the_table_says_or_is_refused_with_a_reason(
     file: str, template: Template
 ) -> None:
-    name, evidence = found_in(file)
+    name, evidence = detect_in(file)
     if template.format is not None:
-        assert (name, evidence) == (template.format, "marks")
+        assert (name, evidence) == (template.format, "markers")
     elif "no tool branch" in template.reason:
         assert (name, evidence) == ("generic_xml", "no_tools")
     else:

@@ -22,7 +22,7 @@ def test_a_senseless_walk_makes_only_valid_calls(name: str, vocabulary: str) -> 
     for choice in CHOICES:
         words, matcher = matcher_of(name, choice, vocabulary)
         for _ in range(2):
-            walked = walk(words, matcher, luck, most=150)
+            walked = walk(words, matcher, luck, max_tokens=150)
             assert not walked.problem, walked
             if walked.is_finished:
                 reply = parse(FORMATS[name], walked.text, TOOLS)

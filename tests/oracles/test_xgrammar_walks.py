@@ -57,8 +57,8 @@ def test_a_senseless_walk_makes_only_valid_calls(xgrammar: Worker, vocabulary: P
     for choice, allowed in CHOICES.items():
         tag = emit_structural_tag(bind(form, TOOLS, allowed))
         lures = markers + calls
-        asked = {"tag": tag, "vocabulary": str(vocabulary), "lures": lures, "seed": f"{name} {choice}"}
-        answer = xgrammar.ask({**asked, "walks": WALKS, "most": TOKENS})
+        request = {"tag": tag, "vocabulary": str(vocabulary), "lures": lures, "seed": f"{name} {choice}"}
+        answer = xgrammar.ask({**request, "walks": WALKS, "most": TOKENS})
         assert answer["error"] is None, answer["error"]
         for walked in answer["walks"]:
             assert not walked["problem"], walked

@@ -1,6 +1,6 @@
-"""Reads GBNF and says which texts it admits, the way llama.cpp does: sets of stacks, one character after another.
+"""A GBNF matcher that works like llama.cpp's: sets of stacks, one character after another.
 
-Written from the language alone; it knows nothing of what emits it.
+It is written from the definition of GBNF alone and does not depend on the emitter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class GbnfError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """A set of characters, by code points."""
+    """A set of characters, as ranges of code points."""
 
     ranges: tuple[tuple[int, int], ...]
     negated: bool = False
@@ -32,12 +32,12 @@ _NAME = re.compile(r"[a-zA-Z0-9-]+")
 _BOUNDS = re.compile(r"\{(\d+)(,(\d*))?\}")
 _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "[": "[", "]": "]"}
-_MOST_REPEATED = 2000
+_MAX_REPEATS = 2000
 
 
 @dataclass
 class Grammar:
-    """Rules by name, repetitions written out as rules of their own."""
+    """The rules of a grammar by name, with repetitions expanded into separate rules."""
 
     rules: dict[str, list[Alternative]] = field(default_factory=dict)
 
@@ -55,52 +55,54 @@ class Grammar:
 
     def check(self) -> None:
         if "root" not in self.rules:
-            raise GbnfError("there is no root")
+            raise GbnfError("the grammar has no root")
         for name, alternatives in self.rules.items():
             for element in (element for alternative in alternatives for element in alternative):
                 if isinstance(element, str) and element not in self.rules:
-                    raise GbnfError(f"{name} names {element}, which is not there")
+                    raise GbnfError(f"{name} refers to {element}, which is not defined")
         self._refuse_left_recursion()
 
     def _refuse_left_recursion(self) -> None:
         empty = self._nullable()
         done: set[str] = set()
         for start in self.rules:
-            path: list[tuple[str, list[str]]] = [(start, self._leading(start, empty))] if start not in done else []
+            path: list[tuple[str, list[str]]] = (
+                [(start, self._leading_names(start, empty))] if start not in done else []
+            )
             while path:
-                name, waiting = path[-1]
-                if not waiting:
+                name, pending = path[-1]
+                if not pending:
                     done.add(name)
                     path.pop()
                     continue
-                then = waiting.pop()
-                if any(then == passed for passed, _ in path):
-                    raise GbnfError(f"{then} is left recursive")
-                if then not in done:
-                    path.append((then, self._leading(then, empty)))
+                following = pending.pop()
+                if any(following == visited for visited, _ in path):
+                    raise GbnfError(f"{following} is left recursive")
+                if following not in done:
+                    path.append((following, self._leading_names(following, empty)))
 
-    def _leading(self, name: str, empty: set[str]) -> list[str]:
-        found: list[str] = []
+    def _leading_names(self, name: str, empty: set[str]) -> list[str]:
+        names: list[str] = []
         for alternative in self.rules[name]:
             for element in alternative:
                 if not isinstance(element, str):
                     break
-                found.append(element)
+                names.append(element)
                 if element not in empty:
                     break
-        return found
+        return names
 
     def _nullable(self) -> set[str]:
         empty: set[str] = set()
         while True:
-            more = {
+            added = {
                 name
                 for name, alternatives in self.rules.items()
                 if name not in empty and any(all(element in empty for element in each) for each in alternatives)
             }
-            if not more:
+            if not added:
                 return empty
-            empty |= more
+            empty |= added
 
 
 class _Reader:
@@ -117,7 +119,7 @@ class _Reader:
             self._at += 3
             self._space(lines=True)
             if name in self._grammar.rules:
-                raise GbnfError(f"{name} is there twice")
+                raise GbnfError(f"{name} is defined twice")
             self._grammar.rules[name] = self._alternatives(name, nested=False)
             if self._at < len(self._text) and self._text[self._at] not in "\r\n":
                 raise GbnfError(f"expected a new line at {self._here()}")
@@ -128,67 +130,67 @@ class _Reader:
 
     def _space(self, *, lines: bool) -> None:
         skipped = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*" if lines else r"(?:[ \t]|#[^\r\n]*)*")
-        found = skipped.match(self._text, self._at)
-        self._at = found.end() if found else self._at
+        match = skipped.match(self._text, self._at)
+        self._at = match.end() if match else self._at
 
     def _name(self) -> str:
-        found = _NAME.match(self._text, self._at)
-        if found is None:
+        match = _NAME.match(self._text, self._at)
+        if match is None:
             raise GbnfError(f"expected a name at {self._here()}")
-        self._at = found.end()
-        return found.group()
+        self._at = match.end()
+        return match.group()
 
     def _peek(self) -> str:
         return self._text[self._at] if self._at < len(self._text) else ""
 
     def _alternatives(self, name: str, *, nested: bool) -> list[Alternative]:
-        made = [self._sequence(name, nested=nested)]
+        alternatives = [self._sequence(name, nested=nested)]
         while self._peek() == "|":
             self._at += 1
             self._space(lines=True)
-            made.append(self._sequence(name, nested=nested))
-        return made
+            alternatives.append(self._sequence(name, nested=nested))
+        return alternatives
 
     def _sequence(self, name: str, *, nested: bool) -> Alternative:
-        made: list[Element] = []
+        elements: list[Element] = []
         last = 0
         while char := self._peek():
             if char in "*+?{":
-                made[last:] = self._repeated(name, tuple(made[last:]))
+                elements[last:] = self._repetition(name, tuple(elements[last:]))
             elif char == '"':
-                last = len(made)
-                made.extend(self._string())
+                last = len(elements)
+                elements.extend(self._string())
             elif char == "[":
-                last = len(made)
-                made.append(self._class())
+                last = len(elements)
+                elements.append(self._class())
             elif char == ".":
                 self._at += 1
-                last = len(made)
-                made.append(Class((), negated=True))
+                last = len(elements)
+                elements.append(Class((), negated=True))
             elif char == "(":
                 self._at += 1
                 self._space(lines=True)
-                last = len(made)
-                made.append(self._grammar.add(name, self._alternatives(name, nested=True)))
+                last = len(elements)
+                elements.append(self._grammar.add(name, self._alternatives(name, nested=True)))
                 if self._peek() != ")":
                     raise GbnfError(f"expected ) at {self._here()}")
                 self._at += 1
             elif _NAME.match(char):
-                last = len(made)
-                made.append(self._name())
+                last = len(elements)
+                elements.append(self._name())
             else:
                 break
             self._space(lines=nested)
-        return tuple(made)
+        return tuple(elements)
 
     def _string(self) -> list[Element]:
         self._at += 1
-        made: list[Element] = []
+        elements: list[Element] = []
         while self._peek() != '"':
             code = self._char()
-            made.append(Class(((code, code),)))
+            elements.append(Class(((code, code),)))
         self._at += 1
-        return made
+        return elements
 
     def _class(self) -> Class:
         self._at += 1
@@ -221,11 +223,11 @@ class _Reader:
             raise GbnfError(f"unknown escape \\{kind}")
         return ord(_ESCAPES[kind])
 
-    def _repeated(self, name: str, body: Alternative) -> list[Element]:
+    def _repetition(self, name: str, body: Alternative) -> list[Element]:
         at_least, at_most = self._bounds()
         if not body:
             raise GbnfError(f"nothing to repeat at {self._here()}")
-        if max(at_least, at_most or 0) >= _MOST_REPEATED:
+        if max(at_least, at_most or 0) >= _MAX_REPEATS:
             raise GbnfError("too many repetitions")
         if at_most is not None and at_most < at_least:
             raise GbnfError(f"{at_most} is less than {at_least}")
@@ -238,33 +240,33 @@ class _Reader:
         return [*body * at_least, *([rest] if rest else [])]
 
     def _bounds(self) -> tuple[int, int | None]:
-        known: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+        shorthand: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
         char = self._peek()
-        if char in known:
+        if char in shorthand:
             self._at += 1
-            return known[char]
-        found = _BOUNDS.match(self._text, self._at)
-        if found is None:
+            return shorthand[char]
+        match = _BOUNDS.match(self._text, self._at)
+        if match is None:
             raise GbnfError(f"a bad repetition at {self._here()}")
-        self._at = found.end()
-        at_least = int(found[1])
-        return at_least, (at_least if found[2] is None else int(found[3]) if found[3] else None)
+        self._at = match.end()
+        at_least = int(match[1])
+        return at_least, (at_least if match[2] is None else int(match[3]) if match[3] else None)
 
 
-# A stack is what is still to be matched: an element's place, and the number of the stack below it. 0 is the empty one.
+# A stack is what is still to be matched: an element's position, and the number of the stack below it. 0 is empty.
 _Place: TypeAlias = tuple[str, int, int]
 _EMPTY = 0
 
 
 class Acceptor:
-    """Says of a text whether the grammar admits it whole, or as the beginning of something."""
+    """Decides whether a grammar admits a text, completely or as a prefix."""
 
     def __init__(self, text: str) -> None:
         self._rules = Grammar.of(text).rules
         self._numbers: dict[tuple[_Place, int], int] = {}
         self._stacks: list[tuple[_Place, int]] = [(("", 0, 0), 0)]
         self._next: dict[tuple[frozenset[int], str], frozenset[int]] = {}
-        self._begin = frozenset(
+        self._start = frozenset(
             stack for number in range(len(self._rules["root"])) for stack in self._tops(("root", number, 0), _EMPTY)
         )
 
@@ -275,8 +277,8 @@ class Acceptor:
         return bool(self._after(text))
 
     def accepted_length(self, text: str) -> int:
-        """How many characters of the text may be written."""
-        state = self._begin
+        """The length of the longest prefix that the grammar admits."""
+        state = self._start
         for at, char in enumerate(text):
             state = self._step(state, char)
             if not state:
@@ -284,25 +286,25 @@ class Acceptor:
         return len(text)
 
     def next_classes(self, text: str) -> list[Class]:
-        """What may be written after a text, by the characters that each stack waits for."""
+        """The character classes that may follow a text, one for each stack."""
         places = [self._stacks[number][0] for number in sorted(self._after(text)) if number != _EMPTY]
         elements = [self._rules[rule][alternative][at] for rule, alternative, at in places]
         return [element for element in elements if isinstance(element, Class)]
 
     def _after(self, text: str) -> frozenset[int]:
-        state = self._begin
+        state = self._start
         for char in text:
             state = self._step(state, char)
         return state
 
     def _step(self, state: frozenset[int], char: str) -> frozenset[int]:
-        known = self._next.get((state, char))
-        if known is None:
-            known = frozenset(stack for number in state for stack in self._taken(number, ord(char)))
-            self._next[state, char] = known
-        return known
+        following = self._next.get((state, char))
+        if following is None:
+            following = frozenset(stack for number in state for stack in self._advance(number, ord(char)))
+            self._next[state, char] = following
+        return following
 
-    def _taken(self, number: int, code: int) -> set[int]:
+    def _advance(self, number: int, code: int) -> set[int]:
         if number == _EMPTY:
             return set()
         (rule, alternative, at), below = self._stacks[number]
@@ -311,31 +313,31 @@ class Acceptor:
         return self._tops((rule, alternative, at + 1), below) if element.admits(code) else set()
 
     def _tops(self, place: _Place, below: int) -> set[int]:
-        """Every stack that has a character on top, or is empty, once rules on top are opened."""
-        found: set[int] = set()
-        seen: set[tuple[_Place, int]] = set()
-        waiting = [(place, below)]
-        while waiting:
-            stack = waiting.pop()
-            if stack in seen:
+        """Expand the rules on top: every resulting stack has a character class on top or is empty."""
+        tops: set[int] = set()
+        visited: set[tuple[_Place, int]] = set()
+        pending = [(place, below)]
+        while pending:
+            stack = pending.pop()
+            if stack in visited:
                 continue
-            seen.add(stack)
+            visited.add(stack)
             (rule, alternative, at), below = stack
             elements = self._rules[rule][alternative]
             if at == len(elements):
                 if below == _EMPTY:
-                    found.add(_EMPTY)
+                    tops.add(_EMPTY)
                 else:
-                    waiting.append(self._stacks[below])
+                    pending.append(self._stacks[below])
                 continue
             element = elements[at]
             if isinstance(element, Class):
-                found.add(self._number(stack))
+                tops.add(self._number(stack))
                 continue
-            # What is last in its rule leaves nothing behind, so that right recursion does not grow the stack.
-            kept = self._number(((rule, alternative, at + 1), below)) if at + 1 < len(elements) else below
-            waiting.extend(((element, number, 0), kept) for number in range(len(self._rules[element])))
-        return found
+            # The last element of a rule leaves nothing on the stack, so right recursion does not grow it.
+            remaining = self._number(((rule, alternative, at + 1), below)) if at + 1 < len(elements) else below
+            pending.extend(((element, number, 0), remaining) for number in range(len(self._rules[element])))
+        return tops
 
     def _number(self, stack: tuple[_Place, int]) -> int:
         number = self._numbers.get(stack)

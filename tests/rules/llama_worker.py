@@ -1,7 +1,6 @@
-"""Runs completions in llama.cpp's own server, in process. Started by the interpreter that has it, not by pytest.
+"""Run completions in llama.cpp's own server, in process. Run it with the interpreter that has llama.cpp, not in pytest.
 
-The first argument is the model's file. Each line of stdin is a request as the server takes it, each line of stdout its
-answer.
+The first argument is the model file. Each line of stdin is a request to the server, each line of stdout its answer.
 """
 
 import importlib
@@ -10,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-# The engine logs to the same place as print does, so the answers get a place of their own first.
+# The engine logs to stdout, so the answers get their own file descriptor first.
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
@@ -24,5 +23,5 @@ server = xllamacpp.Server(params)
 for line in sys.stdin:
     print(json.dumps(server.handle_completions(json.loads(line))), file=answers, flush=True)
 answers.flush()
-# The server's threads do not end by themselves.
+# The server's threads never end by themselves.
 os._exit(0)

@@ -1,8 +1,8 @@
-"""Many random walks under the real mask, in every format, choice and vocabulary: `scripts/long walks [N]`.
+"""Take many random walks under the real mask, in every format, choice and vocabulary: `scripts/long walks [N]`.
 
-Law 4 takes a few such walks in single bytes at every check; this takes as many as one has time for, with real
-vocabularies too, and writes what came of them to docs/reference/results.md. A walk is told by its seed, so that any
-violation can be walked again.
+Law 4 takes a few such walks in single bytes at every check. This script takes as many as you ask for, with real
+vocabularies too, and writes the results to docs/reference/results.md. A seed identifies each walk, so that any
+violation can be reproduced.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ferrule import parse
-from ferrule.bench.tables import Table, markdown, show
+from ferrule.bench.tables import Table, markdown, print_table
 from lab.results_page import publish
-from lab.versions import counted_with
+from lab.versions import describe_versions
 from laws.replies import TOOLS
 from laws.test_rule_protects import CHOICES, FORMATS, matcher_of, violation
 from rules.walks import walk
@@ -30,11 +30,11 @@ VOCABULARIES: Final = ("bytes", "llama3", "tekken")
 _SECTION: Final = "walks"
 _HEADING: Final = "Walks under the mask"
 _ABOUT: Final = (
-    "A walk chooses among the tokens that llguidance allows under our grammar, at random and with a pull towards "
-    "closing characters, for at most 400 tokens. What it wrote, once it may end, is read by our parser, and every call "
-    "is checked by a validator that is not ours (`jsonschema`) against the schema of the tool that it names. There is "
-    "no model: this writes nonsense wherever the mask leaves it free. The tools are those of the laws, whose schemas "
-    "have types, lists, alternatives and optional arguments, but no `enum`, `pattern` or bounds."
+    "A walk chooses randomly among the tokens that llguidance allows under our grammar, with a preference for closing "
+    "characters, for at most 400 tokens. Our parser reads the finished text, and an independent validator "
+    "(`jsonschema`) checks every call against the schema of its tool. There is no model: the walk writes nonsense "
+    "wherever the mask allows it. The tools are those of the laws, whose schemas have types, lists, alternatives and "
+    "optional arguments, but no `enum`, `pattern` or bounds."
 )
 
 
@@ -54,7 +54,7 @@ class Step:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the walks of one vocabulary."""
+    """The results of the walks in one vocabulary."""
 
     walks: int = 0
     finished: int = 0
@@ -69,7 +69,7 @@ class Tally:
 
 
 def steps() -> Iterator[Step]:
-    """Every format, choice and vocabulary once, then again: wherever this is cut off, all had nearly the same share."""
+    """Every format, choice and vocabulary once, then again, so that all get nearly the same number of walks."""
     for number in count():
         for name in FORMATS:
             for choice in CHOICES:
@@ -78,20 +78,20 @@ def steps() -> Iterator[Step]:
 
 
 def take(step: Step, tally: Tally) -> None:
-    words, matcher = matcher_of(step.format, step.choice, step.vocabulary)
-    walked = walk(words, matcher, random.Random(step.seed))
+    vocabulary, matcher = matcher_of(step.format, step.choice, step.vocabulary)
+    result = walk(vocabulary, matcher, random.Random(step.seed))
     tally.walks += 1
-    if walked.problem:
-        tally.violations.append(f"{step.seed}: {walked.problem}")
-    if not walked.is_finished:
+    if result.problem:
+        tally.violations.append(f"{step.seed}: {result.problem}")
+    if not result.is_finished:
         return
     tally.finished += 1
     form = FORMATS[step.format]
-    reply = parse(form, walked.text, TOOLS)
+    reply = parse(form, result.text, TOOLS)
     tally.calls += len(reply.calls)
-    wrong = violation(form, step.choice, reply)
-    if wrong:
-        tally.violations.append(f"{step.seed}: {wrong}: {walked.text!r}")
+    problem = violation(form, step.choice, reply)
+    if problem:
+        tally.violations.append(f"{step.seed}: {problem}: {result.text!r}")
     elif reply.incomplete:
         tally.excused += 1
 
@@ -108,9 +108,8 @@ def table(tallies: dict[str, Tally]) -> Table:
         f"{total.walks} walks",
         f"{len(FORMATS)} formats, each with {len(CHOICES)} choices ({', '.join(CHOICES)}). *Unfinished*: 400 tokens "
         "were not enough; such a text is not judged. *Key twice*: an object has a key twice that its schema does not "
-        "name, which no grammar of the targets can forbid; the parser reports the call as incomplete. *Violations*: a "
-        "walk that could not go on, a call that is not complete, not allowed or not valid, or no call where one is "
-        "required.",
+        "list, which no target's grammar can forbid; the parser reports the call as incomplete. *Violations*: a walk "
+        "that could not continue, a call that is incomplete, not allowed or invalid, or no call where one is required.",
         ("vocabulary", "walks", "finished", "unfinished", "calls", "key twice", "violations"),
         [(name, *tally.row) for name, tally in {**tallies, "total": total}.items()],
         total.violations[:20],
@@ -119,26 +118,26 @@ def table(tallies: dict[str, Tally]) -> Table:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     reader = argparse.ArgumentParser(prog="scripts/long walks", description=(__doc__ or "").partition("\n")[0])
-    reader.add_argument("walks", nargs="?", type=int, default=20_000, help="how many walks in all (default: 20000)")
-    reader.add_argument("--minutes", type=float, help="stop after so many minutes, with the walks taken by then")
-    asked = reader.parse_args(arguments)
-    until = None if asked.minutes is None else time.monotonic() + 60 * asked.minutes
+    reader.add_argument("walks", nargs="?", type=int, default=20_000, help="the number of walks (default: 20000)")
+    reader.add_argument("--minutes", type=float, help="stop after this many minutes and publish the results so far")
+    options = reader.parse_args(arguments)
+    until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     tallies = {name: Tally() for name in VOCABULARIES}
     console = Console()
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=console) as progress:
-        task = progress.add_task("", total=asked.walks)
-        for step in islice(steps(), asked.walks):
+        task = progress.add_task("", total=options.walks)
+        for step in islice(steps(), options.walks):
             if until is not None and time.monotonic() > until:
                 break
             take(step, tallies[step.vocabulary])
-            wrong = sum(len(tally.violations) for tally in tallies.values())
-            progress.update(task, advance=1, description=f"{wrong} violations, {step.format}")
-    counted = table(tallies)
-    show(counted, console)
-    taken = sum(tally.walks for tally in tallies.values())
-    command = f"```sh\nscripts/long walks {taken}\n```"
-    publish(_SECTION, _HEADING, [command, _ABOUT, counted_with(), markdown(counted)])
+            violations = sum(len(tally.violations) for tally in tallies.values())
+            progress.update(task, advance=1, description=f"{violations} violations, {step.format}")
+    results = table(tallies)
+    print_table(results, console)
+    count = sum(tally.walks for tally in tallies.values())
+    command = f"```sh\nscripts/long walks {count}\n```"
+    publish(_SECTION, _HEADING, [command, _ABOUT, describe_versions(), markdown(results)])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Arguments in any order, on the target that can say it: each at most once, the required ones all, nothing else."""
+"""Arguments in any order, on the target that supports it: each at most once, all required ones, nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VALUES = {"city": "Rome", "nights": 2, "guest": {"name": "Ann"}, "late": True}
 JSON_FORMATS = [name for name, form in formats().items() if encoding_of(form) == "JSON"]
 
 
-def written(name: str, arguments: dict[str, object]) -> str:
+def call_text(name: str, arguments: dict[str, object]) -> str:
     call = ToolCall("", FunctionCall("book", dumps(arguments)))
     return render(get_format(name), Reply((call,)), [TOOL])
 
@@ -51,13 +51,13 @@ def test_every_order_of_what_fits_is_admitted_in_every_format_with_json(name: st
     for size in range(2, len(VALUES) + 1):
         for chosen in itertools.permutations(VALUES, size):
             fits = {"city", "nights"} <= {*chosen}
-            assert free.accepts(written(name, {key: VALUES[key] for key in chosen})) == fits
+            assert free.accepts(call_text(name, {key: VALUES[key] for key in chosen})) == fits
 
 
-def test_without_it_the_order_is_the_schemas() -> None:
-    held = matcher("hermes", any_order=False)
-    assert held.accepts(written("hermes", {"city": "Rome", "nights": 2}))
-    assert not held.accepts(written("hermes", {"nights": 2, "city": "Rome"}))
+def test_by_default_arguments_come_in_the_schemas_order() -> None:
+    ordered = matcher("hermes", any_order=False)
+    assert ordered.accepts(call_text("hermes", {"city": "Rome", "nights": 2}))
+    assert not ordered.accepts(call_text("hermes", {"nights": 2, "city": "Rome"}))
 
 
 @given(st.lists(st.sampled_from(sorted(VALUES)), max_size=6))
@@ -76,7 +76,7 @@ def test_no_member_comes_twice(keys: list[str]) -> None:
     ],
     ids=["too many", "a keyword besides"],
 )
-def test_what_cannot_be_said_in_any_order_is_said_in_the_schemas(change: dict[str, object]) -> None:
+def test_an_object_that_does_not_support_any_order_keeps_the_schemas_order(change: dict[str, object]) -> None:
     tool = ToolDefinition("book", "", {**TOOL.parameters, **change})
     grammar = emit_lark(bind(get_format("hermes"), [tool], ToolChoice.required(), any_order=True))
     assert "set_bit" not in grammar
@@ -87,17 +87,17 @@ def test_an_object_inside_itself_comes_in_any_order_too() -> None:
     nested = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"$ref": "#"}}, "required": ["a"]}
     tool = ToolDefinition("book", "", nested)
     free = ByteMatcher(emit_lark(bind(get_format("hermes"), [tool], ToolChoice.required(), any_order=True)))
-    assert free.accepts(written("hermes", {"b": {"a": "x"}, "a": "y"}))
-    assert not free.accepts(written("hermes", {"b": {"a": 1}, "a": "y"}))
-    assert not free.accepts(written("hermes", {"b": {"a": "x"}}))
+    assert free.accepts(call_text("hermes", {"b": {"a": "x"}, "a": "y"}))
+    assert not free.accepts(call_text("hermes", {"b": {"a": 1}, "a": "y"}))
+    assert not free.accepts(call_text("hermes", {"b": {"a": "x"}}))
 
 
-def test_a_target_that_cannot_say_it_keeps_the_schemas_order() -> None:
-    free, held = (
+def test_a_target_without_any_order_keeps_the_schemas_order() -> None:
+    free, ordered = (
         emit_gbnf(bind(get_format("hermes"), [TOOL], ToolChoice.required(), any_order=is_free)).text
         for is_free in (True, False)
     )
-    assert free == held
+    assert free == ordered
 
 
 FREE = matcher("hermes")

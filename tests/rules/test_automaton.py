@@ -18,7 +18,7 @@ some_strings = st.lists(st.text("ab<", min_size=1, max_size=4), max_size=3).map(
 limits = st.none() | st.integers(0, 4)
 
 
-def admits(node: RuleNode) -> Acceptor:
+def acceptor_for(node: RuleNode) -> Acceptor:
     return Acceptor(emit_gbnf(Rule(node)).text)
 
 
@@ -31,15 +31,15 @@ def test_free_text_holds_no_excluded_string(
         and text[:1] not in [*not_first]
         and (at_most is None or len(text) <= at_most)
     )
-    assert admits(Prose(excludes, not_first, at_most)).accepts(text) == expected
+    assert acceptor_for(Prose(excludes, not_first, at_most)).accepts(text) == expected
 
 
 def ends_well(node: Until, text: str) -> bool:
-    """By trying: the text before the first end holds nothing that is excluded, and nothing reaches out of it."""
+    """The expected result by brute force: no excluded string begins before the first end."""
     body = text[: -len(node.end)]
     if not text.endswith(node.end) or text.find(node.end) != len(body):
         return False
-    starts = [found.start() for each in node.excludes for found in re.finditer(f"(?={re.escape(each)})", text)]
+    starts = [match.start() for each in node.excludes for match in re.finditer(f"(?={re.escape(each)})", text)]
     return (
         all(start >= len(body) for start in starts)
         and body[:1] not in [*node.not_first]
@@ -52,22 +52,22 @@ def test_text_ends_at_the_first_end_and_holds_no_excluded_string_before(
     end: str, excludes: tuple[str, ...], not_first: str, at_most: int | None, text: str
 ) -> None:
     node = Until(end, excludes, not_first, at_most)
-    taken = admits(node)
-    for tried in (text, text + end):
-        assert taken.accepts(tried) == ends_well(node, tried), tried
+    acceptor = acceptor_for(node)
+    for candidate in (text, text + end):
+        assert acceptor.accepts(candidate) == ends_well(node, candidate), candidate
 
 
 @given(st.text("ab<", min_size=1, max_size=4), some_strings, letters)
 def test_what_follows_an_end_begins_right_after_it(end: str, excludes: tuple[str, ...], text: str) -> None:
     node = Until(end, excludes)
-    assert admits(seq(node, Text("!"))).accepts(text + end + "!") == ends_well(node, text + end)
+    assert acceptor_for(seq(node, Text("!"))).accepts(text + end + "!") == ends_well(node, text + end)
 
 
 strings = st.text(st.sampled_from(["a", "b", "<", '"', "'", "\\", "\n", "é", "😀", "\x07"]), max_size=6)
 
 
 def has_length(text: str, at_least: int, at_most: int | None) -> bool:
-    """Bounds that contradict each other are widened to the lower one."""
+    """Contradictory bounds are relaxed to the lower one."""
     return at_least <= len(text) and (at_most is None or len(text) <= max(at_least, at_most))
 
 
@@ -75,32 +75,32 @@ def has_length(text: str, at_least: int, at_most: int | None) -> bool:
 def test_a_json_string_has_a_length_in_characters_however_they_are_written(
     text: str, at_least: int, at_most: int | None
 ) -> None:
-    taken = admits(Str(JSON_QUOTE, at_least, at_most))
+    acceptor = acceptor_for(Str(JSON_QUOTE, at_least, at_most))
     expected = has_length(text, at_least, at_most)
     for is_ascii in (False, True):
-        assert taken.accepts(json.dumps(text, ensure_ascii=is_ascii)) == expected
+        assert acceptor.accepts(json.dumps(text, ensure_ascii=is_ascii)) == expected
 
 
 @given(strings, some_strings | st.just(('"', "n")), st.integers(0, 3), limits)
 def test_a_string_holds_no_excluded_text_as_it_is_written(
     text: str, excludes: tuple[str, ...], at_least: int, at_most: int | None
 ) -> None:
-    taken = admits(Str(JSON_QUOTE, at_least, at_most, None, ("\\u0061", *excludes)))
-    written = json.dumps(text, ensure_ascii=False)
-    has_excluded = any(each in written for each in excludes)
-    assert taken.accepts(written) == (has_length(text, at_least, at_most) and not has_excluded)
+    acceptor = acceptor_for(Str(JSON_QUOTE, at_least, at_most, None, ("\\u0061", *excludes)))
+    literal = json.dumps(text, ensure_ascii=False)
+    has_excluded = any(each in literal for each in excludes)
+    assert acceptor.accepts(literal) == (has_length(text, at_least, at_most) and not has_excluded)
 
 
 @pytest.mark.parametrize(
-    "written", ['"', '"a', '"\\"', '"a""', '"\n"', '"\\q"', '"\\u12"', '"\\ud83d"', '"\\ude00"', '"\\ud83d\\u0041"']
+    "literal", ['"', '"a', '"\\"', '"a""', '"\n"', '"\\q"', '"\\u12"', '"\\ud83d"', '"\\ude00"', '"\\ud83d\\u0041"']
 )
-def test_what_is_not_a_json_string_is_refused(written: str) -> None:
-    assert not admits(Str(JSON_QUOTE)).accepts(written)
-    assert not admits(Str(JSON_QUOTE, excludes=("zzz",))).accepts(written)
+def test_what_is_not_a_json_string_is_refused(literal: str) -> None:
+    assert not acceptor_for(Str(JSON_QUOTE)).accepts(literal)
+    assert not acceptor_for(Str(JSON_QUOTE, excludes=("zzz",))).accepts(literal)
 
 
 @pytest.mark.parametrize("text", ["", "it's", 'say "hi"', "a\nb", "\\", "é\x00"])
 def test_python_literals_are_strings_in_their_own_quotes(text: str) -> None:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\x00", "\\x00")
-    assert admits(Str(PYTHON_SINGLE)).accepts(f"'{escaped}'")
-    assert not admits(Str(PYTHON_SINGLE)).accepts(f'"{escaped}"')
+    assert acceptor_for(Str(PYTHON_SINGLE)).accepts(f"'{escaped}'")
+    assert not acceptor_for(Str(PYTHON_SINGLE)).accepts(f'"{escaped}"')

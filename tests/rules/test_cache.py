@@ -1,4 +1,4 @@
-"""The cache gives back what was made, keeps within its bytes, and forgets what was used longest ago."""
+"""The rule cache returns what was stored, stays within its bytes, and drops the least recently used entry first."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ KEYS = st.integers(0, 20).map(lambda number: RuleKey("hermes", str(number), "aut
 
 
 @given(st.lists(st.tuples(KEYS, st.integers(0, 40)), max_size=60), st.integers(0, 200))
-def test_it_never_holds_more_than_its_bytes_and_never_gives_back_something_else(
-    asked: list[tuple[RuleKey, int]], most: int
+def test_the_cache_stays_within_its_bytes_and_returns_the_right_entry(
+    requests: list[tuple[RuleKey, int]], max_bytes: int
 ) -> None:
-    cache = RuleCache(most)
-    for key, size in asked:
-        made = f"{key.tools}:" + "x" * size
-        got = cache.get(key, lambda made=made: made)
-        assert got.startswith(f"{key.tools}:")
-        assert cache.size <= most
+    cache = RuleCache(max_bytes)
+    for key, size in requests:
+        text = f"{key.tools}:" + "x" * size
+        cached = cache.get(key, lambda text=text: text)
+        assert cached.startswith(f"{key.tools}:")
+        assert cache.size <= max_bytes
 
 
-def test_what_was_used_longest_ago_is_forgotten_first() -> None:
+def test_the_least_recently_used_entry_is_dropped_first() -> None:
     cache = RuleCache(20)
     first, second, third = (RuleKey("f", name, "", "") for name in "abc")
     for key in (first, second, first, third):

@@ -1,4 +1,4 @@
-"""Every keyword of a schema is claimed once: enforced while decoding, checked after, or checked by nobody."""
+"""Every keyword of a schema is in one list: enforced while decoding, checked afterwards, or not checked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_no_keyword_is_claimed_twice_and_none_is_forgotten(encoding: str | None)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_what_no_grammar_says_is_never_claimed_as_enforced(encoding: str | None) -> None:
+def test_keywords_that_no_grammar_enforces_are_never_claimed_as_enforced(encoding: str | None) -> None:
     assert {"uniqueItems", "not"} <= {*claims_of(TOOL, encoding).checked}
 
 

@@ -1,4 +1,4 @@
-"""Free text and strings in xgrammar's EBNF, judged by xgrammar: the automata mean there what they mean in GBNF."""
+"""Free text and strings in xgrammar's EBNF, tested with xgrammar: the automata have the same meaning as in GBNF."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.oracle
 letters = st.text("ab<", max_size=8)
 some_strings = st.lists(st.text("ab<", min_size=1, max_size=4), max_size=3).map(tuple)
 not_first = st.sampled_from(["", "a", "b<"])
-written = st.lists(st.sampled_from(["a", "b", "<", '"', "'", "\\", "\\u00", "\\x", "41", "é", "\n"]), max_size=6)
+literals = st.lists(st.sampled_from(["a", "b", "<", '"', "'", "\\", "\\u00", "\\x", "41", "é", "\n"]), max_size=6)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def xgrammar() -> Iterator[Worker]:
         yield worker
 
 
-def admitted(worker: Worker, node: RuleNode, texts: Sequence[str]) -> list[bool]:
+def admit_texts(worker: Worker, node: RuleNode, texts: Sequence[str]) -> list[bool]:
     tag = {"type": "structural_tag", "format": {"type": "grammar", "grammar": ebnf_of(node)}}
     answer = worker.ask({"tag": tag, "texts": texts})
     assert answer["error"] is None, answer["error"]
@@ -40,8 +40,8 @@ def admitted(worker: Worker, node: RuleNode, texts: Sequence[str]) -> list[bool]
 
 
 def is_alike(worker: Worker, node: RuleNode, texts: Sequence[str]) -> bool:
-    taken = Acceptor(emit_gbnf(Rule(node)).text)
-    return admitted(worker, node, texts) == [taken.accepts(text) for text in texts]
+    acceptor = Acceptor(emit_gbnf(Rule(node)).text)
+    return admit_texts(worker, node, texts) == [acceptor.accepts(text) for text in texts]
 
 
 @given(some_strings, not_first, st.lists(letters, min_size=1, max_size=8))
@@ -61,12 +61,12 @@ def test_text_up_to_an_end_is_the_same(
     st.sampled_from([JSON_QUOTE, PYTHON_SINGLE]),
     some_strings,
     st.sampled_from([(0, None), (1, None), (0, 3)]),
-    st.lists(written.map("".join), min_size=1, max_size=8),
+    st.lists(literals.map("".join), min_size=1, max_size=8),
 )
 def test_a_string_is_the_same(
     xgrammar: Worker, quote: Quote, excludes: tuple[str, ...], bounds: tuple[int, int | None], texts: list[str]
 ) -> None:
-    # Beside excluded texts a length is not counted here.
+    # EBNF does not count lengths if there are excluded texts.
     node = Str(quote, excludes=excludes) if excludes else Str(quote, *bounds)
     assert is_alike(xgrammar, node, [f"{quote.open}{text}{quote.close}" for text in texts])
 
@@ -75,9 +75,9 @@ def test_a_string_is_the_same(
 def test_an_escaped_surrogate_comes_in_pairs(xgrammar: Worker, excludes: tuple[str, ...]) -> None:
     whole = ['"\\ud83d\\ude00"', '"\\u00e9"', '"\\uD7ff"', '"\\uE000"']
     halves = ['"\\ud83d"', '"\\ude00"', '"\\ud83d\\u0041"', '"\\ud83d\\ud83d"', '"\\ude00\\ud83d"']
-    accepted = admitted(xgrammar, Str(JSON_QUOTE, excludes=excludes), whole + halves)
+    accepted = admit_texts(xgrammar, Str(JSON_QUOTE, excludes=excludes), whole + halves)
     assert accepted == [True] * len(whole) + [False] * len(halves)
 
 
 def test_text_that_cannot_end_admits_nothing(xgrammar: Worker) -> None:
-    assert admitted(xgrammar, Str(JSON_QUOTE, excludes=('"',)), ['"', '""', '"a"']) == [False, False, False]
+    assert admit_texts(xgrammar, Str(JSON_QUOTE, excludes=('"',)), ['"', '""', '"a"']) == [False, False, False]

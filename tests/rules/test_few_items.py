@@ -1,4 +1,4 @@
-"""No item, one item, two: the ends of what can be counted are admitted in every format, and no more."""
+"""Limits of zero, one and two items or characters are enforced exactly in every format."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ferrule.wire.renderer import render
 from ferrule.wire.rule_builder import bind
 
 
-@pytest.mark.parametrize("most", [0, 1, 2])
+@pytest.mark.parametrize("limit", [0, 1, 2])
 @pytest.mark.parametrize("name", sorted(formats()))
-def test_arrays_and_strings_end_where_they_must(name: str, most: int) -> None:
-    text = {"type": "string", "maxLength": most}
-    listed = {"type": "array", "items": {"type": "string"}, "maxItems": most}
-    schema = {"type": "object", "properties": {"items": listed, "text": text}, "required": ["items", "text"]}
+def test_arrays_and_strings_end_where_they_must(name: str, limit: int) -> None:
+    text = {"type": "string", "maxLength": limit}
+    array = {"type": "array", "items": {"type": "string"}, "maxItems": limit}
+    schema = {"type": "object", "properties": {"items": array, "text": text}, "required": ["items", "text"]}
     tool = ToolDefinition("f", "", schema)
     matcher = ByteMatcher(emit_lark(bind(get_format(name), [tool], ToolChoice.required())))
-    for items, letters in ((0, 0), (most, most), (most + 1, most), (most, most + 1)):
+    for items, letters in ((0, 0), (limit, limit), (limit + 1, limit), (limit, limit + 1)):
         call = ToolCall("", FunctionCall("f", dumps({"items": ["y"] * items, "text": "q" * letters})))
-        written = render(get_format(name), Reply((call,)), [tool])
-        assert matcher.accepts(written) == (max(items, letters) <= most), (items, letters)
+        rendered = render(get_format(name), Reply((call,)), [tool])
+        assert matcher.accepts(rendered) == (max(items, letters) <= limit), (items, letters)

@@ -1,4 +1,4 @@
-"""A grammar is put together from one part per tool, and a part that was made before is not made again."""
+"""A grammar consists of one fragment per tool, and a cached fragment is not emitted again."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ferrule.rules import lark
 from ferrule.rules.cache import RuleCache, rule_key
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.rules.rule import Rule, expanded
+from ferrule.rules.rule import Rule, inline_shared
 from ferrule.wire.registry import get_format
 from ferrule.wire.renderer import render
 from ferrule.wire.rule_builder import bind
-from lab.rule_tools import made_tools
+from lab.rule_tools import sample_tools
 
 NAMES = ("hermes", "qwen_xml", "mistral_v13", "pythonic", "llama3", "generic_xml")
 
 
 def tools(count: int, changed: int | None = None) -> tuple[ToolDefinition, ...]:
-    made = (ToolDefinition.build(f"tool_{n}").parameter(f"size_{n}", {"type": "integer"}) for n in range(count))
+    builders = (ToolDefinition.build(f"tool_{n}").parameter(f"size_{n}", {"type": "integer"}) for n in range(count))
     return tuple(
-        (each.parameter("more", {"type": "string"}) if n == changed else each).done() for n, each in enumerate(made)
+        (each.parameter("more", {"type": "string"}) if n == changed else each).done() for n, each in enumerate(builders)
     )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_changed_tool_costs_one_tool(name: str) -> None:
-    made = lark._FRAGMENTS  # pyright: ignore[reportPrivateUsage]
+    fragments = lark._FRAGMENTS  # pyright: ignore[reportPrivateUsage]
     emit_lark(bind(get_format(name), tools(20)))
-    before = made.misses
+    before = fragments.misses
     emit_lark(bind(get_format(name), tools(20, changed=7)))
-    assert made.misses == before + 1
+    assert fragments.misses == before + 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,25 +45,25 @@ def test_a_grammar_of_parts_admits_what_the_whole_admits(name: str, choice: Tool
     rule = bind(format, offered, choice)
     calls = [ToolCall.of("tool_1", {"size_1": 4, "more": "x"}), ToolCall.of("tool_2", {"size_2": 1})]
     text = render(format, Reply.of(*calls), offered)
-    for written in (emit_lark(rule), emit_lark(Rule(expanded(rule.start), tokens=rule.tokens))):
-        assert ByteMatcher(written).accepts(text)
-        assert not ByteMatcher(written).accepts(text.replace("tool_1", "tool_9"))
+    for grammar in (emit_lark(rule), emit_lark(Rule(inline_shared(rule.start), tokens=rule.tokens))):
+        assert ByteMatcher(grammar).accepts(text)
+        assert not ByteMatcher(grammar).accepts(text.replace("tool_1", "tool_9"))
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen_xml"])
 @pytest.mark.parametrize("count", [1, 10, 100])
 def test_a_tool_set_takes_about_ten_kilobytes_and_one_more_for_each_tool(name: str, count: int) -> None:
-    grammar = emit_lark(bind(get_format(name), made_tools(count)))
+    grammar = emit_lark(bind(get_format(name), sample_tools(count)))
     assert len(grammar.encode()) < 10_000 + 1_200 * count
 
 
 def test_a_rule_in_the_cache_costs_a_fraction_of_making_it() -> None:
-    format, offered = get_format("hermes"), made_tools(10)
+    format, offered = get_format("hermes"), sample_tools(10)
     cache = RuleCache()
     key = rule_key("hermes", offered, ToolChoice.auto(), "lark")
     started = time.process_time()
     cache.get(key, lambda: emit_lark(bind(format, offered)))
-    made = time.process_time()
+    compiled = time.process_time()
     for _ in range(100):
         cache.get(key, str)
-    assert (time.process_time() - made) / 100 < (made - started) / 50
+    assert (time.process_time() - compiled) / 100 < (compiled - started) / 50

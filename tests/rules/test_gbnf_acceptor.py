@@ -50,12 +50,12 @@ def test_what_only_some_versions_of_llama_cpp_refuse_is_refused(grammar: str) ->
     ],
 )
 def test_texts_are_admitted_as_the_grammar_says(grammar: str, accepted: list[str], refused: list[str]) -> None:
-    taken = Acceptor(grammar)
-    assert [text for text in accepted if not taken.accepts(text)] == []
-    assert [text for text in refused if taken.accepts(text)] == []
+    acceptor = Acceptor(grammar)
+    assert [text for text in accepted if not acceptor.accepts(text)] == []
+    assert [text for text in refused if acceptor.accepts(text)] == []
     for text in accepted:
-        assert all(taken.admits_beginning(text[:size]) for size in range(len(text) + 1))
+        assert all(acceptor.admits_beginning(text[:size]) for size in range(len(text) + 1))
 
 
-def test_the_place_of_the_first_wrong_character_is_told() -> None:
+def test_the_position_of_the_first_wrong_character_is_reported() -> None:
     assert Acceptor('root ::= "abc"').accepted_length("abx") == 2

@@ -1,4 +1,4 @@
-"""The grammars in llama.cpp itself, writing with a small model that would not make a call of its own accord."""
+"""The grammars in llama.cpp itself, with a small model that would not call a tool without a grammar."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ PARAMETERS = {tool.name: dict(tool.parameters) for tool in TOOLS}
 
 
 class Llama:
-    """llama.cpp's server in a process that has it; one request at a time."""
+    """llama.cpp's server in a separate process; one request at a time."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def answer(self, grammar: str, *, most: int, seed: int = 0, **more: object) -> dict[str, Any]:
+    def answer(self, grammar: str, *, most: int, seed: int = 0, **options: object) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {
@@ -60,7 +60,7 @@ class Llama:
             "n_predict": most,
             "temperature": 1,
             "seed": seed,
-            **more,
+            **options,
         }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -88,19 +88,19 @@ def test_what_llama_cpp_writes_under_the_grammar_is_calls_that_fit(name: str, ll
     form = get_format(name)
     finished = 0
     for seed in SEEDS:
-        # With calls without end a small model rarely finds one, so only the first is allowed more than one.
+        # A small model rarely stops if it may call again, so only the first run allows more than one call.
         rule = bind(form, TOOLS, ToolChoice.required(), parallel=seed == 0, reasoning=ReasoningMode.OFF)
         grammar = emit_gbnf(rule).text
-        taken = Acceptor(grammar)
+        acceptor = Acceptor(grammar)
         (choice,) = llama.answer(grammar, most=200, seed=seed)["choices"]
         text: str = choice["text"]
         if choice["finish_reason"] != "stop":
-            # A cut may leave half a character behind, which comes out as a replacement character.
-            assert taken.admits_beginning(text.rstrip("\ufffd")), text
+            # A truncated text may end in half a character, which becomes a replacement character.
+            assert acceptor.admits_beginning(text.rstrip("\ufffd")), text
             continue
         finished += 1
-        assert taken.accepts(text), text
-        assert all(taken.admits_beginning(text[:size]) for size in range(len(text)))
+        assert acceptor.accepts(text), text
+        assert all(acceptor.admits_beginning(text[:size]) for size in range(len(text)))
         parts = parse(form, text, TOOLS).parts
         assert parts
         for call in parts:
@@ -112,29 +112,29 @@ def test_what_llama_cpp_writes_under_the_grammar_is_calls_that_fit(name: str, ll
 
 @pytest.mark.parametrize("name", ["hermes", "mistral_v3", "qwen_xml"])
 def test_a_lazy_grammar_takes_over_where_the_model_writes_a_trigger(name: str, llama: Llama) -> None:
-    made = emit_gbnf(bind(get_format(name), TOOLS))
-    assert made.triggered is not None
-    (trigger,) = made.triggers
-    # Four turns that all write the trigger, so that the model writes it again; what follows there is no call.
+    gbnf = emit_gbnf(bind(get_format(name), TOOLS))
+    assert gbnf.triggered is not None
+    (trigger,) = gbnf.triggers
+    # Four turns that all contain the trigger, so that the model writes it again. What follows it there is not a call.
     turn = f"<|im_start|>user\nPlease dim it<|im_end|>\n<|im_start|>assistant\nOk. {trigger}xxx<|im_end|>\n"
     answer = llama.answer(
-        made.triggered,
+        gbnf.triggered,
         most=60,
         prompt=turn * 4 + turn.partition("Ok.")[0],
         temperature=0,
         grammar_lazy=True,
         grammar_triggers=[{"type": WORD_TRIGGER, "value": trigger}],
     )
-    before, found, after = answer["choices"][0]["text"].partition(trigger)
-    assert found, f"the model wrote no trigger: {before!r}"
-    assert Acceptor(made.triggered).admits_beginning(found + after.rstrip("\ufffd")), after
+    before, matched, after = answer["choices"][0]["text"].partition(trigger)
+    assert matched, f"the model wrote no trigger: {before!r}"
+    assert Acceptor(gbnf.triggered).admits_beginning(matched + after.rstrip("\ufffd")), after
 
 
 @pytest.mark.parametrize("name", formats())
 def test_llama_cpp_takes_every_grammar(name: str, llama: Llama) -> None:
     for choice in (ToolChoice.auto(), ToolChoice.required(), ToolChoice.none()):
-        made = emit_gbnf(bind(get_format(name), ALL_KINDS, choice))
-        for grammar in filter(None, (made.text, made.triggered)):
+        gbnf = emit_gbnf(bind(get_format(name), ALL_KINDS, choice))
+        for grammar in filter(None, (gbnf.text, gbnf.triggered)):
             answer = llama.answer(grammar, most=2)
             assert "choices" in answer, answer
             assert Acceptor(grammar).admits_beginning(answer["choices"][0]["text"].rstrip("\ufffd"))

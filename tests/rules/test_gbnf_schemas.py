@@ -11,7 +11,7 @@ from ferrule.schema.notation import JSON, JSON_QUOTE
 from rules.gbnf_acceptor import Acceptor
 
 
-def admits(schema: Any, excludes: tuple[str, ...] = ()) -> Acceptor:
+def acceptor_for(schema: Any, excludes: tuple[str, ...] = ()) -> Acceptor:
     return Acceptor(emit_gbnf(Rule(Value(schema, schema, JSON, excludes))).text)
 
 
@@ -36,16 +36,16 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
 @pytest.mark.parametrize("schema, fitting, others", CASES, ids=[json.dumps(case[0])[:40] for case in CASES])
 def test_values_that_fit_are_admitted_and_others_are_not(schema: Any, fitting: list[Any], others: list[Any]) -> None:
     for excludes in ((), ("</end>",)):
-        taken = admits(schema, excludes)
-        assert [value for value in fitting if not taken.accepts(json.dumps(value, ensure_ascii=False))] == []
-        assert [value for value in others if taken.accepts(json.dumps(value, ensure_ascii=False))] == []
+        acceptor = acceptor_for(schema, excludes)
+        assert [value for value in fitting if not acceptor.accepts(json.dumps(value, ensure_ascii=False))] == []
+        assert [value for value in others if acceptor.accepts(json.dumps(value, ensure_ascii=False))] == []
 
 
-def test_an_excluded_text_stands_nowhere_in_a_value() -> None:
-    taken = admits({}, ("</end>",))
-    assert taken.accepts('{"a": ["</en>"]}')
-    assert not taken.accepts('{"a": ["x</end>"]}')
-    assert not taken.accepts('{"</end>": 1}')
+def test_an_excluded_text_occurs_nowhere_in_a_value() -> None:
+    acceptor = acceptor_for({}, ("</end>",))
+    assert acceptor.accepts('{"a": ["</en>"]}')
+    assert not acceptor.accepts('{"a": ["x</end>"]}')
+    assert not acceptor.accepts('{"</end>": 1}')
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_an_excluded_text_stands_nowhere_in_a_value() -> None:
 )
 def test_a_definition_that_is_one_of_its_own_options_is_no_left_recursion(definitions: Any) -> None:
     schema = {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": definitions}
-    assert admits(schema).accepts("[null, null]")
-    assert admits(schema).accepts("[1]") == ("b" in definitions)
-    assert not admits(schema).accepts('["a"]')
+    assert acceptor_for(schema).accepts("[null, null]")
+    assert acceptor_for(schema).accepts("[1]") == ("b" in definitions)
+    assert not acceptor_for(schema).accepts('["a"]')
 
 
 @pytest.mark.parametrize("most", [513, 5000])
@@ -89,17 +89,17 @@ def test_the_same_free_text_is_written_once() -> None:
     assert len(twice) < len(once) + 40
 
 
-def test_a_choice_of_nothing_admits_nothing() -> None:
-    taken = Acceptor(emit_gbnf(Rule(OneOf(()))).text)
-    assert not taken.accepts("")
-    assert not any(taken.admits_beginning(char) for char in "a1\x00\U0010ffff")
+def test_a_choice_without_options_admits_nothing() -> None:
+    acceptor = Acceptor(emit_gbnf(Rule(OneOf(()))).text)
+    assert not acceptor.accepts("")
+    assert not any(acceptor.admits_beginning(char) for char in "a1\x00\U0010ffff")
 
 
 def test_every_character_keeps_its_meaning_in_a_literal() -> None:
     hard = "".join(map(chr, range(1, 0x180))) + "\u2028\ufeff😀\U000e0001"
-    taken = Acceptor(emit_gbnf(Rule(Text(hard))).text)
-    assert taken.accepts(hard)
-    assert not taken.accepts(hard[:-1] + "!")
+    acceptor = Acceptor(emit_gbnf(Rule(Text(hard))).text)
+    assert acceptor.accepts(hard)
+    assert not acceptor.accepts(hard[:-1] + "!")
     for char in hard:
         free = Acceptor(emit_gbnf(Rule(Prose((char,)))).text)
         assert not free.accepts(char)

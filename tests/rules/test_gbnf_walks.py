@@ -1,4 +1,4 @@
-"""A model that writes nonsense wherever the grammar lets it: what it wrote must still be calls that fit."""
+"""Random text under a grammar: whatever the grammar allows must parse to calls that fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rules.gbnf_acceptor import Acceptor, Class
 
 FORMATS = formats()
 WALKS = 4
-MOST = 1500
+MAX_CHARACTERS = 1500
 TOOLS = (
     ToolDefinition.build("set_light")
     .parameter("room", JsonSchema.enum(["hall", "kitchen"]), required=True)
@@ -32,36 +32,36 @@ TOOLS = (
 PARAMETERS = {tool.name: dict(tool.parameters) for tool in TOOLS}
 
 
-def written(taken: Acceptor, luck: random.Random, markers: list[str]) -> str | None:
-    """Characters one after another, each allowed, with a pull towards markup; None when no end was found."""
+def random_text(acceptor: Acceptor, rng: random.Random, markers: list[str]) -> str | None:
+    """Random characters that the grammar allows, with a preference for markup; None if no end was reached."""
     text = ""
-    while len(text) < MOST:
-        if taken.accepts(text) and luck.random() < 0.5:
+    while len(text) < MAX_CHARACTERS:
+        if acceptor.accepts(text) and rng.random() < 0.5:
             return text
-        marker = luck.choice(markers)
-        size = taken.accepted_length(text + marker) - len(text)
-        if luck.random() < 0.3 and size > 0:
+        marker = rng.choice(markers)
+        size = acceptor.accepted_length(text + marker) - len(text)
+        if rng.random() < 0.3 and size > 0:
             text += marker[:size]
             continue
-        classes = taken.next_classes(text)
+        classes = acceptor.next_classes(text)
         if not classes:
-            return text if taken.accepts(text) else None
-        text += character(luck.choice(classes), luck)
+            return text if acceptor.accepts(text) else None
+        text += character(rng.choice(classes), rng)
     return None
 
 
-def character(wanted: Class, luck: random.Random) -> str:
-    if not wanted.negated:
-        return chr(luck.randint(*luck.choice(wanted.ranges)))
-    return luck.choice([char for char in "aZ0 \n\t<>[]{}|'\":,=\\/é😀\u2028\x7f" if wanted.admits(ord(char))])
+def character(allowed: Class, rng: random.Random) -> str:
+    if not allowed.negated:
+        return chr(rng.randint(*rng.choice(allowed.ranges)))
+    return rng.choice([char for char in "aZ0 \n\t<>[]{}|'\":,=\\/é😀\u2028\x7f" if allowed.admits(ord(char))])
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_walk_through_the_grammar_ends_in_calls_that_fit(name: str) -> None:
     form = FORMATS[name]
-    taken = Acceptor(emit_gbnf(bind(form, TOOLS, ToolChoice.required(), reasoning=ReasoningMode.OFF)).text)
-    luck = random.Random(name)
-    walks = [written(taken, luck, sorted(own_markers(form))) for _ in range(WALKS)]
+    acceptor = Acceptor(emit_gbnf(bind(form, TOOLS, ToolChoice.required(), reasoning=ReasoningMode.OFF)).text)
+    rng = random.Random(name)
+    walks = [random_text(acceptor, rng, sorted(own_markers(form))) for _ in range(WALKS)]
     finished = [text for text in walks if text is not None]
     assert finished, "no walk found an end"
     for text in finished:

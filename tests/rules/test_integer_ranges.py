@@ -1,4 +1,4 @@
-"""Whole numbers between bounds, digit by digit: exactly those and no others, by the real matcher."""
+"""Integers between bounds, digit by digit: the real matcher accepts exactly those."""
 
 from __future__ import annotations
 

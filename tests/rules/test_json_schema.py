@@ -33,7 +33,7 @@ TREE = tool("tree", properties={"sub": {"$ref": "#"}, "all": {"type": "array", "
 
 @pytest.mark.parametrize("choice", [ToolChoice.auto(), ToolChoice.none(), ToolChoice.allowed(["ping"])])
 def test_a_choice_that_lets_the_model_answer_is_refused_with_a_hint(choice: ToolChoice) -> None:
-    with pytest.raises(FormatError, match="cannot say") as caught:
+    with pytest.raises(FormatError, match="cannot express") as caught:
         emit_json_schema(TOOLS, choice)
     assert caught.value.hint
 
@@ -66,7 +66,7 @@ def test_a_call_that_does_not_fit_is_not_admitted(wrong: object) -> None:
     assert not fits(emit_json_schema(TOOLS, ToolChoice.required(), parallel=False), wrong)
 
 
-def test_one_tool_or_a_few_shut_out_the_others() -> None:
+def test_a_choice_of_some_tools_excludes_the_others() -> None:
     one = emit_json_schema(TOOLS, ToolChoice.one("ping"), parallel=False)
     few = emit_json_schema(TOOLS, ToolChoice.allowed(["ping", "get_weather"], ChoiceMode.REQUIRED), parallel=False)
     weather, files = call("get_weather", city="Paris"), call("search.files-2")

@@ -1,4 +1,4 @@
-"""Masks: in place, in batches, with a state per request that can be copied and taken back."""
+"""Masks apply in place and to batches, with a state per request that can be copied and rolled back."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def processor() -> LogitProcessor:
     return LogitProcessor(BYTES, bind(get_format("hermes"), [PING], ToolChoice.required()))
 
 
-def test_what_cannot_come_next_is_ruled_out_in_place() -> None:
+def test_tokens_that_cannot_come_next_are_masked_in_place() -> None:
     logits = np.zeros(300)
     processor().start().mask(logits)
     assert set(np.flatnonzero(np.isfinite(logits))) == {256, ord("<")}
 
 
 def test_each_row_of_a_batch_is_masked_by_its_own_state() -> None:
-    made = processor()
-    first, second = made.start(), made.start()
+    logit_processor = processor()
+    first, second = logit_processor.start(), logit_processor.start()
     assert second.advance(256)
     logits = np.zeros((2, len(BYTES)))
     mask_batch([first, second], logits)
@@ -39,30 +39,30 @@ def test_each_row_of_a_batch_is_masked_by_its_own_state() -> None:
 def test_forced_tokens_spell_the_envelope() -> None:
     state = processor().start()
     assert state.advance(256)
-    assert bytes(state.forced()).startswith(b'\n{"name": "ping", "arguments": {}}\n</tool_call>')
+    assert bytes(state.forced_tokens()).startswith(b'\n{"name": "ping", "arguments": {}}\n</tool_call>')
 
 
-def test_a_state_can_be_copied_and_taken_back() -> None:
+def test_a_state_can_be_copied_and_rolled_back() -> None:
     state = processor().start()
-    before = state.allowed()
+    before = state.allowed_tokens()
     twin = state.copy()
     assert state.advance(256)
-    assert not (state.allowed() == before).all()
+    assert not (state.allowed_tokens() == before).all()
     state.rollback(1)
-    assert (state.allowed() == before).all()
-    assert (twin.allowed() == before).all()
+    assert (state.allowed_tokens() == before).all()
+    assert (twin.allowed_tokens() == before).all()
 
 
-def test_a_token_that_is_not_allowed_is_not_taken() -> None:
+def test_a_token_that_is_not_allowed_is_refused() -> None:
     assert not processor().start().advance(ord("x"))
 
 
 def test_hugging_face_calls_it_with_the_ids_so_far() -> None:
-    made = HuggingFaceProcessor(processor())
+    hugging_face = HuggingFaceProcessor(processor())
     prompt = np.array([[1, 2, 3]])
-    scores = made(prompt, np.zeros((1, len(BYTES))))
+    scores = hugging_face(prompt, np.zeros((1, len(BYTES))))
     assert np.isfinite(scores[0, 256])
-    scores = made(np.array([[1, 2, 3, 256]]), np.zeros((1, len(BYTES))))
+    scores = hugging_face(np.array([[1, 2, 3, 256]]), np.zeros((1, len(BYTES))))
     assert np.flatnonzero(np.isfinite(scores[0])).tolist() == [ord("\n")]
 
 

@@ -1,4 +1,4 @@
-"""A value that nearly holds a mark, under a counted length: the matcher neither gives up nor lets the mark through."""
+"""A value with partial markers and a counted length: the matcher does not give up and accepts it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ferrule.wire.rule_builder import bind
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 460}}, "required": ["text"]}
 TOOL = ToolDefinition("write", "", TEXT)
-NEARLY = tuple(
+PARTIAL_MARKERS = tuple(
     mark[:-1]
     for mark in (
         "</parameter>",
@@ -30,11 +30,11 @@ BYTES = Vocabulary([*(bytes([n]) for n in range(256)), b"<end>"], {}, 256)
 
 
 @pytest.mark.parametrize("name", sorted(formats()))
-def test_no_mask_is_given_up_on_where_a_mark_is_nearly_complete(name: str) -> None:
+def test_the_matcher_handles_partial_markers_in_a_counted_value(name: str) -> None:
     format = get_format(name)
     matcher = compile_matcher(BYTES, emit_lark(bind(format, [TOOL], ToolChoice.required())))
-    call = ToolCall("", FunctionCall("write", dumps({"text": ";".join(NEARLY)})))
-    for byte in render(format, Reply((call,)), [TOOL]).encode():
-        assert matcher.allowed()[byte]
-        assert matcher.take(byte)
+    call = ToolCall("", FunctionCall("write", dumps({"text": ";".join(PARTIAL_MARKERS)})))
+    for byte_value in render(format, Reply((call,)), [TOOL]).encode():
+        assert matcher.allowed_tokens()[byte_value]
+        assert matcher.take(byte_value)
     assert matcher.may_end

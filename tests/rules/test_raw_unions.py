@@ -1,4 +1,4 @@
-"""Values that may be of several types, in formats that write them raw: they end, like any other text."""
+"""Values of several possible types, in formats that write them raw, have a length limit like any other text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ferrule import ToolChoice, ToolDefinition
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.schema.bounds import bounded, bounds_for
+from ferrule.schema.bounds import apply_bounds, bounds_for
 from ferrule.wire.registry import get_format
 from ferrule.wire.rule_builder import bind
 
@@ -36,8 +36,8 @@ from ferrule.wire.rule_builder import bind
 def test_a_union_that_is_written_raw_ends_inside_the_budget(schema: dict[str, Any]) -> None:
     tool = ToolDefinition("train", "", {"type": "object", "properties": {"data": schema}, "required": ["data"]})
     bounds = bounds_for([tool], 512, 1)
-    held = ToolDefinition("train", "", bounded(tool.parameters, bounds))
-    matcher = ByteMatcher(emit_lark(bind(get_format("qwen_xml"), [held], ToolChoice.required())))
+    bounded_tool = ToolDefinition("train", "", apply_bounds(tool.parameters, bounds))
+    matcher = ByteMatcher(emit_lark(bind(get_format("qwen_xml"), [bounded_tool], ToolChoice.required())))
 
     def accepts(value: str) -> bool:
         return matcher.accepts(

@@ -12,7 +12,7 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, SchemaError
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher, schema_error
-from ferrule.rules.relaxation import losses_of, widened
+from ferrule.rules.relaxation import losses_of, relax
 from ferrule.rules.rule import Rule, Value
 from ferrule.schema.admission import admit
 from pace import within
@@ -45,8 +45,8 @@ leaves: st.SearchStrategy[dict[str, Any]] = st.one_of(
 )
 
 
-def grown(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    listed = st.lists(inner, min_size=1, max_size=3)
+def nest(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    lists = st.lists(inner, min_size=1, max_size=3)
     properties = st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)
     names = st.lists(st.sampled_from(NAMES), unique=True, max_size=2)
     count = st.integers(0, 3)
@@ -69,7 +69,7 @@ def grown(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[st
             {"type": st.just("array")},
             optional={
                 "items": inner | st.booleans(),
-                "prefixItems": listed,
+                "prefixItems": lists,
                 "minItems": count,
                 "maxItems": count,
                 "uniqueItems": st.booleans(),
@@ -77,16 +77,16 @@ def grown(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[st
                 "unevaluatedItems": st.booleans(),
             },
         ),
-        st.builds(lambda options: {"anyOf": options}, listed),
-        st.builds(lambda options: {"oneOf": options}, listed),
-        st.builds(lambda options: {"allOf": options}, listed),
-        st.builds(lambda held: {"not": held}, inner),
+        st.builds(lambda options: {"anyOf": options}, lists),
+        st.builds(lambda options: {"oneOf": options}, lists),
+        st.builds(lambda options: {"allOf": options}, lists),
+        st.builds(lambda inner: {"not": inner}, inner),
         st.builds(lambda one, two, three: {"if": one, "then": two, "else": three}, inner, inner, inner),
     )
 
 
-nested = st.recursive(leaves, grown, max_leaves=6)
-schemas = st.builds(lambda root, held: {"$defs": {"x": held}, **root}, nested, nested)
+nested = st.recursive(leaves, nest, max_leaves=6)
+schemas = st.builds(lambda root, definition: {"$defs": {"x": definition}, **root}, nested, nested)
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-4, 12) | st.sampled_from([0.5, 1.5, "", "a", "ab", "b", "1.2.3.4"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from((*NAMES, "z")), inner, max_size=3),
@@ -99,39 +99,39 @@ def admits(schema: dict[str, Any], text: str) -> bool:
 
 
 def orders_of(value: Any) -> Iterator[Any]:
-    """A value with the keys of its objects in every order: which one is written, the schema decides."""
+    """The value with the keys of its objects in every order, because the schema decides which order is written."""
     if isinstance(value, list):
         yield from map(list, product(*map(orders_of, value)))
     elif isinstance(value, dict):
         for keys in permutations(value):
-            for held in product(*(orders_of(value[key]) for key in keys)):
-                yield dict(zip(keys, held, strict=True))
+            for members in product(*(orders_of(value[key]) for key in keys)):
+                yield dict(zip(keys, members, strict=True))
     else:
         yield value
 
 
 @given(schemas)
 def test_every_admitted_schema_compiles(schema: dict[str, Any]) -> None:
-    assert schema_error(widened(_admitted(schema)).schema) == ""
+    assert schema_error(relax(_admit(schema)).schema) == ""
 
 
 @given(schemas, st.lists(values, min_size=1, max_size=8))
-def test_what_fits_the_schema_is_still_admitted(schema: dict[str, Any], tried: list[Any]) -> None:
-    given_schema = _admitted(schema)
-    wide = widened(given_schema)
+def test_what_fits_the_schema_is_still_admitted(schema: dict[str, Any], candidates: list[Any]) -> None:
+    admitted = _admit(schema)
+    relaxed = relax(admitted)
     validator = jsonschema.Draft202012Validator
-    fitting = validator(given_schema, format_checker=validator.FORMAT_CHECKER)
-    for value in filter(fitting.is_valid, tried):
+    fitting = validator(admitted, format_checker=validator.FORMAT_CHECKER)
+    for value in filter(fitting.is_valid, candidates):
         spellings = map(dumps, orders_of(value))
-        assert any(admits(wide.schema, text) for text in spellings), f"{dumps(value)} under {wide}"
+        assert any(admits(relaxed.schema, text) for text in spellings), f"{dumps(value)} under {relaxed}"
 
 
 @given(schemas)
-def test_widening_again_loses_nothing_more(schema: dict[str, Any]) -> None:
-    assert widened(widened(_admitted(schema)).schema).losses == ()
+def test_relaxing_again_loses_nothing_more(schema: dict[str, Any]) -> None:
+    assert relax(relax(_admit(schema)).schema).losses == ()
 
 
-def _admitted(schema: dict[str, Any]) -> dict[str, Any]:
+def _admit(schema: dict[str, Any]) -> dict[str, Any]:
     try:
         return admit(schema)
     except SchemaError as refusal:
@@ -152,8 +152,8 @@ def _admitted(schema: dict[str, Any]) -> dict[str, Any]:
         ({"type": "object", "required": ["a"], "properties": {"a": False}}, "/required", "required"),
     ],
 )
-def test_what_is_taken_out_is_listed_with_its_place(schema: dict[str, Any], path: str, keyword: str) -> None:
-    losses = widened(admit(schema)).losses
+def test_a_removed_keyword_is_listed_with_its_path(schema: dict[str, Any], path: str, keyword: str) -> None:
+    losses = relax(admit(schema)).losses
     assert (path, keyword) in [(loss.path, loss.keyword) for loss in losses]
 
 
@@ -171,38 +171,38 @@ def test_what_is_taken_out_is_listed_with_its_place(schema: dict[str, Any], path
         {"type": "object", "$defs": {"unused": {"not": {}}}},
     ],
 )
-def test_what_asks_for_nothing_or_has_another_spelling_is_no_loss(schema: dict[str, Any]) -> None:
-    assert widened(admit(schema)).losses == ()
+def test_a_keyword_without_effect_or_with_an_exact_rewrite_is_no_loss(schema: dict[str, Any]) -> None:
+    assert relax(admit(schema)).losses == ()
 
 
-def test_a_schema_cannot_give_orders_to_the_compiler() -> None:
+def test_a_schema_cannot_set_compiler_options() -> None:
     schema = {"type": "array", "x-guidance": {"item_separator": ";", "lenient": True}}
-    assert widened(admit(schema)).schema == {"type": "array"}
+    assert relax(admit(schema)).schema == {"type": "array"}
 
 
-def test_a_reference_into_something_left_out_still_leads_somewhere() -> None:
+def test_a_reference_into_a_removed_keyword_is_still_resolved() -> None:
     schema = admit({"properties": {"a": {"$ref": "#/not"}}, "not": {"type": "string"}, "type": "object"})
-    wide = widened(schema)
-    assert admits(wide.schema, '{"a": "x"}')
-    assert not admits(wide.schema, '{"a": 1}')
+    relaxed = relax(schema)
+    assert admits(relaxed.schema, '{"a": "x"}')
+    assert not admits(relaxed.schema, '{"a": 1}')
 
 
 def test_a_circular_reference_keeps_nothing_beside_it() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node", "minProperties": 1}}}
-    wide = widened(admit({"$defs": {"node": node}, "$ref": "#/$defs/node"}))
-    assert admits(wide.schema, '{"next": {"next": {}}}')
-    assert [loss.keyword for loss in wide.losses] == ["minProperties"]
+    relaxed = relax(admit({"$defs": {"node": node}, "$ref": "#/$defs/node"}))
+    assert admits(relaxed.schema, '{"next": {"next": {}}}')
+    assert [loss.keyword for loss in relaxed.losses] == ["minProperties"]
 
 
 def test_multiples_that_would_take_minutes_are_left_out_at_once() -> None:
     with within(1):
         for multiple in (123456789, 9973, 1e300, 1e-12):
-            assert widened({"type": "integer", "multipleOf": multiple}).losses
+            assert relax({"type": "integer", "multipleOf": multiple}).losses
 
 
-def test_only_llguidance_has_a_compiler_to_widen_for() -> None:
+def test_only_llguidance_has_a_schema_compiler() -> None:
     with pytest.raises(DefinitionError):
-        widened({}, "gbnf")
+        relax({}, "gbnf")
 
 
 def test_losses_depend_on_how_arguments_are_written() -> None:

@@ -1,4 +1,4 @@
-"""A schema that is called plain is one that the compiler takes: asked, about every one that can be made up."""
+"""Every schema that counts as simple compiles: tested with the compiler on generated schemas."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.rules.closed_objects import closed
+from ferrule.rules.closed_objects import close_objects
 from ferrule.rules.matcher import schema_error
-from ferrule.rules.simple_schemas import is_plain
+from ferrule.rules.simple_schemas import is_simple
 from rules.test_relaxation import schemas
 
 bounds = st.integers(-5, 10_000)
@@ -37,18 +37,20 @@ plain: st.SearchStrategy[dict[str, Any]] = st.recursive(
 
 
 @given(plain | schemas)
-def test_a_plain_schema_compiles_open_or_closed(schema: dict[str, Any]) -> None:
-    if is_plain(schema):
+def test_a_simple_schema_compiles_open_or_closed(schema: dict[str, Any]) -> None:
+    if is_simple(schema):
         assert not schema_error(schema)
-        assert not schema_error(closed(schema))
+        assert not schema_error(close_objects(schema))
 
 
-def test_what_most_tools_say_is_plain() -> None:
+def test_typical_tool_schemas_are_simple() -> None:
     city = {"type": "string", "description": "a city"}
-    assert is_plain({"type": "object", "properties": {"city": city, "days": {"type": "integer"}}, "required": ["city"]})
+    assert is_simple(
+        {"type": "object", "properties": {"city": city, "days": {"type": "integer"}}, "required": ["city"]}
+    )
 
 
-def test_what_may_be_refused_is_not() -> None:
+def test_schemas_that_may_be_refused_are_not_simple() -> None:
     for schema in (
         {},
         True,
@@ -56,4 +58,4 @@ def test_what_may_be_refused_is_not() -> None:
         {"type": ["string", "null"]},
         {"type": "string", "enum": [1]},
     ):
-        assert not is_plain(schema)
+        assert not is_simple(schema)

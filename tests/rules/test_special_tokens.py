@@ -1,4 +1,4 @@
-"""What a vocabulary has a special token for is named in the grammar, whether the format calls it a token or not."""
+"""A grammar names every special token of the vocabulary, whether the format declares it as a token or not."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ def ping(place: str) -> str:
 
 
 @pytest.mark.parametrize("name", formats())
-def test_no_mark_that_is_a_token_of_the_vocabulary_is_spelled(name: str) -> None:
+def test_a_marker_that_is_a_special_token_is_never_a_literal(name: str) -> None:
     grammar = emit_lark(bind(get_format(name), [ping.definition], ToolChoice.required()), SPECIALS)
     literals = [part for line in grammar.splitlines() for part in line.split('"')[1::2]]
-    assert not [mark for mark in ALL if any(mark in literal for literal in literals)]
+    assert not [marker for marker in ALL if any(marker in literal for literal in literals)]
 
 
 def test_generic_xml_is_written_with_the_tokens_of_a_vocabulary_that_has_them() -> None:
     specials = {"<tool_call>": 256, "</tool_call>": 257}
-    words = Vocabulary((*(bytes([n]) for n in range(256)), b"<tool_call>", b"</tool_call>", b"</s>"), specials, end=258)
+    vocabulary = Vocabulary(
+        (*(bytes([n]) for n in range(256)), b"<tool_call>", b"</tool_call>", b"</s>"), specials, end=258
+    )
     grammar = emit_lark(bind(get_format("generic_xml"), [ping.definition], ToolChoice.required()), specials)
-    matcher = compile_matcher(words, grammar)
+    matcher = compile_matcher(vocabulary, grammar)
     inner = b'\n<name>ping</name>\n<arguments>{"place": "a"}</arguments>\n'
     for token in (256, *inner, 257):
         assert matcher.take(token), token

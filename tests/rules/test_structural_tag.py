@@ -16,15 +16,15 @@ CHOICES = {"auto": ToolChoice.auto(), "required": ToolChoice.required(), "one": 
 
 
 def nodes(tag: Any) -> Iterator[dict[str, Any]]:
-    """Every node of a structural tag, the outermost first."""
+    """Every node of a structural tag, outermost first."""
     if isinstance(tag, dict):
         if "type" in tag:
             yield tag
-        for held in tag.values():
-            yield from nodes(held)
+        for inner in tag.values():
+            yield from nodes(inner)
     elif isinstance(tag, list):
-        for held in tag:
-            yield from nodes(held)
+        for inner in tag:
+            yield from nodes(inner)
 
 
 def of_type(tag: Any, name: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Law 3 for vLLM and SGLang: xgrammar itself admits every rendered reply that the choice allows, and not others."""
+"""Law 3 for vLLM and SGLang: xgrammar itself admits every rendered reply that the choice allows, and no others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.oracle
 
 FORMATS = formats()
 CITY = "Zanzibar"
-# Offers what TOOLS does not, so that a wrong call can be spelled at all.
+# Tools that TOOLS does not contain, so that a wrong call can be rendered.
 WRONG_TOOLS = (
     ToolDefinition.build("get_weather")
     .parameter("city", JsonSchema.string())
@@ -71,7 +71,7 @@ def tag_of(name: str, choice: str) -> dict[str, Any]:
     return emit_structural_tag(rule_of(name, choice))
 
 
-def admitted(worker: Worker, tag: dict[str, Any], *texts: str) -> list[bool]:
+def admit_texts(worker: Worker, tag: dict[str, Any], *texts: str) -> list[bool]:
     answer = worker.ask({"tag": tag, "texts": texts})
     assert answer["error"] is None, answer["error"]
     return answer["accepted"]
@@ -94,10 +94,10 @@ def raw_closers(node: RuleNode) -> tuple[str, ...]:
             return ()
 
 
-def is_meant(reply: Reply | None, form: Format) -> TypeGuard[Reply]:
-    """Whether the rule is to admit a reply: one that says or calls something, without broken markup in its text.
+def is_admissible(reply: Reply | None, form: Format) -> TypeGuard[Reply]:
+    """Whether the rule is supposed to admit a reply: it has text or calls, and no broken markup in its text.
 
-    A key without quotes that is more than a name is not admitted either.
+    An unquoted key that is more than a name is not admitted either.
     """
     if reply is None or all(isinstance(part, Reasoning) for part in reply.parts):
         return False
@@ -117,7 +117,7 @@ def test_two_calls_with_hard_values_are_admitted(xgrammar: Worker, name: str, ch
     assert reply is not None
     if reply.calls and not isinstance(reply.parts[-1], ToolCall):
         reply = replace(reply, parts=tuple(part for part in reply.parts if not isinstance(part, Text)))
-    assert admitted(xgrammar, tag_of(name, choice), render(form, reply, TOOLS)) == [True]
+    assert admit_texts(xgrammar, tag_of(name, choice), render(form, reply, TOOLS)) == [True]
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -127,13 +127,13 @@ def test_two_calls_with_hard_values_are_admitted(xgrammar: Worker, name: str, ch
 def test_what_is_rendered_is_admitted(xgrammar: Worker, name: str, choice: str, data: st.DataObject) -> None:
     form = FORMATS[name]
     reply = allowed_reply(form, choice, data.draw(replies(form)))
-    if not is_meant(reply, form):
+    if not is_admissible(reply, form):
         return
     try:
         text = render(form, reply, TOOLS)
     except UnrenderableError:
         return
-    assert admitted(xgrammar, tag_of(name, choice), text) == [True], text
+    assert admit_texts(xgrammar, tag_of(name, choice), text) == [True], text
 
 
 @pytest.mark.parametrize("choice", ["required", "one"])
@@ -141,35 +141,35 @@ def test_what_is_rendered_is_admitted(xgrammar: Worker, name: str, choice: str, 
 def test_a_call_that_does_not_fit_is_not_admitted(xgrammar: Worker, name: str, choice: str) -> None:
     texts = [single_call(FORMATS[name], *wrong, WRONG_TOOLS) for wrong in WRONG_CALLS.values()]
     right = single_call(FORMATS[name], "get_weather", {"city": CITY, "days": 2}, TOOLS)
-    accepted = admitted(xgrammar, tag_of(name, choice), right, *texts)
+    accepted = admit_texts(xgrammar, tag_of(name, choice), right, *texts)
     assert accepted == [True, *(False for _ in WRONG_CALLS)], list(WRONG_CALLS)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_call_that_does_not_fit_is_not_admitted_as_text_either(xgrammar: Worker, name: str) -> None:
     texts = [single_call(FORMATS[name], *wrong, WRONG_TOOLS) for wrong in WRONG_CALLS.values()]
-    assert admitted(xgrammar, tag_of(name, "auto"), *texts) == [False for _ in texts], list(WRONG_CALLS)
+    assert admit_texts(xgrammar, tag_of(name, "auto"), *texts) == [False for _ in texts], list(WRONG_CALLS)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_only_the_tool_that_must_be_called_is_admitted(xgrammar: Worker, name: str) -> None:
     other = single_call(FORMATS[name], "search.files-2", {"query": CITY}, TOOLS)
-    assert admitted(xgrammar, tag_of(name, "one"), other) == [False]
-    assert admitted(xgrammar, tag_of(name, "required"), other) == [True]
+    assert admit_texts(xgrammar, tag_of(name, "one"), other) == [False]
+    assert admit_texts(xgrammar, tag_of(name, "required"), other) == [True]
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if raw_closers(rule_of(name, "one").start)])
 def test_a_raw_value_never_holds_what_ends_it(xgrammar: Worker, name: str) -> None:
     right = single_call(FORMATS[name], "get_weather", {"city": CITY}, TOOLS)
     texts = [right.replace(CITY, f"a{closer}b") for closer in raw_closers(rule_of(name, "one").start)]
-    assert admitted(xgrammar, tag_of(name, "one"), right, *texts) == [True, *(False for _ in texts)], texts
+    assert admit_texts(xgrammar, tag_of(name, "one"), right, *texts) == [True, *(False for _ in texts)], texts
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if rule_of(name, "auto").triggers])
 def test_what_opens_a_call_must_become_one(xgrammar: Worker, name: str) -> None:
     (trigger,) = rule_of(name, "auto").triggers
     texts = [f"{trigger.strip()} is how a call opens", f"Well. {trigger.strip()}"]
-    assert admitted(xgrammar, tag_of(name, "auto"), *texts) == [False, False]
+    assert admit_texts(xgrammar, tag_of(name, "auto"), *texts) == [False, False]
 
 
 TREE: dict[str, Any] = {
@@ -201,13 +201,13 @@ TREE: dict[str, Any] = {
         ('{"unit": "C",\n"tags": ["a"]}', False),
     ],
 )
-def test_a_schema_is_kept_in_the_spelling_that_is_rendered(xgrammar: Worker, arguments: str, is_right: bool) -> None:
+def test_a_schema_is_enforced_in_the_form_that_is_rendered(xgrammar: Worker, arguments: str, is_right: bool) -> None:
     tools = (ToolDefinition("grow", parameters=TREE),)
     tag = emit_structural_tag(bind(FORMATS["hermes"], tools, ToolChoice.required()))
     text = f'<tool_call>\n{{"name": "grow", "arguments": {arguments}}}\n</tool_call>'
-    assert admitted(xgrammar, tag, text) == [is_right]
+    assert admit_texts(xgrammar, tag, text) == [is_right]
 
 
-def test_a_marker_that_overlaps_itself_is_seen_where_it_begins_first(xgrammar: Worker) -> None:
+def test_a_marker_that_overlaps_itself_is_found_at_its_first_position(xgrammar: Worker) -> None:
     tag = emit_structural_tag(Rule(Seq((Prose(("```",)), Exactly("```json")))))
-    assert admitted(xgrammar, tag, "a```json", "``a```json", "a````json") == [True, True, False]
+    assert admit_texts(xgrammar, tag, "a```json", "``a```json", "a````json") == [True, True, False]

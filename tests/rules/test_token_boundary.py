@@ -1,11 +1,11 @@
-"""Where forced text may end: never amid what a tokenizer may have one token for."""
+"""Forced text never ends inside of something for which a tokenizer may have one token."""
 
 import pytest
 
 from ferrule.rules.rule import Raw, RuleNode, Str, Value
-from ferrule.rules.skip.continuations import Option
+from ferrule.rules.skip.continuations import Continuation
 from ferrule.rules.skip.member_expansion import TAIL
-from ferrule.rules.skip.token_boundary import NO_MARKS, Marks, settled
+from ferrule.rules.skip.token_boundary import NO_MARKERS, MarkerTokens, whole_token_prefix
 
 STRING = Str(TAIL)
 NUMBER = Value({"type": "integer"}, {"type": "integer"})
@@ -13,25 +13,25 @@ RAW = Raw({"type": "string"}, {}, ("\n</parameter>",))
 
 
 @pytest.mark.parametrize(
-    "text, value, kept",
+    "text, value, prefix",
     [
-        # One token may be the quote and what stands behind it: `""`, or ` "}`.
+        # One token may be the quote and what follows it: `""`, or ` "}`.
         ('{"city": "', STRING, '{"city":'),
         ('{"city":"', STRING, '{"city'),
         ('{"days": ', NUMBER, '{"days":'),
         # `:-` is a token of some vocabularies.
         ('{"days":', NUMBER, '{"days'),
-        # And `>\n`, and `\n\n`.
+        # So are `>\n` and `\n\n`.
         ("<parameter=city>\n", RAW, "<parameter=city"),
         ("<arg_value>", RAW, "<arg_value"),
     ],
 )
-def test_marks_before_a_value_are_left_to_the_model(text: str, value: RuleNode, kept: str) -> None:
-    assert settled(text, [Option("", (value,))], NO_MARKS) == kept
+def test_punctuation_before_a_value_is_left_to_the_model(text: str, value: RuleNode, prefix: str) -> None:
+    assert whole_token_prefix(text, [Continuation("", (value,))], NO_MARKERS) == prefix
 
 
 @pytest.mark.parametrize(
-    "text, ways, kept",
+    "text, next_texts, prefix",
     [
         ('{"name": "get', ("ter", "_time"), '{"name":'),
         ('{"name": "get', ("_weather", "_time"), '{"name": "get'),
@@ -42,17 +42,22 @@ def test_marks_before_a_value_are_left_to_the_model(text: str, value: RuleNode, 
         ("<tool_call>\n<", ("function", "/tool_call"), "<tool_call"),
     ],
 )
-def test_before_a_choice_a_word_is_whole_only_where_no_way_on_begins_with_one(
-    text: str, ways: tuple[str, ...], kept: str
+def test_before_a_choice_a_word_is_complete_only_if_no_continuation_begins_with_a_letter(
+    text: str, next_texts: tuple[str, ...], prefix: str
 ) -> None:
-    assert settled(text, [Option(way, (STRING,)) for way in ways], NO_MARKS) == kept
+    assert (
+        whole_token_prefix(text, [Continuation(next_text, (STRING,)) for next_text in next_texts], NO_MARKERS) == prefix
+    )
 
 
 def test_a_marker_that_is_one_token_is_never_cut_and_ends_a_text_where_it_is_known() -> None:
-    ways = [Option("a", (STRING,)), Option("/", (STRING,))]
-    assert settled("x <tool_call>", ways, Marks(("<tool_call>",))) == "x"
-    assert settled("x <tool_call>", ways, Marks(("<tool_call>",), ("<tool_call>",))) == "x <tool_call>"
+    choices = [Continuation("a", (STRING,)), Continuation("/", (STRING,))]
+    assert whole_token_prefix("x <tool_call>", choices, MarkerTokens(("<tool_call>",))) == "x"
+    assert (
+        whole_token_prefix("x <tool_call>", choices, MarkerTokens(("<tool_call>",), ("<tool_call>",)))
+        == "x <tool_call>"
+    )
 
 
 def test_what_nothing_follows_is_forced_to_its_end() -> None:
-    assert settled('"}}\n', [Option("", ())], NO_MARKS) == '"}}\n'
+    assert whole_token_prefix('"}}\n', [Continuation("", ())], NO_MARKERS) == '"}}\n'

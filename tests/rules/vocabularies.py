@@ -1,4 +1,4 @@
-"""Vocabularies to walk with: single bytes, and the real ones of Llama 3, Mistral and SmolLM2, where fetched."""
+"""Vocabularies for random walks: single bytes, and the real ones of Llama 3, Mistral and SmolLM2 if downloaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SITE = CACHE / "venvs" / "oracles" / "lib"
 
 
 class Vocabulary:
-    """Tokens as bytes, with special ones behind them; what llguidance needs to know of a tokenizer."""
+    """The tokens as bytes, followed by the special ones: what llguidance needs from a tokenizer."""
 
     def __init__(self, tokens: Sequence[bytes], specials: Sequence[str]) -> None:
         self.plain = list(tokens)
@@ -68,7 +68,7 @@ def _tokens(name: str) -> tuple[bytes, ...]:
 
 @cache
 def tokenizer(name: str) -> tuple[Vocabulary, llguidance.LLTokenizer]:
-    """A vocabulary in which every format's own tokens are special ones."""
+    """A vocabulary in which the tokens of every format are special tokens."""
     specials = sorted({token for form in formats().values() for token in form.tokens})
     vocabulary = Vocabulary(_tokens(name), specials)
     return vocabulary, llguidance.LLTokenizer(llguidance.TokenizerWrapper(vocabulary))

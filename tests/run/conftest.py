@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from run.ledger_databases import Home, postgres_cluster, postgres_home, sqlite_home
+from run.ledger_databases import Database, postgres_cluster, postgres_database, sqlite_database
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +15,8 @@ def cluster() -> Iterator[Path]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.live)])
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
-    """An empty ledger's place, in each kind of database."""
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    """An empty database for a ledger, of each kind."""
     if request.param == "sqlite":
-        return sqlite_home(tmp_path)
-    return postgres_home(request.getfixturevalue("cluster"))
+        return sqlite_database(tmp_path)
+    return postgres_database(request.getfixturevalue("cluster"))

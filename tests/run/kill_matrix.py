@@ -1,8 +1,8 @@
 """One conversation of three tool steps, killed at one point after another: `kill_matrix.py LEDGER FOLDER`.
 
-For every point a process is forked that dies there by SIGKILL, then another that goes on from the ledger. Points are
-found by counting: with all statements of a transaction made and nothing committed, after its commit, and at the
-beginning, in the middle and at the end of each effect. Prints one line of JSON for each point.
+For every point it forks a process that dies there by SIGKILL, then another one that resumes from the ledger. The points
+are: with all statements of a transaction executed and nothing committed, after its commit, and at the beginning, in the
+middle and at the end of each effect. It prints one line of JSON for each point.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.run.conversation import ToolConversation
-from ferrule.run.dispatcher import UNKNOWN_WORDS
+from ferrule.run.dispatcher import UNKNOWN_MESSAGE
 from ferrule.run.journal import Decision
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.schema.tool_decorator import tool
 
@@ -40,14 +40,18 @@ Kill = Callable[[str], None]
 
 
 class Scripted(Engine):
-    """Calls the three tools in turn and then answers, judging by the results that it has been given."""
+    """Calls the three tools in turn and then answers, depending on how many results there are."""
 
     traits = Traits(name="scripted", honours=ALL_CHOICES)
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        given = sum(message.role is Role.TOOL for message in request.messages)
-        said = Reply.of("all done") if given == len(STEPS) else Reply.of(ToolCall.of(STEPS[given], {}, id="same"))
-        for event in events_of(said):
+        result_count = sum(message.role is Role.TOOL for message in request.messages)
+        reply = (
+            Reply.of("all done")
+            if result_count == len(STEPS)
+            else Reply.of(ToolCall.of(STEPS[result_count], {}, id="same"))
+        )
+        for event in events_of(reply):
             yield event
 
     async def close(self) -> None:
@@ -82,57 +86,59 @@ def tools_into(file: Path, kill: Kill) -> list[Any]:
     return [look, pay, post]
 
 
-def killing(ledger: SqlLedger, kill: Kill) -> None:
-    """Every transaction of this ledger has two points to die at."""
+def kill_in_transactions(ledger: SqlLedger, kill: Kill) -> None:
+    """Add two points to die at to every transaction of this ledger."""
     real: Callable[[Any], Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
     count = 0
 
-    async def transact(work: Any) -> Any:
+    async def transact(transaction: Any) -> Any:
         nonlocal count
         count += 1
-        number, name = count, work.gi_code.co_name
+        number, name = count, transaction.gi_code.co_name
 
-        def dying() -> Any:
-            result = yield from work
+        def dying_transaction() -> Any:
+            result = yield from transaction
             kill(f"{number} {name}: not committed")
             return result
 
-        result = await real(dying())
+        result = await real(dying_transaction())
         kill(f"{number} {name}: committed")
         return result
 
     ledger._transact = transact  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
 
 
-async def allowed(call: ToolCall) -> Decision:
+async def allow(call: ToolCall) -> Decision:
     return Decision(True)
 
 
-async def talk(where: str, file: Path, id: str, kill: Kill | None, clock: Callable[[], float]) -> dict[str, Any]:
-    async with await ledger_at(where) as ledger:
+async def run_conversation(
+    address: str, file: Path, id: str, kill: Kill | None, clock: Callable[[], float]
+) -> dict[str, Any]:
+    async with await open_ledger(address) as ledger:
         if kill is not None:
-            killing(ledger, kill)
-        held = await ToolConversation.open(
+            kill_in_transactions(ledger, kill)
+        conversation = await ToolConversation.open(
             *(ledger, id, Scripted(), tools_into(file, kill or (lambda point: None))),
-            decide=allowed,
+            decide=allow,
             context=ANN,
             clock=clock,
         )
-        turn = await (held.resume() if held.is_unfinished else held.send_message("go"))
-        results = [result for message in held.messages for result in message.results]
+        turn = await (conversation.resume() if conversation.is_unfinished else conversation.send_message("go"))
+        results = [result for message in conversation.messages for result in message.results]
         audit = await ledger.audit(id)
         return {
             "state": turn.state.value,
             "last": turn.text,
-            "told_unknown": [result.name for result in results if str(result.content).startswith(UNKNOWN_WORDS)],
-            "told": [result.name for result in results],
+            "reported_unknown": [result.name for result in results if str(result.content).startswith(UNKNOWN_MESSAGE)],
+            "reported": [result.name for result in results],
             "unknown": sum(row.kind == "unknown" for row in audit),
             "breach": str(await ledger.verify(id) or ""),
         }
 
 
-def forked(work: Callable[[], None]) -> int:
-    """Runs work in a process of its own; how that ended, as a signal or 0."""
+def fork(work: Callable[[], None]) -> int:
+    """Run work in a forked process and return how it ended: a signal, or the exit code."""
     child = os.fork()
     if child == 0:
         try:
@@ -145,43 +151,45 @@ def forked(work: Callable[[], None]) -> int:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def points(where: str, folder: Path) -> list[str]:
-    """Every point that a conversation passes when nobody dies."""
+def points(address: str, folder: Path) -> list[str]:
+    """Return every point that a conversation passes if no process dies."""
     out = folder / "points"
 
     def work() -> None:
-        seen: list[str] = []
-        asyncio.run(talk(where, folder / "rehearsal", "rehearsal", seen.append, time.time))
-        out.write_text(json.dumps(seen))
+        passed: list[str] = []
+        asyncio.run(run_conversation(address, folder / "rehearsal", "rehearsal", passed.append, time.time))
+        out.write_text(json.dumps(passed))
         os._exit(0)
 
-    assert forked(work) == 0
+    assert fork(work) == 0
     return json.loads(out.read_text())
 
 
-def main(where: str, folder: Path) -> None:
-    # What a ledger imports late, two hundred forks would each import for themselves.
+def main(address: str, folder: Path) -> None:
+    # Imported before forking, so that two hundred forks do not each import them.
     for late in ("psycopg", "ferrule.run.ledger.postgres", "ferrule.run.ledger.sqlite"):
         import_module(late)
-    for number, point in enumerate(points(where, folder)):
-        file, told, id = folder / f"effects-{number}", folder / f"told-{number}", f"c{number}"
+    for number, point in enumerate(points(address, folder)):
+        file, report, id = folder / f"effects-{number}", folder / f"told-{number}", f"c{number}"
         file.touch()
 
-        def die(here: str, wanted: str = point) -> None:
-            if here == wanted:
+        def die(here: str, target: str = point) -> None:
+            if here == target:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         def victim(file: Path = file, id: str = id) -> None:
-            asyncio.run(talk(where, file, id, die, time.time))
+            asyncio.run(run_conversation(address, file, id, die, time.time))
 
-        def successor(file: Path = file, id: str = id, told: Path = told) -> None:
+        def successor(file: Path = file, id: str = id, report: Path = report) -> None:
             # An hour later: the lease has run out, and nobody had to wait.
-            told.write_text(json.dumps(asyncio.run(talk(where, file, id, None, lambda: time.time() + 3600))))
+            report.write_text(
+                json.dumps(asyncio.run(run_conversation(address, file, id, None, lambda: time.time() + 3600)))
+            )
             os._exit(0)
 
-        died, ended = forked(victim), forked(successor)
-        found = json.loads(told.read_text()) if ended == 0 else {}
-        print(json.dumps({"point": point, "died": died, "ended": ended, "effects": file.read_text(), **found}))
+        died, ended = fork(victim), fork(successor)
+        result = json.loads(report.read_text()) if ended == 0 else {}
+        print(json.dumps({"point": point, "died": died, "ended": ended, "effects": file.read_text(), **result}))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from ferrule.core.context import Principal
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval
 from ferrule.run.ledger.sql import SqlLedger
@@ -31,47 +31,47 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """Where a ledger is. `execute` goes around it, as somebody with access to the database can."""
+class Database:
+    """The database of a ledger. `execute` bypasses the ledger, as an attacker with database access could."""
 
     where: str
     execute: Callable[[str, Sequence[object]], list[tuple[Any, ...]]] = field(repr=False)
 
-    def run(self, story: Callable[[SqlLedger], Coroutine[Any, Any, T]]) -> T:
-        """What a story over this ledger comes to."""
+    def run(self, scenario: Callable[[SqlLedger], Coroutine[Any, Any, T]]) -> T:
+        """Run a scenario with this ledger and return its result."""
 
-        async def told() -> T:
-            async with await ledger_at(self.where) as ledger:
-                return await story(ledger)
+        async def run_scenario() -> T:
+            async with await open_ledger(self.where) as ledger:
+                return await scenario(ledger)
 
-        return asyncio.run(told())
+        return asyncio.run(run_scenario())
 
 
 def claim(conversation: str = "c", call_id: str = "k", arguments: object = None, **others: str) -> Claim:
     """Ann's call to pay three."""
-    told = {"tenant": "acme", "principal": "ann", "tool": "pay", "tool_fingerprint": "f1", **others}
-    given = {"amount": 3} if arguments is None else arguments
-    return Claim(conversation, call_id, arguments=canonical_bytes(given), **told)
+    fields = {"tenant": "acme", "principal": "ann", "tool": "pay", "tool_fingerprint": "f1", **others}
+    values = {"amount": 3} if arguments is None else arguments
+    return Claim(conversation, call_id, arguments=canonical_bytes(values), **fields)
 
 
-async def proposed(ledger: SqlLedger, needs_leave: bool = False, what: Claim | None = None) -> Claim:
-    """A call of Ann's conversation, whose owner is one."""
+async def propose_call(ledger: SqlLedger, needs_approval: bool = False, what: Claim | None = None) -> Claim:
+    """Propose a call in Ann's conversation, which the process "one" owns."""
     what = what or claim()
     if await ledger.load(what.conversation) is None:
         await ledger.open(what.conversation, ANN, "one", LEASE, now=0)
-    await ledger.propose(what, 1, side_effects=True, needs_leave=needs_leave, now=0)
+    await ledger.propose(what, 1, side_effects=True, needs_approval=needs_approval, now=0)
     return what
 
 
-async def approved(ledger: SqlLedger, what: Claim | None = None) -> tuple[Claim, Approval]:
-    """The same with leave until 5."""
-    what = await proposed(ledger, True, what)
-    asked = await ledger.request_approval(what.conversation, what.call_id, 1, expires=5, now=0)
-    return what, await ledger.approve(asked.id, "bob", now=1)
+async def approve_call(ledger: SqlLedger, what: Claim | None = None) -> tuple[Claim, Approval]:
+    """Propose a call and approve it until 5."""
+    what = await propose_call(ledger, True, what)
+    request = await ledger.request_approval(what.conversation, what.call_id, 1, expires=5, now=0)
+    return what, await ledger.approve(request.id, "bob", now=1)
 
 
-# A claim with one thing changed, and how it is refused where leave was given for the other.
-OTHERWISE: dict[str, tuple[dict[str, object], str]] = {
+# A claim with one change, and the error code when the approval is for the original.
+CHANGED_CLAIMS: dict[str, tuple[dict[str, object], str]] = {
     "a byte of the arguments": ({"arguments": b'{"amount":4}'}, "approval_arguments_changed"),
     "a space in the arguments": ({"arguments": b'{"amount": 3}'}, "approval_arguments_changed"),
     "the principal": ({"principal": "eve"}, "approval_other_principal"),
@@ -85,7 +85,7 @@ def fresh_name() -> str:
     return f"c{next(_numbers)}"
 
 
-def sqlite_home(folder: Path) -> Home:
+def sqlite_database(folder: Path) -> Database:
     import sqlite3
 
     path = folder / "ledger.db"
@@ -97,11 +97,11 @@ def sqlite_home(folder: Path) -> Home:
         finally:
             connection.close()
 
-    return Home(str(path), execute)
+    return Database(str(path), execute)
 
 
-def postgres_home(cluster: Path) -> Home:
-    """A schema of its own, which the address names."""
+def postgres_database(cluster: Path) -> Database:
+    """Create a separate schema, which the address names."""
     schema = f"s{next(_numbers)}"
     dsn = f"postgresql://postgres@/postgres?host={cluster}"
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -113,12 +113,12 @@ def postgres_home(cluster: Path) -> Home:
             cursor = connection.execute(text.replace("?", "%s").encode(), tuple(values))
             return cursor.fetchall() if cursor.description else []
 
-    return Home(where, execute)
+    return Database(where, execute)
 
 
 @contextmanager
 def postgres_cluster() -> Iterator[Path]:
-    """A running server that only listens on a socket in its own folder; the folder. Nothing of it is left."""
+    """Run a server that listens only on a socket in its own folder; yield the folder and delete it afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="ferrule-pg-"))
     data = folder / "data"
     if os.geteuid() == 0:
@@ -137,7 +137,7 @@ def postgres_cluster() -> Iterator[Path]:
 
 
 def _as_postgres(folder: Path, program: str, *arguments: str) -> None:
-    """The server refuses to run as root, so root becomes another user for it."""
+    """Run a program as another user if this is root: the server refuses to run as root."""
     user: dict[str, Any] = {}
     if os.geteuid() == 0:
         them = pwd.getpwnam("postgres")
@@ -148,9 +148,9 @@ def _as_postgres(folder: Path, program: str, *arguments: str) -> None:
 
 
 def _binary(program: str) -> str:
-    found = shutil.which(program)
-    if found:
-        return found
+    path = shutil.which(program)
+    if path:
+        return path
     # Debian keeps the server's programs out of the path, one folder for each version.
     newest = max(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda path: int(path.parts[-3]))
     return str(newest)

@@ -1,6 +1,6 @@
-"""A process that does one call by the ledger and is killed at a given point: `ledger_victim.py WHERE FILE POINT`.
+"""A process that runs one call with the ledger and is killed at a given point: `ledger_victim.py ADDRESS FILE POINT`.
 
-With leave asked for beforehand it redeems it. The effect is a line in the file.
+If the ledger has an approval it redeems it. The effect is a line in the file.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from typing import Any
 
 from ferrule.core.outcome import Answered
 from ferrule.run.ledger import calls
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.claim import Claim
 
 POINT = sys.argv[3]
 
 
-def dies_at(point: str) -> None:
+def die_at(point: str) -> None:
     if point == POINT:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dying_inside(real: Callable[..., Any], point: str) -> Callable[..., Any]:
-    """The same work, whose process dies with every statement made and nothing committed."""
+def die_inside(real: Callable[..., Any], point: str) -> Callable[..., Any]:
+    """Return the same transaction, in which the process dies after all statements and before the commit."""
 
-    def work(*arguments: Any) -> Any:
+    def transaction(*arguments: Any) -> Any:
         result = yield from real(*arguments)
-        dies_at(point)
+        die_at(point)
         return result
 
-    return work
+    return transaction
 
 
-async def main(where: str, effect: Path) -> None:
-    async with await ledger_at(where) as ledger:
+async def main(address: str, effect: Path) -> None:
+    async with await open_ledger(address) as ledger:
         claim = Claim("c", "k", "acme", "ann", "pay", "f1", b'{"amount":3}')
-        given = [one.id for one in await ledger.approvals()]
-        won = await ledger.start(claim, 1, approval=given[0] if given else "", now=2)
-        dies_at("started")
+        approvals = [one.id for one in await ledger.approvals()]
+        won = await ledger.start(claim, 1, approval=approvals[0] if approvals else "", now=2)
+        die_at("started")
         if won:
             with effect.open("a") as file:
                 file.write("pa")
                 file.flush()
-                dies_at("within the effect")
+                die_at("within the effect")
                 file.write("id\n")
-        dies_at("effect made")
+        die_at("effect made")
         await ledger.finish("c", "k", 1, Answered("paid"), now=3)
-        dies_at("finished")
+        die_at("finished")
 
 
 if __name__ == "__main__":
-    calls.started = dying_inside(calls.started, "before start commits")
-    calls.finished = dying_inside(calls.finished, "before finish commits")
+    calls.start = die_inside(calls.start, "before start commits")
+    calls.finish = die_inside(calls.finish, "before finish commits")
     asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

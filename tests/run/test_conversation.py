@@ -1,4 +1,4 @@
-"""A conversation with tools: bound ones run by themselves, others are handed out, and it can be continued elsewhere."""
+"""A conversation with tools: functions run automatically, other calls are returned, and it can be saved."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def test_a_saved_conversation_continues_in_another_process(is_bound: bool) -> No
     tools: Any = [add] if is_bound else [ADD]
     first = ToolConversation(FakeEngine([Reply.of(CALL), Reply.of("five")]), tools)
     first.send("2 and 3?")
-    held = json.loads(json.dumps(first.save()))
+    saved = json.loads(json.dumps(first.save()))
     engine = FakeEngine([Reply.of("so it was"), Reply.of("so it was")])
-    second = ToolConversation.load(held, engine, tools)
+    second = ToolConversation.load(saved, engine, tools)
     assert second.messages == first.messages
     if is_bound:
         assert second.send("sure?").text == "so it was"
@@ -92,7 +92,7 @@ def test_a_saved_conversation_continues_in_another_process(is_bound: bool) -> No
     assert engine.requests[0].messages[: len(first.messages)] == tuple(first.messages)
 
 
-def test_a_tool_that_changes_the_world_asks_whoever_was_named() -> None:
+def test_a_tool_with_side_effects_asks_the_given_decider() -> None:
     async def yes(call: ToolCall) -> Decision:
         return Decision(True)
 
@@ -110,9 +110,9 @@ def test_functions_and_bare_definitions_do_not_mix() -> None:
 
 
 def test_a_conversation_that_nobody_saved_is_refused() -> None:
-    for held in ({"version": 9, "messages": []}, {"version": 1, "messages": [{"role": "x"}]}):
+    for data in ({"version": 9, "messages": []}, {"version": 1, "messages": [{"role": "x"}]}):
         with pytest.raises(DefinitionError):
-            ToolConversation.load(held, FakeEngine([]))
+            ToolConversation.load(data, FakeEngine([]))
 
 
 VALUES = st.recursive(

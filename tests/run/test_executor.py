@@ -1,4 +1,4 @@
-"""Running a call: checked, authorised, confirmed, timed; whatever goes wrong is a result that a model can act on."""
+"""Running a call: validation, authorisation, confirmation, timeouts; every failure is a result for the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POST = ToolDefinition.build("post").parameter("text", {"type": "string"}).side_e
 HOSTILE = ToolDefinition("far", "", {"type": "object", "properties": {"x": {"$ref": "http://example.com"}}})
 
 
-def made(*outcomes: Outcome, **options: Any) -> tuple[ToolExecutor, FakeSource]:
+def executor_and_source(*outcomes: Outcome, **options: Any) -> tuple[ToolExecutor, FakeSource]:
     waiting = list(outcomes or (Answered("done"),))
 
     def behave(name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
@@ -32,20 +32,20 @@ def made(*outcomes: Outcome, **options: Any) -> tuple[ToolExecutor, FakeSource]:
     return executor, source
 
 
-def dispatched(executor: ToolExecutor, call: ToolCall, context: CallContext | None = None) -> ToolResult:
+def dispatch(executor: ToolExecutor, call: ToolCall, context: CallContext | None = None) -> ToolResult:
     return asyncio.run(executor.dispatch(call, context))
 
 
 def test_a_call_that_fits_reaches_the_tool_with_its_id_as_the_idempotency_key() -> None:
-    executor, source = made()
-    result = dispatched(executor, ToolCall.of("add", {"a": 1}, id="c7"))
+    executor, source = executor_and_source()
+    result = dispatch(executor, ToolCall.of("add", {"a": 1}, id="c7"))
     assert result == ToolResult("c7", "add", "done")
-    (name, arguments, context), *rest = source.called
+    (name, arguments, context), *rest = source.calls
     assert (name, arguments, context.call_id, rest) == ("add", {"a": 1}, "c7", [])
 
 
 @pytest.mark.parametrize(
-    "call, told",
+    "call, message",
     [
         (ToolCall.of("add", {"a": -1}), "invalid_arguments: /a"),
         (ToolCall.of("add", "{}"), "invalid_arguments"),
@@ -54,45 +54,45 @@ def test_a_call_that_fits_reaches_the_tool_with_its_id_as_the_idempotency_key() 
         (ToolCall.of("sub", {"a": 1}), "unknown tool 'sub'; offered: add, post"),
     ],
 )
-def test_what_does_not_fit_goes_back_in_words_and_never_runs(call: ToolCall, told: str) -> None:
-    executor, source = made()
-    result = dispatched(executor, call)
+def test_an_invalid_call_gets_an_error_message_and_never_runs(call: ToolCall, message: str) -> None:
+    executor, source = executor_and_source()
+    result = dispatch(executor, call)
     assert result.is_error
-    assert told in result.content
-    assert source.called == []
+    assert message in result.content
+    assert source.calls == []
 
 
-def test_a_tool_that_changes_the_world_runs_only_when_it_was_confirmed() -> None:
-    executor, source = made()
+def test_a_tool_with_side_effects_runs_only_after_confirmation() -> None:
+    executor, source = executor_and_source()
     call = ToolCall.of("post", {"text": "hi"}, id="c1")
     assert executor.requires_confirmation(call)
-    assert "requires_confirmation" in dispatched(executor, call).content
-    assert source.called == []
+    assert "requires_confirmation" in dispatch(executor, call).content
+    assert source.calls == []
     assert asyncio.run(executor.dispatch_confirmed(call)).content == "done"
-    assert len(source.called) == 1
+    assert len(source.calls) == 1
 
 
-def test_a_caller_without_the_scope_is_told_and_nothing_runs() -> None:
-    executor, source = made()
+def test_a_caller_without_the_scope_gets_an_error_and_nothing_runs() -> None:
+    executor, source = executor_and_source()
     context = CallContext(principal=Principal("ann", scopes=frozenset({"add"})))
     result = asyncio.run(executor.dispatch_confirmed(ToolCall.of("post", {}, id="c"), context))
     assert result.is_error
     assert "token_scope_insufficient" in result.content
-    assert source.called == []
+    assert source.calls == []
 
 
 def test_what_was_not_delivered_is_tried_again_and_what_is_unknown_never() -> None:
-    executor, source = made(NotDelivered("busy"), NotDelivered("busy"), Answered("done"))
-    assert dispatched(executor, ToolCall.of("add", {"a": 1})).content == "done"
-    assert len(source.called) == 3
-    executor, source = made(Unknown("no answer"))
+    executor, source = executor_and_source(NotDelivered("busy"), NotDelivered("busy"), Answered("done"))
+    assert dispatch(executor, ToolCall.of("add", {"a": 1})).content == "done"
+    assert len(source.calls) == 3
+    executor, source = executor_and_source(Unknown("no answer"))
     result = asyncio.run(executor.dispatch_confirmed(ToolCall.of("post", {})))
     assert result.content.startswith("unknown:")
-    assert len(source.called) == 1
+    assert len(source.calls) == 1
 
 
 @pytest.mark.parametrize("name, kind", [("add", Answered), ("post", Unknown)])
-def test_a_tool_that_runs_out_of_time_is_unknown_only_where_it_changes_the_world(name: str, kind: type) -> None:
+def test_a_timeout_is_unknown_only_for_a_tool_with_side_effects(name: str, kind: type) -> None:
     class Slow(FakeSource):
         async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
             await asyncio.sleep(60)
@@ -107,30 +107,30 @@ def test_a_tool_that_runs_out_of_time_is_unknown_only_where_it_changes_the_world
 
 
 def test_one_tool_with_a_hostile_schema_loses_only_itself_and_says_so() -> None:
-    executor, _ = made()
+    executor, _ = executor_and_source()
     assert [tool["function"]["name"] for tool in executor.native_definitions] == ["add", "post"]
     assert executor.notices == [notice for notice in executor.notices if notice.startswith("far is not offered")]
 
 
 def test_only_the_tools_that_were_asked_for_are_offered() -> None:
-    executor, _ = made(tools=["add", "nothing"])
+    executor, _ = executor_and_source(tools=["add", "nothing"])
     assert [tool.name for tool in executor.definitions] == ["add"]
-    assert executor.notices == ["nothing is not there"]
+    assert executor.notices == ["nothing does not exist"]
 
 
 def test_a_long_result_is_cut_and_the_rest_can_be_fetched() -> None:
-    executor, _ = made(Answered("x" * 200_000))
-    result = dispatched(executor, ToolCall.of("add", {"a": 1}, id="c9"))
+    executor, _ = executor_and_source(Answered("x" * 200_000))
+    result = dispatch(executor, ToolCall.of("add", {"a": 1}, id="c9"))
     assert len(result.content) < 70_000
     assert executor.remainders.fetch("result-c9", 199_999, 10) == "x"
 
 
-def test_the_tool_is_told_until_when_somebody_waits_for_it() -> None:
-    executor, source = made(per_tool_timeout_seconds=5)
+def test_the_tool_gets_the_deadline() -> None:
+    executor, source = executor_and_source(per_tool_timeout_seconds=5)
     before = time.time()
-    dispatched(executor, ToolCall.of("add", {"a": 1}, id="c"))
-    dispatched(executor, ToolCall.of("add", {"a": 1}, id="c"), CallContext(deadline=before + 1))
-    first, second = (context.deadline for _, _, context in source.called)
+    dispatch(executor, ToolCall.of("add", {"a": 1}, id="c"))
+    dispatch(executor, ToolCall.of("add", {"a": 1}, id="c"), CallContext(deadline=before + 1))
+    first, second = (context.deadline for _, _, context in source.calls)
     assert first is not None
     assert before + 5 <= first <= time.time() + 5
     assert second == before + 1

@@ -1,4 +1,4 @@
-"""A conversation of three tool steps, its process killed at every edge: nothing happens twice and nothing is lost."""
+"""A conversation of three tool steps whose process is killed at every point: no effect is repeated or lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from architecture.source_tree import SRC
-from run.ledger_databases import Home
+from run.ledger_databases import Database
 
 STEPS = ("look", "pay", "post")
 CHANGING = STEPS[1:]
@@ -18,37 +18,37 @@ LEAST_POINTS = 14
 
 
 def test_killed_at_any_edge_a_conversation_is_finished_by_another_process_and_no_effect_is_repeated(
-    home: Home, tmp_path: Path
+    database: Database, tmp_path: Path
 ) -> None:
     matrix = subprocess.run(
-        [sys.executable, Path(__file__).with_name("kill_matrix.py"), home.where, tmp_path],
+        [sys.executable, Path(__file__).with_name("kill_matrix.py"), database.where, tmp_path],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "PYTHONPATH": str(SRC)},
     )
     assert (matrix.returncode, matrix.stderr) == (0, "")
-    found = [json.loads(line) for line in matrix.stdout.splitlines()]
-    assert len(found) >= LEAST_POINTS
-    points = [told["point"] for told in found]
-    for told in found:
-        where = told["point"]
-        assert (told["died"], told["ended"]) == (signal.SIGKILL, 0), where
-        assert (told["state"], told["last"], told["breach"]) == ("done", "all done", ""), where
-        assert told["told"] == [*STEPS], where
+    reports = [json.loads(line) for line in matrix.stdout.splitlines()]
+    assert len(reports) >= LEAST_POINTS
+    points = [report["point"] for report in reports]
+    for report in reports:
+        where = report["point"]
+        assert (report["died"], report["ended"]) == (signal.SIGKILL, 0), where
+        assert (report["state"], report["last"], report["breach"]) == ("done", "all done", ""), where
+        assert report["reported"] == [*STEPS], where
         for step in CHANGING:
-            happened = told["effects"].count(f"{step} ")
+            happened = report["effects"].count(f"{step} ")
             assert happened <= 1, where
-            # Whoever is told nothing else knows that it happened; and nobody is told so for nothing.
-            assert happened == 1 or step in told["told_unknown"], where
-        assert told["told_unknown"] == lost_at(where, points), where
+            # The effect happened unless it is reported as unknown, and unknown is reported only where it must be.
+            assert happened == 1 or step in report["reported_unknown"], where
+        assert report["reported_unknown"] == lost_at(where, points), where
 
 
 def lost_at(point: str, points: list[str]) -> list[str]:
-    """The step that was begun and not written down as ended when its process died at this point."""
+    """Return the step that was started and not recorded as ended when its process died at this point."""
     name, _, what = point.partition(": ")
     _, _, work = name.partition(" ")
-    if (work, what) == ("started", "committed") or (work == "finished" and what != "committed"):
+    if (work, what) == ("start", "committed") or (work == "finish" and what != "committed"):
         # The n-th call to be started or finished is the n-th step's.
         turns = list(dict.fromkeys(other.partition(": ")[0] for other in points if f" {work}: " in other))
         name = STEPS[turns.index(name)]

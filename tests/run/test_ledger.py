@@ -1,4 +1,4 @@
-"""What every ledger does, whichever database it is in."""
+"""The ledger, in each database."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ferrule.errors import FencedError, LedgerError
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.ledger import CallState
 from ferrule.run.ledger.sql import SqlLedger
-from run.ledger_databases import ANN, LEASE, OTHERWISE, Home, approved, claim, proposed
+from run.ledger_databases import ANN, CHANGED_CLAIMS, LEASE, Database, approve_call, claim, propose_call
 
 # Calls.
 
 
-def test_of_many_at_once_one_starts_a_call_that_needs_no_leave(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
-        what = await proposed(ledger)
+def test_of_many_concurrent_starts_of_a_call_without_approval_one_succeeds(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger)
         won = await asyncio.gather(*(ledger.start(what, 1, now=1) for _ in range(30)))
         assert sum(won) == 1
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_starts_that_are_cancelled_at_any_moment_start_it_once_or_not_at_all(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
+def test_starts_that_are_cancelled_at_any_time_start_the_call_at_most_once(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
         for number in range(12):
-            what = await proposed(ledger, what=claim(call_id=f"k{number}"))
+            what = await propose_call(ledger, what=claim(call_id=f"k{number}"))
             tasks = [asyncio.ensure_future(ledger.start(what, 1, now=1)) for _ in range(4)]
             for _ in range(number):
                 await asyncio.sleep(0)
@@ -41,53 +41,53 @@ def test_starts_that_are_cancelled_at_any_moment_start_it_once_or_not_at_all(hom
             assert not await ledger.start(what, 1, now=1)
         assert await ledger.verify() is None
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_only_one_spelling_of_arguments_is_taken(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
-        what = await proposed(ledger, True)
-        asked = await ledger.request_approval("c", "k", 1, expires=5, now=0)
-        for spelled in (b'{"a": 1}', b'{"b":1,"a":1}', b"[1]", b"{", b"\xff", b'{"a":1,"a":1}'):
+def test_only_canonical_arguments_are_accepted(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger, True)
+        request = await ledger.request_approval("c", "k", 1, expires=5, now=0)
+        for arguments in (b'{"a": 1}', b'{"b":1,"a":1}', b"[1]", b"{", b"\xff", b'{"a":1,"a":1}'):
             for refused in (
-                ledger.propose(replace(what, arguments=spelled), 1, side_effects=True, needs_leave=True, now=0),
-                ledger.approve(asked.id, "bob", spelled, now=1),
+                ledger.propose(replace(what, arguments=arguments), 1, side_effects=True, needs_approval=True, now=0),
+                ledger.approve(request.id, "bob", arguments, now=1),
             ):
                 with pytest.raises(LedgerError) as refusal:
                     await refused
                 assert refusal.value.code == "not_canonical"
-        assert await ledger.approval(asked.id) == asked
+        assert await ledger.approval(request.id) == request
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_a_call_that_is_not_the_proposed_one_does_not_start(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
-        what = await proposed(ledger)
-        for changed, _ in OTHERWISE.values():
+def test_a_call_that_is_not_the_proposed_one_does_not_start(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger)
+        for changed, _ in CHANGED_CLAIMS.values():
             with pytest.raises(LedgerError) as refusal:
                 await ledger.start(replace(what, **changed), 1, now=1)
             assert refusal.value.code == "call_changed"
         assert await ledger.start(what, 1, now=1)
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_the_same_call_may_be_proposed_again_and_another_under_its_id_may_not(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
-        what = await proposed(ledger)
+def test_the_same_call_may_be_proposed_again_and_another_under_its_id_may_not(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger)
         await ledger.start(what, 1, now=1)
-        again = await ledger.propose(what, 1, side_effects=True, needs_leave=False, now=2)
+        again = await ledger.propose(what, 1, side_effects=True, needs_approval=False, now=2)
         assert again.state is CallState.STARTED
-        for other, needs_leave in ((claim(arguments={"amount": 4}), False), (what, True)):
+        for other, needs_approval in ((claim(arguments={"amount": 4}), False), (what, True)):
             with pytest.raises(LedgerError) as refusal:
-                await ledger.propose(other, 1, side_effects=True, needs_leave=needs_leave, now=2)
+                await ledger.propose(other, 1, side_effects=True, needs_approval=needs_approval, now=2)
             assert refusal.value.code == "call_id_taken"
         with pytest.raises(LedgerError) as refusal:
-            await ledger.propose(claim(call_id="x", principal="eve"), 1, side_effects=True, needs_leave=False, now=2)
+            await ledger.propose(claim(call_id="x", principal="eve"), 1, side_effects=True, needs_approval=False, now=2)
         assert refusal.value.code == "other_principal"
 
-    home.run(story)
+    database.run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,11 @@ def test_the_same_call_may_be_proposed_again_and_another_under_its_id_may_not(ho
         (Unknown("silence"), CallState.UNKNOWN),
     ],
 )
-def test_an_outcome_is_kept_once_and_comes_back_the_same(home: Home, outcome: Outcome, state: CallState) -> None:
-    async def story(ledger: SqlLedger) -> None:
-        what = await proposed(ledger)
+def test_an_outcome_is_recorded_once_and_comes_back_unchanged(
+    database: Database, outcome: Outcome, state: CallState
+) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger)
         with pytest.raises(LedgerError):
             await ledger.finish("c", "k", 1, outcome, now=1)
         await ledger.start(what, 1, now=1)
@@ -114,29 +116,29 @@ def test_an_outcome_is_kept_once_and_comes_back_the_same(home: Home, outcome: Ou
         assert not await ledger.start(what, 1, now=3)
         assert await ledger.calls("c") == (ended,)
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_a_refused_call_never_starts_even_with_leave(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
-        what, leave = await approved(ledger)
+def test_a_refused_call_never_starts_even_if_it_was_approved(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what, approval = await approve_call(ledger)
         assert (await ledger.refuse("c", "k", 1, "over the limit", now=2)).state is CallState.REFUSED
         with pytest.raises(LedgerError) as refusal:
-            await ledger.start(what, 1, approval=leave.id, now=2)
+            await ledger.start(what, 1, approval=approval.id, now=2)
         assert refusal.value.code == "call_moved_on"
-        assert await ledger.approval(leave.id) == leave, "what was taken back with the start must not be used up"
-        plain = await proposed(ledger, False, claim(call_id="plain"))
+        assert await ledger.approval(approval.id) == approval, "a start that was rolled back uses up no approval"
+        plain = await propose_call(ledger, False, claim(call_id="plain"))
         await ledger.refuse("c", "plain", 1, "over the limit", now=2)
         assert not await ledger.start(plain, 1, now=2)
 
-    home.run(story)
+    database.run(scenario)
 
 
 # Conversations.
 
 
-def test_a_conversation_is_held_by_one_owner_and_taken_over_only_after_its_lease(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
+def test_a_conversation_has_one_owner_and_is_taken_over_only_after_its_lease(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
         first = await ledger.open("c", ANN, "one", LEASE, now=0)
         assert (first.epoch, first.version, first.state) == (1, 0, None)
         for early in (ledger.take_over("c", "two", LEASE, now=9.9), ledger.open("c", ANN, "one", LEASE, now=9.9)):
@@ -150,41 +152,41 @@ def test_a_conversation_is_held_by_one_owner_and_taken_over_only_after_its_lease
         await ledger.release("c", 2, now=20)
         assert (await ledger.open("c", ANN, "three", LEASE, now=20)).epoch == 3
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_of_many_who_take_over_at_once_one_does(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
+def test_of_many_concurrent_takeovers_one_succeeds(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
         await ledger.open("c", ANN, "one", LEASE, now=0)
         tries = [ledger.take_over("c", f"other{number}", LEASE, now=10) for number in range(20)]
-        told = await asyncio.gather(*tries, return_exceptions=True)
-        assert sum(not isinstance(one, FencedError) for one in told) == 1
-        held = await ledger.load("c")
-        assert held is not None
-        assert held.epoch == 2
+        results = await asyncio.gather(*tries, return_exceptions=True)
+        assert sum(not isinstance(one, FencedError) for one in results) == 1
+        record = await ledger.load("c")
+        assert record is not None
+        assert record.epoch == 2
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_the_state_is_json_and_comes_back_with_a_version(home: Home) -> None:
+def test_the_state_is_json_and_comes_back_with_a_version(database: Database) -> None:
     state = {"messages": [{"text": "\x00 \ud800 \u202e é"}], "machine": {"n": 2**70, "x": 1.0}}
 
-    async def story(ledger: SqlLedger) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
         await ledger.open("c", ANN, "one", LEASE, now=0)
         assert [await ledger.save("c", 1, one, now=1) for one in ({}, state)] == [1, 2]
-        held = await ledger.load("c", ANN)
-        assert held is not None
-        assert (held.state, held.version) == (state, 2)
+        record = await ledger.load("c", ANN)
+        assert record is not None
+        assert (record.state, record.version) == (state, 2)
         for bad in (object(), float("nan"), {"x": {1}}):
             with pytest.raises(LedgerError) as refusal:
                 await ledger.save("c", 1, bad, now=1)
             assert refusal.value.code == "not_json"
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_somebody_else_s_conversation_is_not_there(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
+def test_a_conversation_of_another_principal_is_not_found(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
         await ledger.open("c", ANN, "one", LEASE, now=0)
         for other in (Principal("eve", "acme"), Principal("ann", "evil")):
             assert await ledger.load("c", other) is None
@@ -193,38 +195,38 @@ def test_somebody_else_s_conversation_is_not_there(home: Home) -> None:
             assert refusal.value.code == "conversation_taken"
             assert "ann" not in refusal.value.message
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_nothing_is_started_on_a_lease_that_has_run_out(home: Home) -> None:
-    async def story(ledger: SqlLedger) -> None:
-        what = await proposed(ledger)
+def test_no_call_starts_on_an_expired_lease(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger)
         with pytest.raises(FencedError) as refusal:
             await ledger.start(what, 1, now=LEASE)
         assert refusal.value.code == "lease_over"
         await ledger.renew("c", 1, LEASE, now=LEASE)
         assert await ledger.start(what, 1, now=LEASE)
 
-    home.run(story)
+    database.run(scenario)
 
 
 @pytest.mark.parametrize("name", ["", "a\x00b", "a\nb", "\ud800", "x" * 257])
-def test_a_name_that_a_database_or_a_reader_would_trip_over_is_refused(home: Home, name: str) -> None:
-    async def story(ledger: SqlLedger) -> None:
+def test_a_name_that_a_database_cannot_store_or_that_misleads_readers_is_refused(database: Database, name: str) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
         await ledger.open("c", ANN, "one", LEASE, now=0)
         for refused in (
             ledger.open(name, ANN, "one", LEASE, now=0),
-            ledger.propose(claim(call_id=name), 1, side_effects=True, needs_leave=False, now=0),
+            ledger.propose(claim(call_id=name), 1, side_effects=True, needs_approval=False, now=0),
             ledger.approve("a", name, now=0),
         ):
             with pytest.raises(LedgerError) as refusal:
                 await refused
             assert refusal.value.code == "bad_name"
 
-    home.run(story)
+    database.run(scenario)
 
 
-def test_a_claim_is_of_a_whole_call_and_its_bytes_are_one_spelling() -> None:
+def test_a_claim_needs_a_complete_call_and_its_bytes_are_canonical() -> None:
     tool = ToolDefinition("pay")
     spelled = [ToolCall.of("pay", text, "k") for text in ('{"b":1.0,"a":"\\u00e9"}', '{ "a": "é", "b": 1.0 }')]
     first, second = (Claim.of("c", ANN, call, tool) for call in spelled)

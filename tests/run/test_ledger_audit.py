@@ -1,4 +1,4 @@
-"""The audit's chain: whatever one hand changes in it is found, in the row where it was changed."""
+"""The hash chain of the audit log: every change is found, in the row that was changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ferrule.core.outcome import Answered
 from ferrule.run.ledger.audit_chain import GENESIS, first_breach, hash_of
 from ferrule.run.ledger.ledger import AuditRecord, Breach
 from ferrule.run.ledger.sql import SqlLedger
-from run.ledger_databases import ANN, LEASE, Home, claim
+from run.ledger_databases import ANN, LEASE, Database, claim
 
 COLUMNS = [one.name for one in fields(AuditRecord)]
 IN_THE_DATABASE = {"by": "decided_by"}
@@ -84,47 +84,47 @@ async def some_rows(ledger: SqlLedger) -> None:
     await ledger.open("b", ANN, "one", LEASE, now=0)
     await ledger.open("c", ANN, "one", LEASE, now=0)
     what = claim()
-    await ledger.propose(what, 1, side_effects=True, needs_leave=False, now=1)
+    await ledger.propose(what, 1, side_effects=True, needs_approval=False, now=1)
     await ledger.start(what, 1, now=2)
     await ledger.finish("c", "k", 1, Answered("paid"), now=3)
 
 
-async def verified(ledger: SqlLedger) -> Breach | None:
+async def verify(ledger: SqlLedger) -> Breach | None:
     return await ledger.verify()
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_field_changed_in_the_database_is_found(home: Home, column: str) -> None:
-    home.run(some_rows)
-    assert home.run(verified) is None
-    rows = home.run(lambda ledger: ledger.audit("c"))
+def test_a_field_changed_in_the_database_is_found(database: Database, column: str) -> None:
+    database.run(some_rows)
+    assert database.run(verify) is None
+    rows = database.run(lambda ledger: ledger.audit("c"))
     old = getattr(rows[2], column)
     new = old + 7 if isinstance(old, (int, float)) else f"{old}x"
     name = IN_THE_DATABASE.get(column, column)
-    home.execute(f"UPDATE ferrule_audit SET {name} = ? WHERE conversation = 'c' AND seq = 3", [new])
-    breach = home.run(verified)
+    database.execute(f"UPDATE ferrule_audit SET {name} = ? WHERE conversation = 'c' AND seq = 3", [new])
+    breach = database.run(verify)
     moved = "removed" if column in ("seq", "conversation") else "changed"
     assert breach == Breach("c", 3, moved)
-    home.execute(
+    database.execute(
         f"UPDATE ferrule_audit SET {name} = ? WHERE {name} = ? AND hash = ?",
         [old, new, rows[2].hash if column != "hash" else new],
     )
-    assert home.run(verified) is None
+    assert database.run(verify) is None
 
 
 @pytest.mark.parametrize("seq", [1, 3, 4])
-def test_a_row_deleted_from_the_database_is_found(home: Home, seq: int) -> None:
-    home.run(some_rows)
-    home.execute("DELETE FROM ferrule_audit WHERE conversation = 'c' AND seq = ?", [seq])
-    assert home.run(verified) == Breach("c", seq, "removed")
+def test_a_row_deleted_from_the_database_is_found(database: Database, seq: int) -> None:
+    database.run(some_rows)
+    database.execute("DELETE FROM ferrule_audit WHERE conversation = 'c' AND seq = ?", [seq])
+    assert database.run(verify) == Breach("c", seq, "removed")
 
 
-def test_a_row_added_behind_the_last_or_to_no_conversation_is_found(home: Home) -> None:
-    home.run(some_rows)
-    last = home.run(lambda ledger: ledger.audit("c"))[-1]
+def test_a_row_added_behind_the_last_or_to_no_conversation_is_found(database: Database) -> None:
+    database.run(some_rows)
+    last = database.run(lambda ledger: ledger.audit("c"))[-1]
     for conversation, seq in (("c", 5), ("a", 1)):
         forged = replace(last, conversation=conversation, seq=seq, previous=last.hash if seq > 1 else GENESIS)
         forged = replace(forged, hash=hash_of(forged))
-        marks = ", ".join("?" for _ in COLUMNS)
-        home.execute(f"INSERT INTO ferrule_audit VALUES ({marks})", astuple(forged))
-        assert home.run(verified) == Breach(conversation, seq, "inserted")
+        placeholders = ", ".join("?" for _ in COLUMNS)
+        database.execute(f"INSERT INTO ferrule_audit VALUES ({placeholders})", astuple(forged))
+        assert database.run(verify) == Breach(conversation, seq, "inserted")

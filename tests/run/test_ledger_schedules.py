@@ -1,4 +1,4 @@
-"""Two owners, a person and their clocks in any order: what holds whatever happens."""
+"""Two owners, a person and their clocks in any order: the invariants hold whatever happens."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from ferrule.core.outcome import Answered
 from ferrule.errors import FencedError, LedgerError
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import CALL_TRANSITIONS, CallState
 from ferrule.run.ledger.sql import SqlLedger
-from run.ledger_databases import ANN, LEASE, Home, claim, fresh_name
+from run.ledger_databases import ANN, LEASE, Database, claim, fresh_name
 
 CALLS = {"plain": False, "asked": True}
 OWNERS = ("one", "two")
@@ -29,7 +29,7 @@ Move = tuple[str, str, str, float]
 """What, which owner, which call, and how much later than the move before."""
 later = st.sampled_from([0.0, 0.0, 1.0, 4.0, LEASE])
 moves: st.SearchStrategy[Move] = st.tuples(
-    # Starting and taking over are what it is about.
+    # Starts and takeovers are the point of this test, so they are more frequent.
     st.sampled_from([*BY_OWNER, *BY_PERSON, "start", "start", "take_over", "propose", "request", "approve"]),
     st.sampled_from(OWNERS),
     st.sampled_from(sorted(CALLS)),
@@ -44,7 +44,7 @@ a_database_lives_longer = settings(
 
 @dataclass(slots=True)
 class Table:
-    """The people at it. Each owner believes in the epoch that he was given last."""
+    """The participants. Each owner uses the epoch that it got last."""
 
     ledgers: dict[str, SqlLedger]
     name: str = field(default_factory=fresh_name)
@@ -64,9 +64,9 @@ class Table:
 
     async def snapshot(self) -> list[Any]:
         ledger = self.ledgers["one"]
-        seen: list[Awaitable[Any]] = [ledger.load(self.name), ledger.calls(self.name), ledger.audit(self.name)]
+        lookups: list[Awaitable[Any]] = [ledger.load(self.name), ledger.calls(self.name), ledger.audit(self.name)]
         approvals = [one for one in await ledger.approvals() if one.conversation == self.name]
-        return [approvals, *[await one for one in seen]]
+        return [approvals, *[await one for one in lookups]]
 
     async def _take_over(self, owner: str, call: str) -> None:
         self.epochs[owner] = (await self.ledgers[owner].take_over(self.name, owner, LEASE, now=self.now)).epoch
@@ -82,19 +82,19 @@ class Table:
 
     async def _propose(self, owner: str, call: str) -> None:
         what = claim(self.name, call)
-        needs_leave = CALLS[call]
+        needs_approval = CALLS[call]
         await self.ledgers[owner].propose(
-            what, self.epochs[owner], side_effects=True, needs_leave=needs_leave, now=self.now
+            what, self.epochs[owner], side_effects=True, needs_approval=needs_approval, now=self.now
         )
 
     async def _start(self, owner: str, call: str) -> None:
         ledger, epoch = self.ledgers[owner], self.epochs[owner]
-        leave = [one for one in await ledger.approvals() if (one.conversation, one.call_id) == (self.name, call)]
+        approval = [one for one in await ledger.approvals() if (one.conversation, one.call_id) == (self.name, call)]
         what = claim(self.name, call)
-        if leave:
-            amount = {"amount": 1} if leave[-1].arguments == b'{"amount":1}' else {"amount": 3}
+        if approval:
+            amount = {"amount": 1} if approval[-1].arguments == b'{"amount":1}' else {"amount": 3}
             what = claim(self.name, call, amount)
-        won = await ledger.start(what, epoch, approval=leave[-1].id if leave else "", now=self.now)
+        won = await ledger.start(what, epoch, approval=approval[-1].id if approval else "", now=self.now)
         self.started[call] += won
 
     async def _finish(self, owner: str, call: str) -> None:
@@ -112,13 +112,13 @@ class Table:
         await self.ledgers[owner].mark_unknown(self.name, self.epochs[owner], now=self.now)
 
     async def _approve(self, owner: str, call: str) -> None:
-        await self._decide(lambda ledger, leave: ledger.approve(leave, "bob", now=self.now))
+        await self._decide(lambda ledger, approval: ledger.approve(approval, "bob", now=self.now))
 
     async def _edit(self, owner: str, call: str) -> None:
-        await self._decide(lambda ledger, leave: ledger.approve(leave, "bob", b'{"amount":1}', now=self.now))
+        await self._decide(lambda ledger, approval: ledger.approve(approval, "bob", b'{"amount":1}', now=self.now))
 
     async def _deny(self, owner: str, call: str) -> None:
-        await self._decide(lambda ledger, leave: ledger.deny(leave, "bob", now=self.now))
+        await self._decide(lambda ledger, approval: ledger.deny(approval, "bob", now=self.now))
 
     async def _decide(self, decide: Callable[[SqlLedger, str], Awaitable[object]]) -> None:
         ledger = self.ledgers["two"]
@@ -128,9 +128,9 @@ class Table:
 
 
 @asynccontextmanager
-async def seated(home: Home) -> AsyncIterator[Table]:
+async def open_table(database: Database) -> AsyncIterator[Table]:
     async with AsyncExitStack() as stack:
-        table = Table({owner: await stack.enter_async_context(await ledger_at(home.where)) for owner in OWNERS})
+        table = Table({owner: await stack.enter_async_context(await open_ledger(database.where)) for owner in OWNERS})
         await table.ledgers["one"].open(table.name, ANN, "one", LEASE, now=0)
         for what, call in (("propose", "plain"), ("propose", "asked"), ("request", "asked")):
             assert await table.play((what, "one", call, 0.0)) is None
@@ -156,9 +156,11 @@ async def check_the_end(table: Table) -> None:
 
 @a_database_lives_longer
 @given(schedule=schedules)
-def test_a_refused_move_changes_nothing_and_a_fenced_owner_is_always_refused(home: Home, schedule: list[Move]) -> None:
-    async def story() -> None:
-        async with seated(home) as table:
+def test_a_refused_move_changes_nothing_and_a_fenced_owner_is_always_refused(
+    database: Database, schedule: list[Move]
+) -> None:
+    async def scenario() -> None:
+        async with open_table(database) as table:
             for move in schedule:
                 before = await table.snapshot()
                 current, believed = before[1].epoch, table.epochs[move[1]]
@@ -168,18 +170,18 @@ def test_a_refused_move_changes_nothing_and_a_fenced_owner_is_always_refused(hom
                 if move[0] in BY_OWNER and move[0] != "take_over" and believed != current:
                     assert isinstance(refusal, FencedError)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @a_database_lives_longer
 @given(rounds=many_at_once)
 def test_moves_made_at_once_start_a_call_at_most_once_and_leave_a_whole_chain(
-    home: Home, rounds: list[list[Move]]
+    database: Database, rounds: list[list[Move]]
 ) -> None:
-    async def story() -> None:
-        async with seated(home) as table:
+    async def scenario() -> None:
+        async with open_table(database) as table:
             for together in rounds:
                 # Each twice, so that every move races against itself too.
                 await asyncio.gather(*(table.play(move) for move in together + together))
 
-    asyncio.run(story())
+    asyncio.run(scenario())

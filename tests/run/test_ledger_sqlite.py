@@ -1,4 +1,4 @@
-"""What is SQLite's own: durable settings, a free event loop, and words for a file that is busy or is no ledger."""
+"""SQLite only: durable settings, a free event loop, and errors for a file that is busy or not a ledger."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from run.ledger_databases import ANN, LEASE
 
 
 def test_what_is_committed_is_on_disk(tmp_path: Path) -> None:
-    async def story() -> tuple[object, ...]:
-        async with await SqliteLedger.at(tmp_path / "ledger.db") as ledger:
+    async def scenario() -> tuple[object, ...]:
+        async with await SqliteLedger.connect(tmp_path / "ledger.db") as ledger:
             connection = ledger._connection
             assert connection is not None
-            asked = [f"PRAGMA {name}" for name in ("journal_mode", "synchronous", "foreign_keys")]
-            return await ledger._in_thread(lambda: tuple(connection.execute(text).fetchone()[0] for text in asked))
+            pragmas = [f"PRAGMA {name}" for name in ("journal_mode", "synchronous", "foreign_keys")]
+            return await ledger._in_thread(lambda: tuple(connection.execute(text).fetchone()[0] for text in pragmas))
 
     full = 2
-    assert asyncio.run(story()) == ("wal", full, 1)
+    assert asyncio.run(scenario()) == ("wal", full, 1)
 
 
-def test_the_event_loop_goes_on_while_another_process_writes_and_a_long_wait_is_told(tmp_path: Path) -> None:
+def test_the_event_loop_keeps_running_while_another_process_writes_and_a_long_wait_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
 
-    async def story() -> None:
-        async with await SqliteLedger.at(path, wait=0.2) as ledger:
+    async def scenario() -> None:
+        async with await SqliteLedger.connect(path, wait=0.2) as ledger:
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
             opening = asyncio.ensure_future(ledger.open("c", ANN, "one", LEASE, now=0))
@@ -45,19 +45,19 @@ def test_the_event_loop_goes_on_while_another_process_writes_and_a_long_wait_is_
             other.close()
             assert (await ledger.open("c", ANN, "one", LEASE, now=0)).epoch == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_closed_ledger_says_so(tmp_path: Path) -> None:
-    async def story() -> None:
-        ledger = await SqliteLedger.at(tmp_path / "ledger.db")
+    async def scenario() -> None:
+        ledger = await SqliteLedger.connect(tmp_path / "ledger.db")
         await ledger.close()
         await ledger.close()
         with pytest.raises(LedgerError) as refusal:
             await ledger.load("c")
         assert refusal.value.code == "ledger_closed"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_file_that_is_no_ledger_or_a_newer_one_is_refused_unchanged(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_file_that_is_no_ledger_or_a_newer_one_is_refused_unchanged(tmp_path: 
     junk.write_bytes(b"not a database at all, but long enough to be read as one" * 20)
     before = junk.read_bytes()
     with pytest.raises(LedgerError) as refusal:
-        asyncio.run(SqliteLedger.at(junk))
+        asyncio.run(SqliteLedger.connect(junk))
     assert refusal.value.code == "ledger_damaged"
     assert junk.read_bytes() == before
 
@@ -75,7 +75,7 @@ def test_a_file_that_is_no_ledger_or_a_newer_one_is_refused_unchanged(tmp_path: 
     connection.execute("CREATE UNIQUE INDEX one ON ferrule_ledger (version)")
     connection.commit()
     with pytest.raises(LedgerError) as refusal:
-        asyncio.run(SqliteLedger.at(newer))
+        asyncio.run(SqliteLedger.connect(newer))
     assert refusal.value.code == "ledger_version"
     assert connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'ferrule%'").fetchall() == [
         ("ferrule_ledger",)

@@ -1,4 +1,4 @@
-"""The loop over a whole conversation: asks, runs, asks again, and ends."""
+"""The loop over a whole conversation: it asks, runs calls, asks again, and ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ferrule.engines.fake import FakeEngine
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolProgressed, ToolStarted
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.journal import Decision
-from ferrule.run.loop import Decide, Loop, nobody
+from ferrule.run.loop import Decide, Loop, deny_all
 from ferrule.run.machine import State
 from ferrule.sources.fake import FakeSource
 
 ADD = ToolDefinition.build("add").parameter("a", {"type": "integer"}, required=True).done()
 POST = ToolDefinition.build("post").parameter("text", {"type": "string"}).side_effects().done()
-ASKED = ToolCallRequest(messages=(ChatMessage.user("go"),))
+REQUEST = ToolCallRequest(messages=(ChatMessage.user("go"),))
 
 
 def behave(name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
@@ -34,14 +34,14 @@ def call(name: str, number: int = 1, **arguments: Any) -> ToolCall:
     return ToolCall.of(name, arguments, id=f"c{number}")
 
 
-def ran(
-    *replies: Reply, decide: Decide = nobody, source: FakeSource | None = None, **options: Any
+def run_loop(
+    *replies: Reply, decide: Decide = deny_all, source: FakeSource | None = None, **options: Any
 ) -> tuple[Loop, list[LoopEvent], FakeEngine]:
     async def run() -> tuple[Loop, list[LoopEvent], FakeEngine]:
         engine = FakeEngine(replies)
         executor = ToolExecutor(source or FakeSource((ADD, POST), behave), **options)
         await executor.refresh()
-        loop = Loop(engine, executor, ASKED, decide=decide)
+        loop = Loop(engine, executor, REQUEST, decide=decide)
         return loop, [event async for event in loop.stream()], engine
 
     return asyncio.run(run())
@@ -52,41 +52,41 @@ def kinds(events: list[LoopEvent]) -> list[type]:
 
 
 def test_a_call_and_an_answer() -> None:
-    loop, events, engine = ran(Reply.of(call("add", a=1)), Reply.of("one"))
+    loop, events, engine = run_loop(Reply.of(call("add", a=1)), Reply.of("one"))
     assert loop.reply.text == "one"
-    assert [message.role.value for message in loop.added] == ["assistant", "tool", "assistant"]
-    assert loop.added[1].results[0].content == {"name": "add", "a": 1}
-    assert engine.requests[1].messages[-1] == loop.added[1]
+    assert [message.role.value for message in loop.new_messages] == ["assistant", "tool", "assistant"]
+    assert loop.new_messages[1].results[0].content == {"name": "add", "a": 1}
+    assert engine.requests[1].messages[-1] == loop.new_messages[1]
     for kind in (ToolStarted, ToolProgressed, ToolFinished, LoopEnded):
         assert kind in kinds(events)
 
 
 def test_calls_of_one_turn_come_back_in_one_message() -> None:
-    loop, _, _ = ran(Reply.of(call("add", 1, a=1), call("add", 2, a=2)), Reply.of("three"))
-    assert [result.tool_call_id for result in loop.added[1].results] == ["c1", "c2"]
+    loop, _, _ = run_loop(Reply.of(call("add", 1, a=1), call("add", 2, a=2)), Reply.of("three"))
+    assert [result.tool_call_id for result in loop.new_messages[1].results] == ["c1", "c2"]
 
 
 def test_arguments_that_do_not_fit_go_back_to_the_model_which_may_try_again() -> None:
-    loop, _, _ = ran(Reply.of(call("add", 1, a="x")), Reply.of(call("add", 2, a=3)), Reply.of("done"))
-    assert "invalid_arguments: /a" in loop.added[1].results[0].content
-    assert loop.added[3].results[0].content == {"name": "add", "a": 3}
+    loop, _, _ = run_loop(Reply.of(call("add", 1, a="x")), Reply.of(call("add", 2, a=3)), Reply.of("done"))
+    assert "invalid_arguments: /a" in loop.new_messages[1].results[0].content
+    assert loop.new_messages[3].results[0].content == {"name": "add", "a": 3}
 
 
-def test_nothing_that_changes_the_world_happens_without_a_yes() -> None:
+def test_a_tool_with_side_effects_does_not_run_without_approval() -> None:
     source = FakeSource((ADD, POST), behave)
-    loop, events, _ = ran(Reply.of(call("post", text="hi")), Reply.of("ok"), source=source)
-    assert source.called == []
+    loop, events, _ = run_loop(Reply.of(call("post", text="hi")), Reply.of("ok"), source=source)
+    assert source.calls == []
     assert ConfirmationRequired in kinds(events)
-    assert "denied" in loop.added[1].results[0].content
+    assert "denied" in loop.new_messages[1].results[0].content
 
 
-def test_a_yes_lets_it_happen_once_with_the_arguments_that_were_allowed() -> None:
+def test_an_approved_call_runs_once_with_the_approved_arguments() -> None:
     async def edited(call: ToolCall) -> Decision:
         return Decision(True, arguments='{"text": "hello"}')
 
     source = FakeSource((ADD, POST), behave)
-    ran(Reply.of(call("post", text="hi")), Reply.of("ok"), source=source, decide=edited)
-    assert [arguments for _, arguments, _ in source.called] == [{"text": "hello"}]
+    run_loop(Reply.of(call("post", text="hi")), Reply.of("ok"), source=source, decide=edited)
+    assert [arguments for _, arguments, _ in source.calls] == [{"text": "hello"}]
 
 
 def test_arguments_that_a_person_edited_are_checked_again() -> None:
@@ -94,14 +94,14 @@ def test_arguments_that_a_person_edited_are_checked_again() -> None:
         return Decision(True, arguments='{"text": 5}')
 
     source = FakeSource((ADD, POST), behave)
-    loop, _, _ = ran(Reply.of(call("post", text="hi")), Reply.of("ok"), source=source, decide=edited)
-    assert source.called == []
-    assert "invalid_arguments" in loop.added[1].results[0].content
+    loop, _, _ = run_loop(Reply.of(call("post", text="hi")), Reply.of("ok"), source=source, decide=edited)
+    assert source.calls == []
+    assert "invalid_arguments" in loop.new_messages[1].results[0].content
 
 
 def test_at_the_limit_the_model_is_asked_for_an_answer_without_tools() -> None:
     replies = [Reply.of(call("add", number, a=number)) for number in (1, 2)]
-    loop, events, engine = ran(*replies, Reply.of("enough"), max_iterations=2)
+    loop, events, engine = run_loop(*replies, Reply.of("enough"), max_iterations=2)
     assert engine.requests[-1].tool_choice.mode is ChoiceMode.NONE
     assert "2 rounds" in engine.requests[-1].messages[-1].content
     ended = events[-1]
@@ -111,10 +111,10 @@ def test_at_the_limit_the_model_is_asked_for_an_answer_without_tools() -> None:
 
 def test_an_engine_that_fails_is_the_callers_to_see() -> None:
     with pytest.raises(EngineError):
-        ran(Reply.of(call("add", a=1)))
+        run_loop(Reply.of(call("add", a=1)))
 
 
-def test_leaving_the_stream_cancels_what_is_under_way() -> None:
+def test_closing_the_stream_cancels_what_is_running() -> None:
     class Slow(FakeSource):
         was_cancelled = False
 
@@ -125,11 +125,11 @@ def test_leaving_the_stream_cancels_what_is_under_way() -> None:
                 self.was_cancelled = True
             return Answered("late")
 
-    async def left() -> bool:
+    async def close_stream() -> bool:
         source = Slow((ADD,))
         executor = ToolExecutor(source)
         await executor.refresh()
-        events = Loop(FakeEngine([Reply.of(call("add", a=1))]), executor, ASKED).stream()
+        events = Loop(FakeEngine([Reply.of(call("add", a=1))]), executor, REQUEST).stream()
         async for event in events:
             if isinstance(event, ToolStarted):
                 await asyncio.sleep(0.01)
@@ -137,23 +137,23 @@ def test_leaving_the_stream_cancels_what_is_under_way() -> None:
         await events.aclose()
         return source.was_cancelled
 
-    assert asyncio.run(left())
+    assert asyncio.run(close_stream())
 
 
-def test_the_executor_runs_a_whole_chat_and_streams_it_to_whoever_listens() -> None:
-    heard: list[LoopEvent] = []
+def test_the_executor_runs_a_whole_chat_and_streams_its_events() -> None:
+    events: list[LoopEvent] = []
 
     async def run() -> Loop:
         executor = ToolExecutor(FakeSource((ADD, POST), behave))
         engine = FakeEngine([Reply.of(call("add", a=1)), Reply.of("one")])
-        return await executor.run_chat_with_tools(engine, ASKED, heard.append)
+        return await executor.run_chat_with_tools(engine, REQUEST, events.append)
 
     assert asyncio.run(run()).reply.text == "one"
-    assert isinstance(heard[-1], LoopEnded)
+    assert isinstance(events[-1], LoopEnded)
 
 
 def test_two_calls_with_one_id_are_both_run_and_both_answered() -> None:
-    loop, _, _ = ran(Reply.of(call("add", 1, a=1), call("add", 1, a=2)), Reply.of("three"))
-    made, given = loop.added[0].tool_calls, loop.added[1].results
-    assert [result.content["a"] for result in given] == [1, 2]
-    assert [one.id for one in made] == [result.tool_call_id for result in given] == ["c1", "c2"]
+    loop, _, _ = run_loop(Reply.of(call("add", 1, a=1), call("add", 1, a=2)), Reply.of("three"))
+    calls, results = loop.new_messages[0].tool_calls, loop.new_messages[1].results
+    assert [result.content["a"] for result in results] == [1, 2]
+    assert [one.id for one in calls] == [result.tool_call_id for result in results] == ["c1", "c2"]

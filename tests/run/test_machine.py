@@ -1,4 +1,4 @@
-"""The loop's decisions: whatever happens in whatever order, every call ends once and the loop comes to an end."""
+"""The state machine of the loop: in any order of events, every call ends once and the loop ends."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from ferrule import Reply, ToolCall
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.run.machine import (
-    Ask,
-    End,
-    Give,
-    Happening,
+    AppendResults,
+    AskModel,
+    EndLoop,
     Machine,
-    MachineFault,
-    Run,
-    Seek,
+    RequestApproval,
+    RunCall,
     State,
     Step,
+    TransitionError,
+    Trigger,
 )
-from ferrule.run.policy import Policy, Spent
+from ferrule.run.policy import BudgetUsage, Policy
 
 
 def call(number: int, name: str = "add", size: int | None = None) -> ToolCall:
@@ -35,79 +35,79 @@ def calling(*calls: ToolCall) -> Reply:
 
 
 def runs(steps: list[Step]) -> list[str]:
-    return [step.call.id for step in steps if isinstance(step, Run)]
+    return [step.call.id for step in steps if isinstance(step, RunCall)]
 
 
 def test_an_answer_ends_the_loop() -> None:
     machine = Machine()
-    assert machine.begin() == [Ask()]
-    assert machine.replied(Reply.of("hello")) == [End(State.DONE)]
+    assert machine.start() == [AskModel()]
+    assert machine.accept_reply(Reply.of("hello")) == [EndLoop(State.DONE)]
     assert machine.state is State.DONE
 
 
 def test_calls_run_side_by_side_within_the_width_and_their_results_go_back_together_in_order() -> None:
-    machine = Machine(Policy(width=2))
-    machine.begin()
-    steps = machine.replied(calling(call(1), call(2), call(3)))
+    machine = Machine(Policy(max_concurrent=2))
+    machine.start()
+    steps = machine.accept_reply(calling(call(1), call(2), call(3)))
     assert runs(steps) == ["c1", "c2"]
-    assert runs(machine.resulted("c2", Answered("two"))) == ["c3"]
-    assert machine.resulted("c3", Answered("three")) == []
-    give, ask = machine.resulted("c1", Answered("one"))
-    assert isinstance(give, Give)
+    assert runs(machine.accept_outcome("c2", Answered("two"))) == ["c3"]
+    assert machine.accept_outcome("c3", Answered("three")) == []
+    give, ask = machine.accept_outcome("c1", Answered("one"))
+    assert isinstance(give, AppendResults)
     assert [outcome for _, outcome, _ in give.results] == [Answered("one"), Answered("two"), Answered("three")]
-    assert ask == Ask()
+    assert ask == AskModel()
 
 
-def test_a_result_that_comes_twice_or_for_nobody_changes_nothing() -> None:
+def test_a_result_that_comes_twice_or_for_no_call_changes_nothing() -> None:
     machine = Machine()
-    machine.begin()
-    machine.replied(calling(call(1), call(2)))
-    machine.resulted("c1", Answered("one"))
-    assert machine.resulted("c1", Answered("again")) == []
-    assert machine.resulted("nobody", Answered("x")) == []
+    machine.start()
+    machine.accept_reply(calling(call(1), call(2)))
+    machine.accept_outcome("c1", Answered("one"))
+    assert machine.accept_outcome("c1", Answered("again")) == []
+    assert machine.accept_outcome("nobody", Answered("x")) == []
 
 
-def test_a_call_that_needs_leave_is_asked_for_once_while_the_others_run() -> None:
+def test_approval_is_requested_once_while_the_other_calls_run() -> None:
     machine = Machine()
-    machine.begin()
-    steps = machine.replied(calling(call(1), call(2, "send")), frozenset({"c2"}))
-    assert [type(step) for step in steps] == [Seek, Run]
-    assert machine.resulted("c1", Answered("one")) == []
+    machine.start()
+    steps = machine.accept_reply(calling(call(1), call(2, "send")), frozenset({"c2"}))
+    assert [type(step) for step in steps] == [RequestApproval, RunCall]
+    assert machine.accept_outcome("c1", Answered("one")) == []
     assert machine.state is State.WAITING
-    assert runs(machine.approved("c2")) == ["c2"]
-    assert machine.approved("c2") == []
-    assert machine.denied("c2") == []
+    assert runs(machine.approve("c2")) == ["c2"]
+    assert machine.approve("c2") == []
+    assert machine.deny("c2") == []
 
 
 def test_what_was_approved_with_other_arguments_runs_with_those() -> None:
     machine = Machine()
-    machine.begin()
-    machine.replied(calling(call(1, "send")), frozenset({"c1"}))
-    (step,) = machine.approved("c1", '{"n": 7}')
-    assert isinstance(step, Run)
+    machine.start()
+    machine.accept_reply(calling(call(1, "send")), frozenset({"c1"}))
+    (step,) = machine.approve("c1", '{"n": 7}')
+    assert isinstance(step, RunCall)
     assert step.call.arguments == {"n": 7}
 
 
-def test_a_denial_is_told_to_the_model() -> None:
+def test_the_model_reads_a_denial() -> None:
     machine = Machine()
-    machine.begin()
-    machine.replied(calling(call(1, "send")), frozenset({"c1"}))
-    give, ask = machine.denied("c1", "not today")
-    assert isinstance(give, Give)
+    machine.start()
+    machine.accept_reply(calling(call(1, "send")), frozenset({"c1"}))
+    give, ask = machine.deny("c1", "not today")
+    assert isinstance(give, AppendResults)
     assert give.results[0][1] == Answered("denied: not today", is_error=True, code="denied")
-    assert ask == Ask()
+    assert ask == AskModel()
 
 
 def test_at_the_limit_of_rounds_the_model_is_asked_for_its_answer_without_tools() -> None:
     machine = Machine(Policy(rounds=2))
-    machine.begin()
+    machine.start()
     for number in (1, 2):
-        machine.replied(calling(call(number)))
-        steps = machine.resulted(f"c{number}", Answered(number))
-    assert isinstance(steps[-1], Ask)
+        machine.accept_reply(calling(call(number)))
+        steps = machine.accept_outcome(f"c{number}", Answered(number))
+    assert isinstance(steps[-1], AskModel)
     assert steps[-1].is_last
-    assert "2 rounds" in steps[-1].words
-    assert machine.replied(calling(call(3))) == [End(State.DONE)]
+    assert "2 rounds" in steps[-1].notice
+    assert machine.accept_reply(calling(call(3))) == [EndLoop(State.DONE)]
 
 
 @pytest.mark.parametrize(
@@ -115,48 +115,48 @@ def test_at_the_limit_of_rounds_the_model_is_asked_for_its_answer_without_tools(
 )
 def test_time_and_bytes_end_it_too(policy: Policy, seconds: float, content: str) -> None:
     machine = Machine(policy)
-    machine.begin()
-    machine.replied(calling(call(1)))
-    machine.elapsed(seconds)
-    steps = machine.resulted("c1", Answered(content))
-    assert isinstance(steps[-1], Ask)
+    machine.start()
+    machine.accept_reply(calling(call(1)))
+    machine.set_elapsed(seconds)
+    steps = machine.accept_outcome("c1", Answered(content))
+    assert isinstance(steps[-1], AskModel)
     assert steps[-1].is_last
 
 
 def test_the_same_call_with_the_same_result_is_hinted_at_and_then_stopped() -> None:
     machine = Machine(Policy(rounds=9))
-    machine.begin()
+    machine.start()
     hints: list[str] = []
     for number in (1, 2, 3):
-        machine.replied(calling(call(number, size=5)))
-        give, ask = machine.resulted(f"c{number}", Answered("same"))
-        assert isinstance(give, Give)
-        assert isinstance(ask, Ask)
+        machine.accept_reply(calling(call(number, size=5)))
+        give, ask = machine.accept_outcome(f"c{number}", Answered("same"))
+        assert isinstance(give, AppendResults)
+        assert isinstance(ask, AskModel)
         hints.append(give.results[0][2])
     assert [bool(hint) for hint in hints] == [False, True, False]
     assert ask.is_last
 
 
-def test_a_tool_that_was_called_often_enough_is_refused_and_the_others_go_on() -> None:
+def test_a_tool_over_its_limit_is_refused_and_the_others_run() -> None:
     machine = Machine(Policy(calls_per_tool=1))
-    machine.begin()
-    steps = machine.replied(calling(call(1), call(2), call(3, "other")))
+    machine.start()
+    steps = machine.accept_reply(calling(call(1), call(2), call(3, "other")))
     assert runs(steps) == ["c1", "c3"]
 
 
-def test_what_cannot_happen_is_a_fault_of_the_driver() -> None:
-    with pytest.raises(MachineFault):
-        Machine().replied(Reply.of("too early"))
+def test_an_impossible_trigger_is_an_error_of_the_driver() -> None:
+    with pytest.raises(TransitionError):
+        Machine().accept_reply(Reply.of("too early"))
     machine = Machine()
-    machine.begin()
-    with pytest.raises(MachineFault):
-        machine.begin()
+    machine.start()
+    with pytest.raises(TransitionError):
+        machine.start()
 
 
 def test_cancelling_ends_it_from_anywhere_and_once() -> None:
     machine = Machine()
-    machine.begin()
-    assert machine.cancel() == [End(State.STOPPED)]
+    machine.start()
+    assert machine.cancel() == [EndLoop(State.STOPPED)]
     assert machine.cancel() == []
 
 
@@ -168,27 +168,27 @@ def test_whatever_happens_in_whatever_order_each_call_runs_at_most_once_and_the_
     seed: int, width: int, rounds: int
 ) -> None:
     luck = random.Random(seed)
-    policy = Policy(width=width, rounds=rounds)
+    policy = Policy(max_concurrent=width, rounds=rounds)
     machine = Machine(policy)
     handed_out: list[str] = []
     given_back: list[str] = []
-    steps, number = machine.begin(), 0
+    steps, number = machine.start(), 0
     for _ in range(500):
         if machine.state in (State.DONE, State.STOPPED):
             break
-        # Taken up by another process between any two steps.
+        # Resumed by another process between any two steps.
         machine = Machine.from_dict(json.loads(json.dumps(machine.as_dict())), policy)
         for step in steps:
-            if isinstance(step, Run):
+            if isinstance(step, RunCall):
                 handed_out.append(step.call.id)
-            elif isinstance(step, Give):
+            elif isinstance(step, AppendResults):
                 given_back += [call.id for call, _, _ in step.results]
-        assert len(machine.under_way) <= width
+        assert len(machine.running) <= width
         steps, number = _something(machine, luck, number)
     assert machine.state is State.DONE
     assert len(handed_out) == len(set(handed_out))
     assert len(given_back) == len(set(given_back))
-    assert machine.spent.rounds <= rounds
+    assert machine.usage.rounds <= rounds
 
 
 def _something(machine: Machine, luck: random.Random, number: int) -> tuple[list[Step], int]:
@@ -196,17 +196,17 @@ def _something(machine: Machine, luck: random.Random, number: int) -> tuple[list
         count = luck.choice([0, 1, 2, 5])
         calls = [call(number + n, luck.choice(["add", "send"])) for n in range(count)]
         needs = frozenset(one.id for one in calls if one.name == "send" and luck.random() < 0.5)
-        return machine.replied(calling(*calls) if calls else Reply.of("done"), needs), number + count
+        return machine.accept_reply(calling(*calls) if calls else Reply.of("done"), needs), number + count
     outcomes: list[Outcome] = [Answered("a"), Answered({"b": luck.random()}), NotDelivered("gone"), Unknown("late")]
-    anyone = luck.choice([one.id for one in (*machine.under_way, *machine.waits_for)])
-    happening = luck.choice([Happening.RESULTED, Happening.APPROVED, Happening.DENIED])
-    if happening is Happening.RESULTED:
-        return machine.resulted(anyone, luck.choice(outcomes)), number
-    return (machine.approved(anyone) if happening is Happening.APPROVED else machine.denied(anyone)), number
+    anyone = luck.choice([one.id for one in (*machine.running, *machine.awaiting_approval)])
+    trigger = luck.choice([Trigger.CALL_FINISHED, Trigger.APPROVED, Trigger.DENIED])
+    if trigger is Trigger.CALL_FINISHED:
+        return machine.accept_outcome(anyone, luck.choice(outcomes)), number
+    return (machine.approve(anyone) if trigger is Trigger.APPROVED else machine.deny(anyone)), number
 
 
-def test_what_was_spent_comes_back_from_json() -> None:
-    spent = Spent(rounds=2, seconds=1.5)
-    spent.note_call(call(1))
-    spent.note_result(call(1), Answered("x"))
-    assert Spent.from_dict(json.loads(json.dumps(spent.as_dict()))) == spent
+def test_budget_usage_comes_back_from_json() -> None:
+    usage = BudgetUsage(rounds=2, seconds=1.5)
+    usage.count_call(call(1))
+    usage.count_result(call(1), Answered("x"))
+    assert BudgetUsage.from_dict(json.loads(json.dumps(usage.as_dict()))) == usage

@@ -1,4 +1,4 @@
-"""The specification's settings make the executor that they describe."""
+"""The specification's settings configure the executor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ferrule.sources.fake import FakeSource
 TOOLS = tuple(ToolDefinition.build(name).done() for name in ("one", "two"))
 
 
-def offered(**settings: Any) -> list[str]:
+def offered_names(**settings: Any) -> list[str]:
     executor = ToolSettings(**settings).executor(FakeSource(TOOLS))
     return [tool.name for tool in asyncio.run(executor.refresh())]
 
 
 def test_each_setting_is_the_executors() -> None:
-    given = ToolSettings.read(
+    settings = ToolSettings.read(
         {
             "TOOLS_MAX_ITERATIONS": "3",
             "tools_per_tool_timeout_seconds": 1.5,
@@ -29,19 +29,24 @@ def test_each_setting_is_the_executors() -> None:
             "PATH": "left alone",
         }
     )
-    executor = given.executor(FakeSource(TOOLS))
+    executor = settings.executor(FakeSource(TOOLS))
     policy = executor.policy
-    assert (policy.rounds, policy.tool_seconds, policy.width, policy.confirms_side_effects) == (3, 1.5, 2, False)
+    assert (policy.rounds, policy.tool_seconds, policy.max_concurrent, policy.confirms_side_effects) == (
+        3,
+        1.5,
+        2,
+        False,
+    )
 
 
 def test_tools_are_all_offered_or_a_set_of_them_or_none() -> None:
-    assert offered() == ["one", "two"]
-    assert offered(tools_default_set=("two",)) == ["two"]
-    assert offered(tools_enabled=False) == []
+    assert offered_names() == ["one", "two"]
+    assert offered_names(tools_default_set=("two",)) == ["two"]
+    assert offered_names(tools_enabled=False) == []
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [
         {"tools_enabled": "perhaps"},
         {"tools_max_parallel": "many"},
@@ -49,7 +54,7 @@ def test_tools_are_all_offered_or_a_set_of_them_or_none() -> None:
         {"tools_default_set": 3},
     ],
 )
-def test_a_setting_that_cannot_be_says_what_it_should_be(given: dict[str, Any]) -> None:
+def test_a_setting_that_cannot_be_says_what_it_should_be(values: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError) as refused:
-        ToolSettings.read(given)
+        ToolSettings.read(values)
     assert refused.value.hint

@@ -1,4 +1,4 @@
-"""An event loop whose time is counted and not waited for: when nothing is left to do now, it is the next moment."""
+"""An event loop with virtual time: when nothing is left to do now, the clock jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class _NeverWaits(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise AssertionError("nothing is left to do, ever: the story is stuck")
+            raise AssertionError("no timer is left: the scenario is stuck")
         self._loop.now += max(0.0, timeout)
         return super().select(0)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Everything in it must be of it: a thread would be outrun."""
+    """Everything must run in this loop: a thread would run in real time."""
 
     def __init__(self) -> None:
         self.now = BEGINNING
@@ -36,17 +36,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.now
 
 
-def in_virtual_time(story: Coroutine[Any, Any, T]) -> T:
-    """What a story comes to, with every clock of the program on the loop's time."""
+def in_virtual_time(scenario: Coroutine[Any, Any, T]) -> T:
+    """Run a scenario with all clocks of the program set to the loop's time, and return its result."""
     loop = VirtualLoop()
     try:
         with patch("time.time", loop.time), patch("time.monotonic", loop.time):
             try:
-                return loop.run_until_complete(story)
+                return loop.run_until_complete(scenario)
             finally:
-                left = asyncio.all_tasks(loop)
-                for task in left:
+                tasks = asyncio.all_tasks(loop)
+                for task in tasks:
                     task.cancel()
-                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     finally:
         loop.close()

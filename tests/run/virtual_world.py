@@ -1,4 +1,4 @@
-"""One conversation among people, processes and workers that come and go, in virtual time, all from one seed."""
+"""One conversation among people, processes and workers that start and die, in virtual time, from one seed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ferrule.errors import EngineUnavailableError, FencedError, LedgerError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.ledger.ledger import ApprovalState
-from ferrule.run.ledger.sql import SqlLedger, admitted
-from ferrule.run.ledger.sqlite import DIALECT, in_transaction
-from ferrule.run.ledger.transaction import Work
+from ferrule.run.ledger.sql import SqlLedger, check_version
+from ferrule.run.ledger.sqlite import DIALECT, run_in_transaction
+from ferrule.run.ledger.transaction import Transaction
 from ferrule.run.machine import State
 from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.bus import Bus
@@ -41,18 +41,18 @@ STEPS = (("look",), ("pay", "look"), ("post",), ("pay", "post", "look"))
 
 
 class MemoryLedger(SqlLedger):
-    """The real ledger over SQLite without a file or a thread. `is_alive` is of the process that holds it."""
+    """The real ledger over SQLite without a file or a thread. `is_alive` is that of the owning process."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.is_alive = True
 
-    async def _transact(self, work: Work[T]) -> T:
-        # A moment, so that others come between.
+    async def _transact(self, transaction: Transaction[T]) -> T:
+        # A pause, so that other tasks run in between.
         await asyncio.sleep(0.0001)
         if not self.is_alive:
             await asyncio.Event().wait()
-        return in_transaction(self.connection, work)
+        return run_in_transaction(self.connection, transaction)
 
     async def close(self) -> None:
         return
@@ -74,25 +74,25 @@ class World:
         self.luck = random.Random(self.seed)
         self.broker = Broker(self.luck, self.trouble)
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        in_transaction(self.connection, admitted(), DIALECT.tables())
+        run_in_transaction(self.connection, check_version(), DIALECT.tables())
 
-    async def lived(self) -> ToolConversation:
-        """Until the conversation is over, whoever has to go on with it."""
+    async def run(self) -> ToolConversation:
+        """Run until the conversation is over; new processes resume it as often as needed."""
         for number in range(2):
-            self._begin(self._staffed(number))
+            self._spawn(self._run_worker(number))
         for name in ("bob", "eve"):
-            self._begin(self._approving(name))
+            self._spawn(self._run_approver(name))
         async with asyncio.timeout(LONGEST):
             talk = None
             while talk is None:
-                talk = await self._owned()
+                talk = await self._run_owner()
         return talk
 
-    def _begin(self, work: Awaitable[None]) -> None:
+    def _spawn(self, work: Awaitable[None]) -> None:
         self.tasks.append(asyncio.ensure_future(work))
 
-    async def _staffed(self, number: int) -> None:
-        """A worker, and the next when it dies."""
+    async def _run_worker(self, number: int) -> None:
+        """Run a worker, and the next one when it dies."""
         while True:
             worker = Worker(Functions(self._tools()), server="home")
             line = worker.connection = cast("Any", Line(self.broker))
@@ -100,7 +100,7 @@ class World:
             await asyncio.sleep(self.luck.uniform(5, 120))
             line.is_alive = False
             self.deaths["worker"] += 1
-            for running in (*worker._running._held.values(),):  # pyright: ignore[reportPrivateUsage]
+            for running in (*worker._running._calls.values(),):  # pyright: ignore[reportPrivateUsage]
                 if running.task is not None:
                     running.task.cancel()
             await asyncio.sleep(self.luck.uniform(0, 10))
@@ -127,32 +127,32 @@ class World:
 
         return [look, pay, post]
 
-    async def _approving(self, name: str) -> None:
+    async def _run_approver(self, name: str) -> None:
         ledger = MemoryLedger(self.connection)
         while True:
             await asyncio.sleep(self.luck.uniform(0.5, 5))
-            for asked in await ledger.approvals(ApprovalState.PENDING):
+            for approval in await ledger.approvals(ApprovalState.PENDING):
                 now = asyncio.get_running_loop().time()
-                # Another was faster, or it has run out.
+                # Another one was faster, or it has expired.
                 with suppress(LedgerError):
                     if self.luck.random() < 0.15:
-                        await ledger.deny(asked.id, name, "no", now=now)
+                        await ledger.deny(approval.id, name, "no", now=now)
                     else:
-                        await ledger.approve(asked.id, name, now=now)
+                        await ledger.approve(approval.id, name, now=now)
 
-    async def _owned(self) -> ToolConversation | None:
-        """A process that goes on with the conversation until it is over, or dies before that."""
+    async def _run_owner(self) -> ToolConversation | None:
+        """Run a process that resumes the conversation until it is over, or dies before that."""
         ledger = MemoryLedger(self.connection)
-        bus = Bus(silence=3.0)
+        bus = Bus(heartbeat_timeout=3.0)
         bus.connection = cast("Any", Line(self.broker))
-        bus._exchange._connection = bus.connection  # pyright: ignore[reportPrivateUsage]
-        working = asyncio.ensure_future(self._working(ledger, bus))
+        bus._requests._connection = bus.connection  # pyright: ignore[reportPrivateUsage]
+        working = asyncio.ensure_future(self._drive(ledger, bus))
         life = self.luck.uniform(0, 60) if self.luck.random() < 0.6 else None
         done, _ = await asyncio.wait({working}, timeout=life)
         if done:
             await bus.close()
             return working.result()
-        # From this moment on the process says and writes nothing more.
+        # From now on the process sends and writes nothing more.
         self.deaths["owner"] += 1
         ledger.is_alive = bus.connection.is_alive = False
         working.cancel()
@@ -160,7 +160,7 @@ class World:
         await asyncio.sleep(self.luck.uniform(0, 2 * LEASE))
         return None
 
-    async def _working(self, ledger: SqlLedger, bus: Bus) -> ToolConversation:
+    async def _drive(self, ledger: SqlLedger, bus: Bus) -> ToolConversation:
         await bus.open()
         while True:
             tools = await bus.tools()
@@ -168,7 +168,7 @@ class World:
                 break
             await asyncio.sleep(5)
         executor = ToolExecutor(bus, per_tool_timeout_seconds=20, max_iterations=len(STEPS) + 1)
-        talk = await self._opened(ledger, executor)
+        talk = await self._open(ledger, executor)
         while True:
             try:
                 turn = await (talk.resume() if talk.is_unfinished else talk.send_message("go"))
@@ -179,7 +179,7 @@ class World:
                 return talk
             await asyncio.sleep(self.luck.uniform(1, 20))
 
-    async def _opened(self, ledger: SqlLedger, executor: ToolExecutor) -> ToolConversation:
+    async def _open(self, ledger: SqlLedger, executor: ToolExecutor) -> ToolConversation:
         while True:
             try:
                 return await ToolConversation.open(
@@ -194,7 +194,7 @@ class World:
 
 
 class Unsteady(Engine):
-    """Makes the calls of one step after the other; slow at times, and at times not there."""
+    """Makes the calls of one step after the other; sometimes slow, sometimes unavailable."""
 
     traits = Traits(name="unsteady", honours=ALL_CHOICES)
 
@@ -204,12 +204,12 @@ class Unsteady(Engine):
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         await asyncio.sleep(self._luck.choice([0, 0.2, 3]))
         if self._luck.random() < 0.1:
-            raise EngineUnavailableError("the engine is not there")
-        given = sum(message.role is Role.TOOL for message in request.messages)
-        calls = STEPS[given] if given < len(STEPS) else ()
+            raise EngineUnavailableError("the engine is unavailable")
+        result_count = sum(message.role is Role.TOOL for message in request.messages)
+        calls = STEPS[result_count] if result_count < len(STEPS) else ()
         # Kimi's and others' models count their calls from zero in every turn.
-        said = [ToolCall.of(name, {}, id=f"functions.{name}:{number}") for number, name in enumerate(calls)]
-        for event in events_of(Reply.of(*said) if said else Reply.of("all done")):
+        tool_calls = [ToolCall.of(name, {}, id=f"functions.{name}:{number}") for number, name in enumerate(calls)]
+        for event in events_of(Reply.of(*tool_calls) if tool_calls else Reply.of("all done")):
             yield event
 
     async def close(self) -> None:

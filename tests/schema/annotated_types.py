@@ -1,4 +1,4 @@
-"""Types and functions that the tests of inference share. At module level, because annotations are resolved there."""
+"""Types and functions for the tests of inference. They are at module level, where annotations are resolved."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Node(BaseModel):
 
 
 class Context:
-    """Stands for what a caller injects."""
+    """A type that the caller injects."""
 
 
 Name = NewType("Name", str)

@@ -1,4 +1,4 @@
-"""Any JSON value, for properties of what reads and writes them; and any way of cutting a text into pieces."""
+"""Hypothesis strategies for JSON values, and for ways to split a text into pieces."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ json_values = st.recursive(
 )
 json_objects = st.dictionaries(st.text(max_size=5), json_values, max_size=4)
 
-cut_places = st.lists(st.integers(0, 60), max_size=6)
+cut_offsets = st.lists(st.integers(0, 60), max_size=6)
 
 
-def cut(text: str, places: list[int]) -> list[str]:
-    ends = sorted({min(place, len(text)) for place in places} | {len(text)})
+def split_text(text: str, offsets: list[int]) -> list[str]:
+    ends = sorted({min(offset, len(text)) for offset in offsets} | {len(text)})
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import SchemaError
-from ferrule.schema.admission import Limits, admit
+from ferrule.schema.admission import SchemaLimits, admit
 from ferrule.schema.checker import Checker
 
 KEYWORDS = [
@@ -105,9 +105,9 @@ def test_a_property_may_be_called_like_a_keyword() -> None:
     assert admit(schema) == schema
 
 
-def refusal_of(schema: object, limits: Limits | None = None) -> SchemaError:
+def refusal_of(schema: object, limits: SchemaLimits | None = None) -> SchemaError:
     with pytest.raises(SchemaError) as refused:
-        admit(schema, limits or Limits())
+        admit(schema, limits or SchemaLimits())
     assert refused.value.hint
     return refused.value
 
@@ -154,7 +154,7 @@ def test_a_refusal_has_a_code_and_names_the_place_in_the_original(schema: object
     assert (refusal.code, refusal.path) == (code, path)
 
 
-SMALL = Limits(
+SMALL = SchemaLimits(
     max_bytes=400,
     max_depth=3,
     max_subschemas=10,

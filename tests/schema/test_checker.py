@@ -71,9 +71,9 @@ def test_text_and_value_have_the_same_faults(schema: dict[str, object], value: o
 @given(SCHEMAS, VALUES)
 def test_a_fault_points_into_the_value_and_says_something(schema: dict[str, object], value: object) -> None:
     for fault in Checker(schema).faults(value):
-        place = value
+        part = value
         for token in fault.path.split("/")[1:]:
-            place = place[int(token)] if isinstance(place, list) else place[token]  # type: ignore[index]
+            part = part[int(token)] if isinstance(part, list) else part[token]  # type: ignore[index]
         assert fault.message
         assert "\n" not in fault.message
 
@@ -107,7 +107,7 @@ TRIP = {
 
 
 @pytest.mark.parametrize(
-    "arguments, words",
+    "arguments, message",
     [
         ({}, '/: missing required property "city"'),
         ({"city": 3}, "/city: must be a string, got 3 (integer)"),
@@ -134,8 +134,8 @@ TRIP = {
         ),
     ],
 )
-def test_a_fault_says_where_what_was_expected_and_what_was_found(arguments: object, words: str) -> None:
-    assert [str(fault) for fault in Checker(TRIP).faults(arguments)] == [words]
+def test_a_fault_says_where_what_was_expected_and_what_was_found(arguments: object, message: str) -> None:
+    assert [str(fault) for fault in Checker(TRIP).faults(arguments)] == [message]
 
 
 def test_an_unknown_property_is_named_beside_the_known_ones() -> None:
@@ -159,7 +159,7 @@ def test_a_long_value_is_shortened() -> None:
     assert len(fault.message) < 120
 
 
-def test_a_keyword_without_words_of_its_own_keeps_the_validators_message_short() -> None:
+def test_a_keyword_without_its_own_message_shows_the_validators_shortened() -> None:
     (fault,) = Checker({"contains": {"type": "integer"}}).faults(["x" * 5_000])
     assert fault.keyword == "contains"
     assert len(fault.message) <= 200
@@ -203,25 +203,25 @@ def expression(*names: str) -> Checker:
     return Checker(admit({"oneOf": branches}))
 
 
-def wrapped(value: object, levels: int) -> object:
+def wrap(value: object, levels: int) -> object:
     for _ in range(levels):
         value = {"op": "c", "of": value}
     return value
 
 
 @pytest.mark.parametrize(
-    "inner, words",
+    "inner, message",
     [
         ({"op": "z"}, '{0}: {0}/op: must be one of "a", "b", "c"; got "z" (string)'),
         ({"op": "a", "at most": "x"}, "{}/at most: must be an integer"),
         ({"op": "a", "by": 1}, '{}: unknown property "by"; known: "op", "of", "at most"'),
     ],
 )
-def test_deep_in_recursive_alternatives_the_fault_is_still_found_and_soon(inner: object, words: str) -> None:
+def test_deep_in_recursive_alternatives_the_fault_is_still_found_and_soon(inner: object, message: str) -> None:
     checker = expression("a", "b", "c")
     with within(1):
-        (fault,) = checker.faults(wrapped(inner, 60))
-    assert words.format("/of" * 60) in str(fault)
+        (fault,) = checker.faults(wrap(inner, 60))
+    assert message.format("/of" * 60) in str(fault)
 
 
 def test_where_no_alternative_is_meant_the_fault_is_the_whole() -> None:
@@ -235,7 +235,7 @@ def test_where_no_alternative_is_meant_the_fault_is_the_whole() -> None:
 
 def test_where_two_alternatives_are_meant_neither_is_blamed() -> None:
     checker = expression("a", "c", "c")
-    (fault,) = checker.faults(wrapped({"op": "z"}, 30))
+    (fault,) = checker.faults(wrap({"op": "z"}, 30))
     assert (fault.path, fault.keyword) == ("", "schema")
 
 

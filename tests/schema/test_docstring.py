@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.schema.docstring import Documented, read_docstring
+from ferrule.schema.docstring import DocstringParts, read_docstring
 
 NAMES = st.lists(st.from_regex(r"[a-z][a-z_]{0,6}", fullmatch=True), min_size=1, max_size=4, unique=True)
 WORDS = st.from_regex(r"[A-Za-z]{2,8}( [a-z]{2,8}){0,3}", fullmatch=True)
@@ -27,12 +27,12 @@ def sphinx(texts: dict[str, str]) -> str:
 
 
 @given(TEXTS, st.sampled_from([google, numpy, sphinx]), st.integers(0, 8))
-def test_the_three_styles_say_the_same(
+def test_the_three_styles_give_the_same_parts(
     texts: dict[str, str], style: Callable[[dict[str, str]], str], indent: int
 ) -> None:
     first, *rest = style(texts).split("\n")
     text = "\n".join([first, *(" " * indent + line for line in rest)])
-    assert read_docstring(text) == Documented("Does it.", texts)
+    assert read_docstring(text) == DocstringParts("Does it.", texts)
 
 
 @given(st.text(alphabet=" \n:-abArgs(),.*_Parametrs"))
@@ -42,15 +42,15 @@ def test_any_text_is_read(text: str) -> None:
 
 @given(st.from_regex(r"[a-z]{1,9}( [a-z]{1,9}){0,5}\.", fullmatch=True))
 def test_a_text_without_sections_is_description(text: str) -> None:
-    assert read_docstring(text) == Documented(text)
+    assert read_docstring(text) == DocstringParts(text)
 
 
 @pytest.mark.parametrize("text", [None, "", "\n\n"])
-def test_nothing_says_nothing(text: str | None) -> None:
-    assert read_docstring(text) == Documented()
+def test_an_empty_docstring_has_empty_parts(text: str | None) -> None:
+    assert read_docstring(text) == DocstringParts()
 
 
-def test_google_texts_go_on_over_indented_lines_and_colons_inside_them() -> None:
+def test_google_texts_continue_on_indented_lines_and_may_contain_colons() -> None:
     read = read_docstring(
         """Find a train.
 
@@ -93,10 +93,10 @@ def test_numpy_entries_may_share_a_text_and_need_no_type() -> None:
         city : not a parameter
         """
     )
-    assert read == Documented("Add.", {"a": "The numbers.", "b": "The numbers.", "scale": "A factor, or one."})
+    assert read == DocstringParts("Add.", {"a": "The numbers.", "b": "The numbers.", "scale": "A factor, or one."})
 
 
-def test_sphinx_fields_go_on_over_indented_lines() -> None:
+def test_sphinx_fields_continue_on_indented_lines() -> None:
     read = read_docstring(
         """Send.
 
@@ -107,7 +107,7 @@ def test_sphinx_fields_go_on_over_indented_lines() -> None:
         :return: nothing
         """
     )
-    assert read == Documented("Send.", {"to": "Who gets it.", "body": "What."})
+    assert read == DocstringParts("Send.", {"to": "Who gets it.", "body": "What."})
 
 
 def test_an_indented_line_with_a_colon_is_no_new_parameter() -> None:

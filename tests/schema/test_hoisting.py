@@ -1,7 +1,7 @@
 from typing import Any
 
 from ferrule.schema.admission import admit
-from ferrule.schema.hoisting import lifted
+from ferrule.schema.hoisting import hoist
 
 
 def free_in(definitions: dict[str, object]) -> Any:
@@ -11,7 +11,7 @@ def free_in(definitions: dict[str, object]) -> Any:
 def test_definitions_move_out_under_their_own_names() -> None:
     definitions: dict[str, object] = {}
     schema = {"$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}
-    assert lifted(schema, definitions, free_in(definitions)) == {"$ref": "#/$defs/a"}
+    assert hoist(schema, definitions, free_in(definitions)) == {"$ref": "#/$defs/a"}
     assert definitions == {"a": {"items": {"$ref": "#/$defs/a"}}}
 
 
@@ -21,7 +21,7 @@ def test_a_name_that_is_taken_is_changed_and_every_reference_follows() -> None:
         "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}},
         "properties": {"x": {"$ref": "#/$defs/b"}, "y": {"$ref": "#/$defs/a"}},
     }
-    moved = lifted(schema, definitions, free_in(definitions))
+    moved = hoist(schema, definitions, free_in(definitions))
     assert moved == {"properties": {"x": {"$ref": "#/$defs/b"}, "y": {"$ref": "#/$defs/a_2"}}}
     assert definitions == {
         "a": {"type": "null"},
@@ -34,5 +34,5 @@ def test_a_name_that_is_taken_is_changed_and_every_reference_follows() -> None:
 def test_the_same_definition_twice_is_kept_once() -> None:
     definitions: dict[str, object] = {}
     for _ in range(2):
-        lifted({"$defs": {"a": {"type": "string"}}, "$ref": "#/$defs/a"}, definitions, free_in(definitions))
+        hoist({"$defs": {"a": {"type": "string"}}, "$ref": "#/$defs/a"}, definitions, free_in(definitions))
     assert definitions == {"a": {"type": "string"}}

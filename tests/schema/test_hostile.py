@@ -1,4 +1,4 @@
-"""Schemas that are built to hurt: each is refused, or admitted and harmless, within a counted number of steps."""
+"""Hostile schemas: each one is refused, or admitted and harmless, within a limited number of steps."""
 
 import socket
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule.errors import SchemaError
-from ferrule.schema.admission import Limits, admit
+from ferrule.schema.admission import SchemaLimits, admit
 from ferrule.schema.checker import Checker
 from pace import within
 
@@ -20,7 +20,7 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
-def doubling(levels: int, keyword: str = "allOf") -> dict[str, Any]:
+def doubled_schema(levels: int, keyword: str = "allOf") -> dict[str, Any]:
     definitions: dict[str, Any] = {
         f"a{level}": {keyword: [{"$ref": f"#/$defs/a{level + 1}"}, {"$ref": f"#/$defs/a{level + 1}"}]}
         for level in range(levels)
@@ -28,7 +28,7 @@ def doubling(levels: int, keyword: str = "allOf") -> dict[str, Any]:
     return {"$defs": {**definitions, f"a{levels}": {"type": "string"}}, "$ref": "#/$defs/a0"}
 
 
-def doubling_by_properties(levels: int) -> dict[str, Any]:
+def doubled_by_properties(levels: int) -> dict[str, Any]:
     definitions: dict[str, Any] = {
         f"a{level}": {"properties": {name: {"$ref": f"#/$defs/a{level + 1}"} for name in "xy"}}
         for level in range(levels)
@@ -36,8 +36,8 @@ def doubling_by_properties(levels: int) -> dict[str, Any]:
     return {"$defs": {**definitions, f"a{levels}": {}}, "$ref": "#/$defs/a0"}
 
 
-def doubling_behind_recursion(levels: int) -> dict[str, Any]:
-    schema = doubling(levels)
+def doubled_behind_recursion(levels: int) -> dict[str, Any]:
+    schema = doubled_schema(levels)
     schema["$defs"][f"a{levels}"] = {"properties": {"again": {"$ref": "#/$defs/a0"}}}
     schema["$ref"] = f"#/$defs/a{levels // 2}"
     return schema
@@ -77,12 +77,12 @@ REFUSED = [
     ("a reference that is only itself", lambda: {"$ref": "#"}, "ref_cycle"),
     ("two references to each other", lambda: ring(2), "ref_cycle"),
     ("a ring of references", lambda: ring(500), "ref_cycle"),
-    ("an allOf that doubles 12 times", lambda: doubling(12), "too_many_subschemas"),
-    ("an allOf that doubles 26 times", lambda: doubling(26), "too_many_subschemas"),
-    ("an allOf that doubles 500 times", lambda: doubling(500), "too_many_subschemas"),
-    ("an anyOf that doubles", lambda: doubling(40, "anyOf"), "too_many_subschemas"),
-    ("properties that double", lambda: doubling_by_properties(40), "too_many_subschemas"),
-    ("doubling hidden behind recursion", lambda: doubling_behind_recursion(30), "too_many_subschemas"),
+    ("an allOf that doubles 12 times", lambda: doubled_schema(12), "too_many_subschemas"),
+    ("an allOf that doubles 26 times", lambda: doubled_schema(26), "too_many_subschemas"),
+    ("an allOf that doubles 500 times", lambda: doubled_schema(500), "too_many_subschemas"),
+    ("an anyOf that doubles", lambda: doubled_schema(40, "anyOf"), "too_many_subschemas"),
+    ("properties that double", lambda: doubled_by_properties(40), "too_many_subschemas"),
+    ("doubling hidden behind recursion", lambda: doubled_behind_recursion(30), "too_many_subschemas"),
     ("a long chain of references", lambda: chain(900), "too_deep"),
     ("a schema 400 levels deep", lambda: nested(400), "too_deep"),
     ("a schema 100,000 levels deep", lambda: nested(100_000), "too_deep"),
@@ -103,12 +103,12 @@ REFUSED = [
 ]  # fmt: skip
 
 
-# Work is bounded by the bytes that are let in, whatever they say.
-MOST_CALLS = 6 * Limits().max_bytes
+# The work is bounded by the size of the input, whatever it contains.
+MAX_CALLS = 6 * SchemaLimits().max_bytes
 
 
 def calls_during(action: Callable[[], object]) -> int:
-    """How many Python and C functions are called: the same on every machine."""
+    """The number of Python and C function calls, which is the same on every machine."""
     count = 0
 
     def on_event(_frame: object, event: str, _argument: object) -> None:
@@ -123,7 +123,7 @@ def calls_during(action: Callable[[], object]) -> int:
     return count
 
 
-def refused_with(schema: object) -> str:
+def refusal_code(schema: object) -> str:
     try:
         admit(schema)
     except SchemaError as refusal:
@@ -135,13 +135,13 @@ def refused_with(schema: object) -> str:
 def test_a_hostile_schema_is_refused_within_bounds(make: Callable[[], object], code: str) -> None:
     schema = make()
     with within(1):
-        assert refused_with(schema) == code
-    assert calls_during(lambda: refused_with(schema)) < MOST_CALLS
+        assert refusal_code(schema) == code
+    assert calls_during(lambda: refusal_code(schema)) < MAX_CALLS
 
 
-@pytest.mark.parametrize("make", [doubling, doubling_by_properties])
+@pytest.mark.parametrize("make", [doubled_schema, doubled_by_properties])
 def test_twice_the_doubling_takes_about_twice_the_steps(make: Callable[[int], dict[str, Any]]) -> None:
-    once, twice = (calls_during(lambda levels=levels: refused_with(make(levels))) for levels in (100, 200))
+    once, twice = (calls_during(lambda levels=levels: refusal_code(make(levels))) for levels in (100, 200))
     assert twice < 2.5 * once
 
 
@@ -150,7 +150,7 @@ def test_no_reference_opens_a_connection() -> None:
         listener.setblocking(False)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
         for schema in ({"$ref": address}, {"$schema": address}, {"$id": address, "$ref": "other.json"}):
-            assert refused_with(schema) in ("remote_ref", "unknown_draft")
+            assert refusal_code(schema) in ("remote_ref", "unknown_draft")
             with pytest.raises(SchemaError):
                 Checker({"$ref": address})
         with pytest.raises(BlockingIOError):

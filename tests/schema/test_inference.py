@@ -264,7 +264,7 @@ def test_inference_does_not_import_pydantic() -> None:
     assert run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0
 
 
-def test_a_models_own_words_are_kept() -> None:
+def test_a_models_own_descriptions_are_kept() -> None:
     def call(owner: Owner) -> None: ...
 
     assert infer(call).parameters["properties"]["owner"]["properties"]["name"]["description"] == "who holds it"
@@ -277,17 +277,17 @@ def test_a_length_beside_several_types_is_of_each_that_has_one() -> None:
         count: Annotated[int | None, Field(ge=1)] = None,
     ) -> None: ...
 
-    found = infer(f).parameters["properties"]
-    assert found["text"]["maxLength"] == 3
-    assert (found["words"]["minItems"], found["words"]["minLength"]) == (1, 1)
-    assert found["count"].keys() & {"minLength", "minItems"} == set()
+    properties = infer(f).parameters["properties"]
+    assert properties["text"]["maxLength"] == 3
+    assert (properties["words"]["minItems"], properties["words"]["minLength"]) == (1, 1)
+    assert properties["count"].keys() & {"minLength", "minItems"} == set()
     checker = Checker(admit(infer(f).parameters))
     assert not checker.faults({"text": "abc", "words": ["a"], "count": None})
     assert checker.faults({"text": "abcd"})
     assert checker.faults({"words": []})
 
 
-def test_keywords_that_a_field_says_outright_are_kept() -> None:
+def test_json_schema_extra_of_a_field_is_kept() -> None:
     def f(day: Annotated[str, Field(json_schema_extra={"format": "date"})]) -> None: ...
 
     assert infer(f).parameters["properties"]["day"] == {"type": "string", "format": "date"}

@@ -18,32 +18,32 @@ from ferrule.schema.python_arguments import arguments_to_python
 from schema.annotated_types import Box, Card, Color, Context, Level, Node, Owner, Stop, Tree, book, everything
 
 
-def taking(annotation: Any) -> Callable[..., object]:
+def function_of(annotation: Any) -> Callable[..., object]:
     def function(value: Any) -> None: ...
 
     function.__annotations__["value"] = annotation
     return function
 
 
-def converted(annotation: Any, value: object) -> Any:
-    function = taking(annotation)
+def convert(annotation: Any, value: object) -> Any:
+    function = function_of(annotation)
     assert Checker(infer(function).parameters).faults({"value": value}) == ()
     return arguments_to_python(function, {"value": value})["value"]
 
 
 @given(st.dates())
 def test_a_date_comes_back(day: datetime.date) -> None:
-    assert converted(datetime.date, day.isoformat()) == day
+    assert convert(datetime.date, day.isoformat()) == day
 
 
 @given(st.datetimes(min_value=datetime.datetime(1000, 1, 1), timezones=st.just(datetime.UTC)))
 def test_a_moment_comes_back(when: datetime.datetime) -> None:
-    assert converted(datetime.datetime, when.isoformat()) == when
+    assert convert(datetime.datetime, when.isoformat()) == when
 
 
 @given(st.uuids())
 def test_an_identifier_comes_back(ident: uuid.UUID) -> None:
-    assert converted(uuid.UUID, str(ident)) == ident
+    assert convert(uuid.UUID, str(ident)) == ident
 
 
 @given(
@@ -52,19 +52,19 @@ def test_an_identifier_comes_back(ident: uuid.UUID) -> None:
     )
 )
 def test_a_tree_comes_back(tree: Tree) -> None:
-    def written(node: Tree) -> dict[str, object]:
-        return {"value": node.value, "kids": [written(kid) for kid in node.kids]}
+    def to_json(node: Tree) -> dict[str, object]:
+        return {"value": node.value, "kids": [to_json(kid) for kid in node.kids]}
 
-    assert converted(Tree, written(tree)) == tree
+    assert convert(Tree, to_json(tree)) == tree
 
 
 @given(st.lists(st.sampled_from(Color), unique=True))
 def test_collections_of_members_come_back(colors: list[Color]) -> None:
     values = [color.value for color in colors]
-    assert converted(list[Color], values) == colors
-    assert converted(set[Color], values) == set(colors)
-    assert converted(frozenset[Color], values) == frozenset(colors)
-    assert converted(tuple[Color, ...], values) == tuple(colors)
+    assert convert(list[Color], values) == colors
+    assert convert(set[Color], values) == set(colors)
+    assert convert(frozenset[Color], values) == frozenset(colors)
+    assert convert(tuple[Color, ...], values) == tuple(colors)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_collections_of_members_come_back(colors: list[Color]) -> None:
     ],
 )
 def test_json_becomes_the_annotated_type(annotation: Any, value: object, expected: object) -> None:
-    result = converted(annotation, value)
+    result = convert(annotation, value)
     assert result == expected
     assert type(result) is type(expected)
 
@@ -109,9 +109,9 @@ def test_one_and_true_are_different_members() -> None:
         ONE = 1
         YES = True
 
-    assert arguments_to_python(taking(Literal[1, True]), {"value": True})["value"] is True
-    assert arguments_to_python(taking(Literal[True, 1]), {"value": 1})["value"] is not True
-    assert arguments_to_python(taking(Mixed), {"value": 1})["value"] is Mixed.ONE
+    assert arguments_to_python(function_of(Literal[1, True]), {"value": True})["value"] is True
+    assert arguments_to_python(function_of(Literal[True, 1]), {"value": 1})["value"] is not True
+    assert arguments_to_python(function_of(Mixed), {"value": 1})["value"] is Mixed.ONE
 
 
 def test_arguments_that_are_left_out_stay_out() -> None:
@@ -163,5 +163,5 @@ class Even(BaseModel):
 )
 def test_what_does_not_convert_is_an_error_that_names_the_place(annotation: Any, value: object, path: str) -> None:
     with pytest.raises(SchemaError) as refused:
-        arguments_to_python(taking(annotation), {"value": value})
+        arguments_to_python(function_of(annotation), {"value": value})
     assert (refused.value.code, refused.value.path) == ("argument_mismatch", path)

@@ -1,4 +1,4 @@
-"""The reader: any spelling of a value, in any notation and cut anywhere, comes out as one JSON text."""
+"""The reader converts a value in any notation and form, split anywhere, to the same JSON text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ferrule.schema.notation import JSON, KEYWORDS, OBJECT, PYTHON, Container, Notation, token_quoted
-from ferrule.schema.reader import MAX_DEPTH, Reader, respell
-from schema.json_values import cut, cut_places, json_values
+from ferrule.schema.reader import MAX_DEPTH, Reader, normalize_json
+from schema.json_values import cut_offsets, json_values, split_text
 
 SPELLINGS: list[dict[str, Any]] = [
     {},
@@ -25,15 +25,15 @@ SPELLINGS: list[dict[str, Any]] = [
 
 
 def read_pieces(pieces: Iterable[str], notation: Notation = JSON, root: Container | None = None) -> tuple[Reader, str]:
-    """Read a text piece by piece as the parser does: keep only what the reader did not pass over."""
+    """Read a text in pieces as the parser does: keep only the text that the reader has not consumed."""
     reader = Reader(notation, root)
     out: list[str] = []
-    kept = ""
+    pending = ""
     for piece in pieces:
-        kept += piece
-        kept = kept[reader.read(kept, 0, False) :]
+        pending += piece
+        pending = pending[reader.read(pending, 0, False) :]
         out.append(reader.take())
-    reader.read(kept, 0, True)
+    reader.read(pending, 0, True)
     out.append(reader.take())
     return reader, "".join(out)
 
@@ -42,19 +42,19 @@ def verdict(reader: Reader, out: str) -> tuple[bool, bool, str, str]:
     return reader.is_done, reader.is_bad, reader.problem, out
 
 
-@given(json_values, st.sampled_from(SPELLINGS), cut_places)
+@given(json_values, st.sampled_from(SPELLINGS), cut_offsets)
 def test_any_spelling_of_any_value_cut_anywhere_is_the_one_json_text(
     value: object, spelling: dict[str, Any], places: list[int]
 ) -> None:
-    reader, out = read_pieces(cut(json.dumps(value, **spelling), places))
+    reader, out = read_pieces(split_text(json.dumps(value, **spelling), places))
     assert reader.is_done
     assert out == json.dumps(value, ensure_ascii=False, sort_keys=spelling.get("sort_keys", False))
 
 
 @given(json_values, st.sampled_from(SPELLINGS))
-def test_respell_is_the_same_in_one_go(value: object, spelling: dict[str, Any]) -> None:
+def test_normalize_json_gives_the_same_result_at_once(value: object, spelling: dict[str, Any]) -> None:
     text = json.dumps(value, **spelling)
-    assert respell(f" \n{text}\t ") == respell(text) == json.dumps(json.loads(text), ensure_ascii=False)
+    assert normalize_json(f" \n{text}\t ") == normalize_json(text) == json.dumps(json.loads(text), ensure_ascii=False)
 
 
 @given(json_values, st.booleans())
@@ -89,27 +89,27 @@ def test_half_a_surrogate_pair_stays_an_escape_because_it_has_no_utf8(text: str)
     out.encode()
 
 
-@given(st.text('{}[]",:0123456789-+.eE truefalsn\\u\n', max_size=16), cut_places)
+@given(st.text('{}[]",:0123456789-+.eE truefalsn\\u\n', max_size=16), cut_offsets)
 @example('{"a": 1, "\\u0061": 2}', [])
 @example("1e999", [2])
 def test_text_that_is_nearly_json_never_raises_and_reads_as_the_strict_reader_reads_it(
     text: str, places: list[int]
 ) -> None:
     whole = verdict(*read_pieces([text]))
-    assert verdict(*read_pieces(cut(text, places))) == whole
+    assert verdict(*read_pieces(split_text(text, places))) == whole
     assert verdict(*read_pieces(text)) == whole
     try:
-        wanted = json.loads(text, strict=False, object_pairs_hook=without_duplicates)
+        expected = json.loads(text, strict=False, object_pairs_hook=without_duplicates)
     except ValueError:
         with pytest.raises(ValueError, match=r"."):
-            respell(text)
+            normalize_json(text)
         return
-    assert json.loads(respell(text)) == wanted
+    assert json.loads(normalize_json(text)) == expected
 
 
 def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return dict(pairs)
 
 
@@ -158,7 +158,7 @@ def test_a_bad_text_is_bad_and_says_why(text: str, problem: str) -> None:
     assert not reader.is_done
     assert problem in reader.problem
     with pytest.raises(ValueError, match=r"."):
-        respell(text)
+        normalize_json(text)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "[", '{"a"', '{"a":', '"abc', r'"\u00', "[1,"])
@@ -168,7 +168,7 @@ def test_a_text_that_breaks_off_is_neither_done_nor_taken_for_a_value(text: str)
     assert not reader.is_done
     assert not reader.is_bad
     with pytest.raises(ValueError, match=r"."):
-        respell(text)
+        normalize_json(text)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', r'{"a": 1, "\u0061": 2}', '[{"": 1, "": 2}]'])
@@ -183,22 +183,22 @@ def test_a_key_that_is_there_twice_is_bad_however_it_is_spelled(text: str) -> No
         st.integers() | st.text(max_size=3), lambda v: st.lists(st.tuples(st.sampled_from("ab"), v)), max_leaves=8
     )
 )
-def test_below_the_strict_depth_the_first_of_equal_keys_stands(value: object) -> None:
-    text, repeated = _with_repeats({"a": value} if not isinstance(value, list) else value)
+def test_below_the_strict_depth_the_first_of_equal_keys_is_kept(value: object) -> None:
+    text, repeated = _object_text({"a": value} if not isinstance(value, list) else value)
     for size in (1, 3, len(text)):
         reader = Reader(strict_depth=0)
-        at, out, given = 0, "", ""
+        at, out, received = 0, "", ""
         for start in range(0, len(text), size):
-            given += text[start : start + size]
-            at = reader.read(given, at, start + size >= len(text))
+            received += text[start : start + size]
+            at = reader.read(received, at, start + size >= len(text))
             out += reader.take()
         assert reader.is_done
-        assert json.loads(out) == json.loads(text, object_pairs_hook=_first)
-        assert bool(reader.repeated) == repeated
+        assert json.loads(out) == json.loads(text, object_pairs_hook=_keep_first)
+        assert bool(reader.duplicate_keys) == repeated
 
 
 def test_the_same_key_in_two_objects_is_fine() -> None:
-    assert respell('[{"a": {"a": 1}}, {"a": 2}]') == '[{"a": {"a": 1}}, {"a": 2}]'
+    assert normalize_json('[{"a": {"a": 1}}, {"a": 2}]') == '[{"a": {"a": 1}}, {"a": 2}]'
 
 
 @pytest.mark.parametrize("pair", ["[]", "{}"])
@@ -211,9 +211,9 @@ def test_depth_is_limited(pair: str) -> None:
     assert str(MAX_DEPTH) in reader.problem
 
 
-@given(st.text("\x00\x01\t\n\r\x1fab", max_size=8), cut_places)
+@given(st.text("\x00\x01\t\n\r\x1fab", max_size=8), cut_offsets)
 def test_raw_control_characters_in_a_string_come_out_escaped(inside: str, places: list[int]) -> None:
-    reader, out = read_pieces(cut(f'"{inside}"', places))
+    reader, out = read_pieces(split_text(f'"{inside}"', places))
     assert reader.is_done
     assert out == json.dumps(inside)
 
@@ -236,7 +236,7 @@ def test_a_trailing_comma_that_python_allows_leaves_no_trace(text: str, json_tex
 
 @pytest.mark.parametrize("number", ["0", "-0", "1.0", "1e3", "1E+03", "-1.50", "1234567890" * 4, "1e999"])
 def test_a_number_comes_out_as_it_was_written(number: str) -> None:
-    assert respell(f'{{"n":{number}}}') == f'{{"n": {number}}}'
+    assert normalize_json(f'{{"n":{number}}}') == f'{{"n": {number}}}'
 
 
 def test_reading_stops_after_the_value() -> None:
@@ -259,17 +259,17 @@ def test_with_a_root_reading_starts_inside_it() -> None:
     assert out == '{"city": "Rome", "days": 2}'
 
 
-def _with_repeats(value: object) -> tuple[str, bool]:
-    """A list of pairs is an object, with as many equal keys as it has."""
+def _object_text(value: object) -> tuple[str, bool]:
+    """A list of pairs as the text of an object, and whether some object in it has equal keys."""
     if isinstance(value, dict):
         value = list(cast("dict[str, object]", value).items())
     if not isinstance(value, list):
         return json.dumps(value), False
     pairs = cast("list[tuple[str, object]]", value)
-    inner = [(key, *_with_repeats(item)) for key, item in pairs]
-    text = "{" + ", ".join(f'"{key}": {told}' for key, told, _ in inner) + "}"
-    return text, len({key for key, _ in pairs}) < len(pairs) or any(found for *_, found in inner)
+    inner = [(key, *_object_text(item)) for key, item in pairs]
+    text = "{" + ", ".join(f'"{key}": {item_text}' for key, item_text, _ in inner) + "}"
+    return text, len({key for key, _ in pairs}) < len(pairs) or any(has_repeats for *_, has_repeats in inner)
 
 
-def _first(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _keep_first(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(reversed(pairs))

@@ -5,18 +5,18 @@ import pytest
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.rules.relaxation import widened
+from ferrule.rules.relaxation import relax
 from ferrule.rules.rule import Rule, Value
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import Checker
-from ferrule.schema.keywords import PLACES
-from ferrule.schema.target_limits import CHECKED_FORMATS, HINTS, LIMITS, Limit, Say
+from ferrule.schema.keywords import SUBSCHEMA_KEYWORDS
+from ferrule.schema.target_limits import CHECKED_FORMATS, HINTS, LIMITS, Coverage, Limit
 from rules.gbnf_acceptor import Acceptor
 
-# Ferrule's own lowering, spelled for llama.cpp; test_limits_oracle asks xgrammar about the same rows.
+# Ferrule's own lowering, emitted for llama.cpp; test_target_limits_oracle tests the same rows with xgrammar.
 LOWERED = [pytest.param(row, id=row.keyword) for row in LIMITS["lowered"]]
 ROWS = [pytest.param(target, row, id=f"{target}-{row.keyword}") for target, rows in LIMITS.items() for row in rows]
-# Keywords of the 2020-12 validation and applicator vocabularies that hold no subschema.
+# Keywords of the 2020-12 validation and applicator vocabularies that contain no subschema.
 VALIDATING = [
     "type",
     "enum",
@@ -40,13 +40,13 @@ VALIDATING = [
     "dependentRequired",
     "$ref",
 ]
-APART = {"$defs", "contentSchema"}
+NOT_APPLIED = {"$defs", "contentSchema"}
 
 
 def matcher_of(target: str, schema: dict[str, Any]) -> ByteMatcher:
     if target == "llguidance":
-        wide = widened(schema).schema
-        return ByteMatcher(emit_lark(Rule(Value(wide, wide))))
+        relaxed = relax(schema).schema
+        return ByteMatcher(emit_lark(Rule(Value(relaxed, relaxed))))
     # A value whose schema is not the whole document is lowered.
     return ByteMatcher(emit_lark(Rule(Value(schema, dict(schema)))))
 
@@ -62,46 +62,46 @@ def fits(row: Limit, text: str) -> bool:
 @pytest.mark.parametrize("target, row", ROWS)
 def test_the_matcher_does_what_the_row_says(target: str, row: Limit) -> None:
     matcher = matcher_of(target, admit(dict(row.example_schema)))
-    for text in (*row.accepts, *row.slips):
-        reach = matcher.reach(text)
-        assert reach.is_whole, f"{text} is refused after {reach.characters} characters"
-    for text in (*row.rejects, *row.narrows):
+    for text in (*row.accepts, *row.false_accepts):
+        match = matcher.match(text)
+        assert match.is_complete, f"{text} is refused after {match.characters} characters"
+    for text in (*row.rejects, *row.false_rejects):
         assert not matcher.accepts(text), f"{text} is admitted"
 
 
 @pytest.mark.parametrize("row", LOWERED)
 def test_a_lowered_row_holds_in_gbnf_too(row: Limit) -> None:
     acceptor = acceptor_of(admit(dict(row.example_schema)))
-    for text in (*row.accepts, *row.slips):
+    for text in (*row.accepts, *row.false_accepts):
         assert acceptor.accepts(text), f"{text} is refused after {acceptor.accepted_length(text)} characters"
-    for text in (*row.rejects, *row.narrows):
+    for text in (*row.rejects, *row.false_rejects):
         assert not acceptor.accepts(text), f"{text} is admitted"
 
 
 @pytest.mark.parametrize("target, row", ROWS)
 def test_the_texts_of_a_row_are_what_they_are_listed_as(target: str, row: Limit) -> None:
-    for text in (*row.accepts, *row.narrows):
+    for text in (*row.accepts, *row.false_rejects):
         assert fits(row, text), text
-    for text in (*row.rejects, *row.slips):
+    for text in (*row.rejects, *row.false_accepts):
         assert not fits(row, text), text
 
 
 @pytest.mark.parametrize("target, row", ROWS)
 def test_a_row_proves_its_claim(target: str, row: Limit) -> None:
     assert row.accepts
-    if row.say is Say.ENFORCED:
-        assert row.rejects or row.narrows
-        assert not row.slips
+    if row.coverage is Coverage.ENFORCED:
+        assert row.rejects or row.false_rejects
+        assert not row.false_accepts
     else:
         assert not row.rejects
-        assert row.slips or row.keyword == "property names, twice"
+        assert row.false_accepts or row.keyword == "property names, twice"
 
 
 @pytest.mark.parametrize("target", LIMITS)
 def test_every_keyword_and_checked_format_has_a_row(target: str) -> None:
     listed = {row.keyword for row in LIMITS[target]}
-    asked = {*VALIDATING, *PLACES, *(f"format:{name}" for name in CHECKED_FORMATS)} - APART
-    assert not asked - listed
+    expected = {*VALIDATING, *SUBSCHEMA_KEYWORDS, *(f"format:{name}" for name in CHECKED_FORMATS)} - NOT_APPLIED
+    assert not expected - listed
 
 
 @pytest.mark.parametrize("target", LIMITS)
@@ -111,7 +111,7 @@ def test_a_keyword_has_one_row(target: str) -> None:
 
 
 def test_hints_are_for_keywords_that_exist() -> None:
-    assert not HINTS.keys() - {*VALIDATING, *PLACES, "format"}
+    assert not HINTS.keys() - {*VALIDATING, *SUBSCHEMA_KEYWORDS, "format"}
 
 
 @pytest.mark.parametrize("name", sorted(CHECKED_FORMATS))

@@ -1,4 +1,4 @@
-"""The decorator: a function stays a function, typed as before, and carries the definition of a tool."""
+"""The decorator: a function stays callable, keeps its types, and has the definition of a tool."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_definition_comes_from_hints_and_docstring() -> None:
     assert (definition.bound_capability, definition.bound_version, definition.side_effects) == (None, None, False)
 
 
-def test_what_the_decorator_is_told_wins_over_what_it_finds() -> None:
+def test_explicit_arguments_override_inferred_values() -> None:
     definition = post.definition
     assert definition.name == "post.offer"
     assert definition.description == "Put up an offer"

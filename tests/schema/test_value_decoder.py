@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.json_text import dumps
-from ferrule.schema.reader import respell
-from ferrule.schema.value_decoder import ALL_TYPES, Decoded, decode, encode, is_whole, type_name, types_allowed
+from ferrule.schema.reader import normalize_json
+from ferrule.schema.value_decoder import ALL_TYPES, DecodedValue, decode, encode, is_whole, type_name, types_allowed
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-# Strings that look like other types are where a decoding rule goes wrong.
+# Strings that look like other types are the hard cases for decoding.
 LOOKALIKES = st.sampled_from(
     ["null", "None", "true", "True", "1", "2.0", "NaN", '"quoted"', "'single'", "[1]", "{'a': 1}", " 1 ", "", " "]
 )
@@ -30,7 +30,7 @@ def test_what_encode_writes_decode_reads_back(value: object, allowed: frozenset[
     text = dumps(value)
     raw = encode(text, allowed, literals)
     if raw is not None:
-        assert decode(raw, allowed, literals) == Decoded(respell(text), True)
+        assert decode(raw, allowed, literals) == DecodedValue(normalize_json(text), True)
 
 
 @given(JSON_VALUES | LOOKALIKES, ALLOWED, st.booleans())
@@ -39,9 +39,7 @@ def test_every_value_of_an_allowed_type_can_be_written(value: object, allowed: f
 
 
 @given(st.text() | LOOKALIKES | JSON_VALUES.map(dumps), ALLOWED, st.booleans())
-def test_whatever_is_decoded_is_json_of_an_allowed_type_or_said_not_to_be(
-    raw: str, allowed: frozenset[str], literals: bool
-) -> None:
+def test_decoded_text_is_json_of_an_allowed_type_or_not_ok(raw: str, allowed: frozenset[str], literals: bool) -> None:
     decoded = decode(raw, allowed, literals)
     value = json.loads(decoded.json_text)
     assert is_of(value, allowed) if decoded.ok else value == raw
@@ -55,14 +53,14 @@ def test_where_only_a_string_is_allowed_the_text_is_the_string(raw: str) -> None
 @given(st.integers() | st.decimals(allow_nan=False, allow_infinity=False, places=3))
 def test_a_number_keeps_its_spelling(number: object) -> None:
     raw = str(number)
-    assert decode(raw, frozenset({"number"})) == Decoded(raw, True)
+    assert decode(raw, frozenset({"number"})) == DecodedValue(raw, True)
 
 
 STRING, INTEGER, NUMBER, BOOLEAN = ({"type": name} for name in ("string", "integer", "number", "boolean"))
 OBJECT, ARRAY = {"type": "object"}, {"type": "array"}
 INTEGER_OR_NULL, STRING_OR_NULL = {"type": ["integer", "null"]}, {"type": ["string", "null"]}
 
-# (schema, raw, JSON text, whether it is of an allowed type, JSON text where Python literals are tolerated too)
+# (schema, raw, JSON text, whether its type is allowed, JSON text if Python literals are allowed too)
 SPELLINGS = [
     (STRING, "null", '"null"', True, None),
     (STRING, " lead and trail ", '" lead and trail "', True, None),
@@ -100,17 +98,17 @@ SPELLINGS = [
 @pytest.mark.parametrize("schema, raw, text, ok, literal", SPELLINGS)
 def test_each_spelling_has_one_meaning(schema: object, raw: str, text: str, ok: bool, literal: str | None) -> None:
     allowed = types_allowed(schema, schema)
-    assert decode(raw, allowed) == Decoded(text, ok)
-    assert decode(raw, allowed, True) == (Decoded(text, ok) if literal is None else Decoded(literal, True))
+    assert decode(raw, allowed) == DecodedValue(text, ok)
+    assert decode(raw, allowed, True) == (DecodedValue(text, ok) if literal is None else DecodedValue(literal, True))
 
 
 def test_a_line_break_inside_a_quoted_string_is_not_json() -> None:
-    assert decode('"a\nb"', frozenset({"string", "null"})) == Decoded('"\\"a\\nb\\""', True)
+    assert decode('"a\nb"', frozenset({"string", "null"})) == DecodedValue('"\\"a\\nb\\""', True)
 
 
 def test_a_key_that_is_there_twice_is_not_quietly_dropped() -> None:
     decoded = decode('{"a": 1, "a": 2, "b": {"c": 1, "c": [2]}}', frozenset({"object"}))
-    assert decoded == Decoded('{"a": 1, "b": {"c": 1}}', True, ("a", "c"))
+    assert decoded == DecodedValue('{"a": 1, "b": {"c": 1}}', True, ("a", "c"))
 
 
 def test_a_value_nested_beyond_reason_is_not_ok_and_does_not_raise() -> None:

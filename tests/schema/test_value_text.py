@@ -1,4 +1,4 @@
-"""Spelling JSON in another notation: what was written reads back, and Python reads the Python notations too."""
+"""JSON written in another notation reads back, and Python itself reads the Python notations."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ferrule.schema.notation import (
     token_quoted,
 )
 from ferrule.schema.reader import Reader
-from ferrule.schema.value_text import UnspellableError, members, spell
-from schema.json_values import cut, cut_places, json_values
+from ferrule.schema.value_text import UnrepresentableError, members, write_json
+from schema.json_values import cut_offsets, json_values, split_text
 
 GEMMA = token_quoted('<|"|>')
 NOTATIONS = [
@@ -46,36 +46,36 @@ values_with_bare_keys = st.recursive(
 
 def read(text: str, notation: Notation, places: list[int]) -> str:
     reader = Reader(notation)
-    kept, out = "", ""
-    for piece in cut(text, places):
-        kept += piece
-        kept = kept[reader.read(kept, 0, False) :]
+    pending, out = "", ""
+    for piece in split_text(text, places):
+        pending += piece
+        pending = pending[reader.read(pending, 0, False) :]
         out += reader.take()
-    reader.read(kept, 0, True)
+    reader.read(pending, 0, True)
     assert reader.is_done, reader.problem
     return out + reader.take()
 
 
 @pytest.mark.parametrize("notation", NOTATIONS, ids=lambda notation: notation.name)
-@given(value=st.one_of(values_with_bare_keys, json_values), places=cut_places)
-def test_what_was_spelled_reads_back_however_it_is_cut(notation: Notation, value: object, places: list[int]) -> None:
+@given(value=st.one_of(values_with_bare_keys, json_values), places=cut_offsets)
+def test_written_values_read_back_however_they_are_split(notation: Notation, value: object, places: list[int]) -> None:
     text = json.dumps(value, ensure_ascii=False)
     try:
-        spelled = spell(text, notation)
-    except UnspellableError:
-        # Only notations without escapes have something that they cannot write.
+        written = write_json(text, notation)
+    except UnrepresentableError:
+        # Only notations without escapes have values that they cannot represent.
         assert notation.name.startswith("token_quoted")
         return
-    assert read(spelled, notation, places) == text
+    assert read(written, notation, places) == text
 
 
 @pytest.mark.parametrize("notation", PYTHON_NOTATIONS, ids=lambda notation: notation.name)
 @given(value=json_values)
 def test_python_reads_the_python_notations(notation: Notation, value: object) -> None:
-    assert ast.literal_eval(spell(json.dumps(value), notation)) == value
+    assert ast.literal_eval(write_json(json.dumps(value), notation)) == value
 
 
-@given(json_values, cut_places)
+@given(json_values, cut_offsets)
 def test_the_reader_reads_what_python_prints(value: object, places: list[int]) -> None:
     assert read(repr(value), PYTHON, places) == json.dumps(value, ensure_ascii=False)
 
@@ -83,49 +83,49 @@ def test_the_reader_reads_what_python_prints(value: object, places: list[int]) -
 escapes = st.sampled_from(
     ["\\n", "\\t", "\\a", "\\v", "\\\\", "\\'", '\\"', "\\x41", "\\xe9", "\\u00e9", "\\U0001f600", "\\\n"]
 )
-# One that begins with a digit above 3 and goes on is more than a byte, which Python has given up.
+# Octal escapes of three digits above \377 exceed a byte, which Python no longer supports.
 octals = st.from_regex(r"\\[0-3][0-7]{0,2}", fullmatch=True)
 
 
 @given(st.lists(st.one_of(escapes, octals, st.sampled_from(list("a07é "))), max_size=6), st.sampled_from("'\""))
 def test_escapes_mean_what_they_mean_in_python_however_they_are_cut(pieces: list[str], quote: str) -> None:
     text = quote + "".join(pieces) + quote
-    wanted = json.dumps(ast.literal_eval(text), ensure_ascii=False)
+    expected = json.dumps(ast.literal_eval(text), ensure_ascii=False)
     for at in range(len(text) + 1):
-        assert read(text, PYTHON, [at]) == wanted
+        assert read(text, PYTHON, [at]) == expected
 
 
 @given(values_with_bare_keys)
 def test_a_value_without_the_quote_mark_can_be_token_quoted(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
     assume('<|\\"|' not in text)
-    assert read(spell(text, GEMMA), GEMMA, []) == text
+    assert read(write_json(text, GEMMA), GEMMA, []) == text
 
 
 def test_a_string_that_holds_the_whole_quote_mark_is_refused() -> None:
-    with pytest.raises(UnspellableError, match="which ends it"):
-        spell(json.dumps('a<|"|>b'), GEMMA)
+    with pytest.raises(UnrepresentableError, match="which ends it"):
+        write_json(json.dumps('a<|"|>b'), GEMMA)
 
 
 @pytest.mark.parametrize("value", ['a<|"|', '<|"', '|"|>', '"'])
 def test_a_piece_of_the_quote_mark_is_not_refused(value: str) -> None:
     text = json.dumps(value)
-    assert read(spell(text, GEMMA), GEMMA, []) == text
+    assert read(write_json(text, GEMMA), GEMMA, []) == text
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a:b", "a,b", "<a", "a'"])
 def test_a_key_that_cannot_stand_without_quotes_is_refused(key: str) -> None:
-    with pytest.raises(UnspellableError, match="without quotes"):
-        spell(json.dumps({key: 1}), GEMMA)
+    with pytest.raises(UnrepresentableError, match="without quotes"):
+        write_json(json.dumps({key: 1}), GEMMA)
 
 
 @pytest.mark.parametrize("notation", NOTATIONS, ids=lambda notation: notation.name)
 @pytest.mark.parametrize("number", ["1.0", "1e3", "-0", "1234567890" * 4])
-def test_numbers_are_spelled_as_they_were(notation: Notation, number: str) -> None:
-    assert spell(f"[{number}]", notation) == f"[{number}]"
+def test_numbers_are_written_unchanged(notation: Notation, number: str) -> None:
+    assert write_json(f"[{number}]", notation) == f"[{number}]"
 
 
 def test_the_members_of_an_object_come_in_their_order() -> None:
     assert [key for key, _ in members('{"b": 1, "a": 2}')] == ["b", "a"]
-    with pytest.raises(UnspellableError, match="not an object"):
+    with pytest.raises(UnrepresentableError, match="not an object"):
         members("[1]")

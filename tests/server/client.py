@@ -1,4 +1,4 @@
-"""A client of a gateway in the same process: speaks ASGI to the application, with no socket and no SDK between."""
+"""A client of a gateway in the same process. It calls the application over ASGI, without a socket or an SDK."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ferrule.engines.fake import FakeEngine
 from ferrule.server.app import application
 from ferrule.server.config.config import Config, EngineConfig
 from ferrule.server.gateway import Gateway
-from ferrule.server.startup import opened
+from ferrule.server.startup import open_gateway
 from ferrule.sources.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ClientResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -29,10 +29,10 @@ class Answered:
         return json.loads(self.body)
 
     def events(self) -> list[Any]:
-        """The JSON of every `data:` line; OpenAI's last word is not one."""
+        """The JSON of every `data:` line, without OpenAI's final `[DONE]`."""
         lines = self.body.decode().splitlines()
-        told = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
-        return [json.loads(one) for one in told if one != "[DONE]"]
+        payloads = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+        return [json.loads(one) for one in payloads if one != "[DONE]"]
 
 
 @dataclass(slots=True)
@@ -41,57 +41,57 @@ class Client:
     gateway: Gateway
     headers: dict[str, str] = field(default_factory=lambda: {"host": "localhost"})
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-        leaves: asyncio.Event | None = None,
-    ) -> Answered:
-        """The whole answer. `leaves`: the client goes away when it is set, whatever has come by then."""
+        disconnect: asyncio.Event | None = None,
+    ) -> ClientResponse:
+        """Send a request and collect the whole response. The client disconnects when `disconnect` is set."""
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        waiting: list[dict[str, Any]] = [{"type": "http.request", "body": content, "more_body": False}]
-        gone = leaves or asyncio.Event()
+        incoming: list[dict[str, Any]] = [{"type": "http.request", "body": content, "more_body": False}]
+        disconnected = disconnect or asyncio.Event()
 
         async def receive() -> dict[str, Any]:
-            if waiting:
-                return waiting.pop()
-            await gone.wait()
+            if incoming:
+                return incoming.pop()
+            await disconnected.wait()
             return {"type": "http.disconnect"}
 
-        sent: list[dict[str, Any]] = []
+        messages: list[dict[str, Any]] = []
 
         async def send(message: Any) -> None:
-            sent.append(message)
+            messages.append(message)
 
-        given = {**self.headers, "content-length": str(len(content)), **(headers or {})}
-        where, _, query = path.partition("?")
+        all_headers = {**self.headers, "content-length": str(len(content)), **(headers or {})}
+        target, _, query = path.partition("?")
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
             "method": method,
             "scheme": "http",
-            "path": where,
-            "raw_path": where.encode(),
+            "path": target,
+            "raw_path": target.encode(),
             "root_path": "",
             "query_string": query.encode(),
-            "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+            "headers": [(name.lower().encode(), value.encode()) for name, value in all_headers.items()],
             "client": ("127.0.0.1", 40000),
             "server": ("127.0.0.1", 8000),
         }
         await self.app(scope, receive, send)
-        starts = [one for one in sent if one["type"] == "http.response.start"]
-        told = {name.decode(): value.decode() for name, value in starts[0]["headers"]} if starts else {}
-        pieces = [one.get("body", b"") for one in sent if one["type"] == "http.response.body"]
-        return Answered(starts[0]["status"] if starts else 0, told, b"".join(pieces))
+        starts = [one for one in messages if one["type"] == "http.response.start"]
+        response_headers = {name.decode(): value.decode() for name, value in starts[0]["headers"]} if starts else {}
+        chunks = [one.get("body", b"") for one in messages if one["type"] == "http.response.body"]
+        return ClientResponse(starts[0]["status"] if starts else 0, response_headers, b"".join(chunks))
 
-    async def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Answered:
-        return await self.ask("POST", path, body, headers)
+    async def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> ClientResponse:
+        return await self.request("POST", path, body, headers)
 
-    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answered:
-        return await self.ask("GET", path, None, headers)
+    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> ClientResponse:
+        return await self.request("GET", path, None, headers)
 
 
 @asynccontextmanager
@@ -99,11 +99,11 @@ async def gateway_of(
     *engines: Engine, sources: Iterable[Source] = (), config: Config | None = None
 ) -> AsyncGenerator[Client]:
     """A client of a gateway with these engines, named e0, e1 and so on."""
-    named = {f"e{at}": engine for at, engine in enumerate(engines)}
-    made = config or Config(engines=tuple(EngineConfig(name=name, use=name) for name in named))
-    async with opened(made, sources, pick=named.__getitem__) as gateway:
+    by_name = {f"e{at}": engine for at, engine in enumerate(engines)}
+    gateway_config = config or Config(engines=tuple(EngineConfig(name=name, use=name) for name in by_name))
+    async with open_gateway(gateway_config, sources, load=by_name.__getitem__) as gateway:
         yield Client(application(gateway), gateway)
 
 
-def speaking(*replies: Reply | str) -> FakeEngine:
+def scripted_engine(*replies: Reply | str) -> FakeEngine:
     return FakeEngine([Reply.of(one) if isinstance(one, str) else one for one in replies])

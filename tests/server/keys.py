@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from ferrule.server.config.config import Config, EngineConfig, KeyConfig, Limits
+from ferrule.server.config.config import Config, EngineConfig, GatewayLimits, KeyConfig
 
 
 def key(name: str, text: str = "", **more: Any) -> KeyConfig:
@@ -15,9 +15,9 @@ def key(name: str, text: str = "", **more: Any) -> KeyConfig:
     return KeyConfig(name=name, sha256=hashlib.sha256((text or name).encode()).hexdigest(), **more)
 
 
-def keyed(*keys: KeyConfig, limits: Limits | None = None, **listening: Any) -> Config:
-    made = Config(engines=(EngineConfig(name="e0", use="e0"),), keys=keys, limits=limits or Limits())
-    return replace(made, listening=replace(made.listening, **listening))
+def config_with_keys(*keys: KeyConfig, limits: GatewayLimits | None = None, **server: Any) -> Config:
+    config = Config(engines=(EngineConfig(name="e0", use="e0"),), keys=keys, limits=limits or GatewayLimits())
+    return replace(config, server=replace(config.server, **server))
 
 
 def bearer(text: str) -> dict[str, str]:
@@ -25,5 +25,5 @@ def bearer(text: str) -> dict[str, str]:
 
 
 def key_protocol(text: str) -> str:
-    """A key as a page spells it among a WebSocket's subprotocols."""
+    """A key, encoded as a WebSocket subprotocol."""
     return "ferrule.key." + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

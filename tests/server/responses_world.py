@@ -1,4 +1,4 @@
-"""Engines, tools and small words for the tests of kept responses."""
+"""Engines, tools and helpers for the tests of stored responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ferrule.run.tool_settings import ToolSettings
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.config.config import Config, EngineConfig
 from ferrule.sources.functions import Functions
-from server.client import Answered, Client
+from server.client import Client, ClientResponse
 
 PATH = "/v1/responses"
 ENDS = ("response.completed", "response.incomplete", "response.failed")
@@ -32,8 +32,8 @@ def config(ledger: str = "", lease: float = 10.0, *, confirms: bool = True, **mo
     )
 
 
-class Stepping(Engine):
-    """Calls a tool in each round, numbering the steps, and then answers; judges by the results since the user spoke."""
+class SteppingEngine(Engine):
+    """Calls a tool in each round, numbering the steps, and then answers. It counts results since the user's message."""
 
     traits = Traits(name="stepping", honours=ALL_CHOICES)
 
@@ -44,15 +44,17 @@ class Stepping(Engine):
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
-        given = 0
+        result_count = 0
         for message in reversed(request.messages):
             if message.role is Role.USER:
                 break
-            given += len(message.results)
-        said = Reply.of("All done.")
-        if given < len(self.steps):
-            said = Reply.of(f"Step {given}. ", ToolCall.of(self.steps[given], {"step": given}, id="same"))
-        for event in events_of(said):
+            result_count += len(message.results)
+        reply = Reply.of("All done.")
+        if result_count < len(self.steps):
+            reply = Reply.of(
+                f"Step {result_count}. ", ToolCall.of(self.steps[result_count], {"step": result_count}, id="same")
+            )
+        for event in events_of(reply):
             await asyncio.sleep(self.pause)
             yield event
 
@@ -60,8 +62,8 @@ class Stepping(Engine):
         return
 
 
-class Failing(Engine):
-    """Says something, if anything, and fails."""
+class FailingEngine(Engine):
+    """Writes a text, if there is one, and fails."""
 
     traits = Traits(name="failing", honours=ALL_CHOICES)
 
@@ -78,8 +80,8 @@ class Failing(Engine):
         return
 
 
-class Endless(Engine):
-    """Goes on until it is stopped."""
+class EndlessEngine(Engine):
+    """Writes until it is stopped."""
 
     traits = Traits(name="endless", honours=ALL_CHOICES)
 
@@ -102,29 +104,29 @@ class Endless(Engine):
 
 
 @dataclass(slots=True)
-class World:
-    """What the tools did."""
+class ToolLog:
+    """Records the calls of its tools."""
 
-    happened: list[str] = field(default_factory=list[str])
+    calls: list[str] = field(default_factory=list[str])
 
     def source(self) -> Functions:
         @tool
         async def look(step: int) -> str:
             """Look at something."""
-            self.happened.append(f"look {step}")
+            self.calls.append(f"look {step}")
             return f"seen {step}"
 
         @tool(side_effects=True)
         async def pay(step: int) -> str:
             """Pay something."""
-            self.happened.append(f"pay {step}")
+            self.calls.append(f"pay {step}")
             return f"paid {step}"
 
         return Functions([look, pay], id="till")
 
 
-def kinds(answered: Answered) -> list[str]:
-    return [event["type"] for event in answered.events()]
+def kinds(response: ClientResponse) -> list[str]:
+    return [event["type"] for event in response.events()]
 
 
 def items(response: Any, kind: str) -> list[Any]:
@@ -146,8 +148,8 @@ def check_stream(events: Sequence[Any]) -> None:
     assert [item["id"] for item in events[-1]["response"]["output"]] == added
 
 
-async def ended(client: Client, id: str, headers: dict[str, str] | None = None) -> Any:
-    """The response, once it is over."""
+async def wait_for_end(client: Client, id: str, headers: dict[str, str] | None = None) -> Any:
+    """Return the response once it has ended."""
     while True:
         body = (await client.get(f"{PATH}/{id}", headers)).json()
         if body["status"] not in ("queued", "in_progress"):
@@ -155,5 +157,5 @@ async def ended(client: Client, id: str, headers: dict[str, str] | None = None) 
         await asyncio.sleep(0.01)
 
 
-async def followed(client: Client, id: str, after: int = -1) -> list[Any]:
+async def follow(client: Client, id: str, after: int = -1) -> list[Any]:
     return (await client.get(f"{PATH}/{id}?stream=true&starting_after={after}")).events()

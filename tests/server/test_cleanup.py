@@ -1,4 +1,4 @@
-"""Whoever leaves an answer takes it with him: nothing of it waits until Python looks for rings."""
+"""A client that disconnects leaks no memory: nothing waits for the garbage collector."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ import pytest
 from ferrule.core.event import Event, TextDelta
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
-from ferrule.server.cleanup import ended
+from ferrule.server.cleanup import cancel_and_wait
 from server.client import gateway_of
 
 CHAT = "/v1/chat/completions"
 
 
 class Answer:
-    """What an engine holds for as long as it answers."""
+    """An object that an engine holds during an answer."""
 
 
-class Holding(Engine):
-    """Goes on for ever; `held` are the answers that are still there."""
+class EndlessEngine(Engine):
+    """Generates without end; `live_answers` are the answers still in memory."""
 
     traits = Traits(name="holding", honours=ALL_CHOICES)
 
     def __init__(self, pause: float) -> None:
-        self.held: weakref.WeakSet[Answer] = weakref.WeakSet()
+        self.live_answers: weakref.WeakSet[Answer] = weakref.WeakSet()
         self._pause = pause
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         answer = Answer()
-        self.held.add(answer)
+        self.live_answers.add(answer)
         for at in range(1_000_000):
             yield TextDelta("word ")
-            # After a while it is waited for, and so left in the middle of its own stack.
+            # After a few events it sleeps, so that the disconnect hits it inside its own frames.
             await asyncio.sleep(self._pause if at > 5 else 0)
         assert answer
 
@@ -58,25 +58,25 @@ def without_collection() -> Generator[None]:
 
 
 @pytest.mark.parametrize("reads", [3, 1_000], ids=["in mid-piece", "between pieces"])
-def test_a_client_that_leaves_a_stream_leaves_nothing_behind(reads: int) -> None:
-    engine = Holding(3600.0)
+def test_a_client_that_disconnects_from_a_stream_leaks_no_memory(reads: int) -> None:
+    engine = EndlessEngine(3600.0)
 
-    async def left(client: Any) -> None:
-        gone = asyncio.Event()
+    async def disconnect(client: Any) -> None:
+        disconnected = asyncio.Event()
         body = [json.dumps({"messages": [{"role": "user", "content": "Hi."}], "stream": True}).encode()]
-        sent = 0
+        message_count = 0
 
         async def receive() -> dict[str, Any]:
             if body:
                 return {"type": "http.request", "body": body.pop(), "more_body": False}
-            await gone.wait()
+            await disconnected.wait()
             return {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
-            nonlocal sent
-            sent += 1
-            asyncio.get_running_loop().call_later(0.05, gone.set)
-            if sent > reads:
+            nonlocal message_count
+            message_count += 1
+            asyncio.get_running_loop().call_later(0.05, disconnected.set)
+            if message_count > reads:
                 await asyncio.sleep(3600)
 
         scope = {
@@ -89,42 +89,44 @@ def test_a_client_that_leaves_a_stream_leaves_nothing_behind(reads: int) -> None
     async def scenario() -> int:
         async with gateway_of(engine) as client:
             for _ in range(5):
-                await left(client)
+                await disconnect(client)
             await asyncio.sleep(0)
-            return len(engine.held)
+            return len(engine.live_answers)
 
     with without_collection():
         assert asyncio.run(scenario()) == 0
 
 
-def test_a_client_that_leaves_before_the_answer_leaves_nothing_behind() -> None:
-    engine = Holding(3600.0)
+def test_a_client_that_disconnects_before_the_answer_leaks_no_memory() -> None:
+    engine = EndlessEngine(3600.0)
 
     async def scenario() -> int:
         async with gateway_of(engine) as client:
             for _ in range(5):
-                leaves = asyncio.Event()
-                asyncio.get_running_loop().call_later(0.05, leaves.set)
-                await client.ask("POST", CHAT, {"messages": [{"role": "user", "content": "Hi."}]}, leaves=leaves)
+                disconnect = asyncio.Event()
+                asyncio.get_running_loop().call_later(0.05, disconnect.set)
+                await client.request(
+                    "POST", CHAT, {"messages": [{"role": "user", "content": "Hi."}]}, disconnect=disconnect
+                )
             await asyncio.sleep(0)
-            return len(engine.held)
+            return len(engine.live_answers)
 
     with without_collection():
         assert asyncio.run(scenario()) == 0
 
 
-def test_tasks_that_are_ended_are_over_whichever_way_they_ended() -> None:
+def test_cancel_and_wait_ends_failed_cancelled_and_finished_tasks() -> None:
     async def scenario() -> list[bool]:
-        async def failing() -> None:
+        async def fail() -> None:
             raise ValueError("it broke")
 
-        async def waiting() -> None:
+        async def sleep() -> None:
             await asyncio.sleep(3600)
 
-        tasks = [asyncio.ensure_future(work()) for work in (failing, waiting)]
+        tasks = [asyncio.ensure_future(work()) for work in (fail, sleep)]
         done = asyncio.ensure_future(asyncio.sleep(0))
         await asyncio.sleep(0)
-        await ended(*tasks, done)
+        await cancel_and_wait(*tasks, done)
         return [task.done() for task in (*tasks, done)]
 
     assert asyncio.run(scenario()) == [True] * 3

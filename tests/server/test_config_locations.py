@@ -1,4 +1,4 @@
-"""Where things stand in a TOML file, for every way in which one can be written."""
+"""Line numbers in a TOML file, for every way to write one."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_every_setting_is_found_on_its_own_line(tables: dict[str, tuple[str, dic
             expected[table, name] = text.count("\n") + 1
             text += f"{name} = {value}\n"
     tomllib.loads(text)
-    found = lines_of(text)
-    assert {key: found[key] for key in expected} == expected
+    lines = lines_of(text)
+    assert {key: lines[key] for key in expected} == expected
 
 
 @given(st.lists(st.tuples(GAPS, VALUES), max_size=5))
@@ -50,13 +50,13 @@ def test_entries_of_a_list_of_tables_are_counted(entries: list[tuple[str, str]])
         expected["keys", at] = text.count("\n") + 1
         expected["keys", at, "name"] = text.count("\n") + 2
         text += f"[[keys]]\nname = {value}\n"
-    found = lines_of(text)
-    assert {key: found[key] for key in expected} == expected
+    lines = lines_of(text)
+    assert {key: lines[key] for key in expected} == expected
 
 
 def test_dotted_keys_and_tables_within_a_line_are_found() -> None:
-    found = lines_of('\nengines.a.use = "x"\nmodels = {m = {engines = ["a"]}}\n[engines."b c"]\nuse = "y"\n')
-    assert found["engines", "a", "use"] == 2
-    assert found["models", "m", "engines"] == 3
-    assert found["engines", "b c"] == 4
-    assert found["engines", "b c", "use"] == 5
+    lines = lines_of('\nengines.a.use = "x"\nmodels = {m = {engines = ["a"]}}\n[engines."b c"]\nuse = "y"\n')
+    assert lines["engines", "a", "use"] == 2
+    assert lines["models", "m", "engines"] == 3
+    assert lines["engines", "b c"] == 4
+    assert lines["engines", "b c", "use"] == 5

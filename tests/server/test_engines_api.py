@@ -1,4 +1,4 @@
-"""What answers behind each model, and what holds a tool's calls there, told to whoever may use the model."""
+"""`/v1/engines`, and the enforcement of a tool's schema on each engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from ferrule import ToolDefinition
 from ferrule.core.event import Event
 from ferrule.core.request import ToolCallRequest
-from ferrule.engines.engine import Enforcement, Engine, Traits, unheld
+from ferrule.engines.engine import Enforcement, Engine, Traits, no_enforcement
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.profile import Finding, Profile, Verdict
 from ferrule.engines.profile_file import save_profile
@@ -21,10 +21,10 @@ from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineUnavailableError
 from ferrule.server.app import application
 from ferrule.server.config.config import Config, EngineConfig, ModelConfig
-from ferrule.server.startup import opened
+from ferrule.server.startup import open_gateway
 from ferrule.server.tools import enforcement
 from ferrule.sources.fake import FakeSource
-from server.client import Client, speaking
+from server.client import Client, scripted_engine
 from server.keys import bearer, key
 from server.test_openapi import fits
 
@@ -45,38 +45,38 @@ class Silent(Engine):
 
     def __init__(self, failure: EngineUnavailableError | None = None) -> None:
         self.failure = failure
-        self.asked = 0
+        self.query_count = 0
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         raise EngineUnavailableError("http://ann:secret@far:1 is down")
         yield
 
     async def enforcement(self, tool: ToolDefinition) -> Enforcement:
-        self.asked += 1
+        self.query_count += 1
         if self.failure:
             raise self.failure
         await asyncio.sleep(60)
-        return unheld(tool)
+        return no_enforcement(tool)
 
     async def close(self) -> None:
         return
 
 
-def _held() -> TextEngine:
+def _text_engine() -> TextEngine:
     return TextEngine(FakeGenerator(["hello"]), TextOptions(format="hermes"))
 
 
 @asynccontextmanager
 async def _client(**engines: Engine | tuple[str, Engine]) -> AsyncGenerator[Client]:
     """Engines by name, the first two behind the model `smol`; one with a string of its own is a pair."""
-    made = {name: one if isinstance(one, tuple) else (name, one) for name, one in engines.items()}
+    pairs = {name: one if isinstance(one, tuple) else (name, one) for name, one in engines.items()}
     config = Config(
-        engines=tuple(EngineConfig(name=name, use=use) for name, (use, _) in made.items()),
-        models=(ModelConfig(name="smol", engines=tuple(made)[:2]),),
+        engines=tuple(EngineConfig(name=name, use=use) for name, (use, _) in pairs.items()),
+        models=(ModelConfig(name="smol", engines=tuple(pairs)[:2]),),
         keys=KEYS,
     )
-    picked = dict(made.values())
-    async with opened(config, [FakeSource([PAY, ToolDefinition("look")])], pick=picked.__getitem__) as gateway:
+    by_use = dict(pairs.values())
+    async with open_gateway(config, [FakeSource([PAY, ToolDefinition("look")])], load=by_use.__getitem__) as gateway:
         yield Client(application(gateway), gateway)
 
 
@@ -90,13 +90,13 @@ async def _engines(client: Client, who: str = "ann") -> list[dict[str, Any]]:
 async def _tool(client: Client, who: str = "ann", name: str = "pay") -> Any:
     answer = await client.get(f"/v1/tools/{name}", bearer(who))
     assert answer.status == 200
-    fits("HeldTool", answer.json())
+    fits("ToolDetail", answer.json())
     return answer.json()
 
 
-def test_each_engine_of_each_model_that_one_may_use_is_listed() -> None:
+def test_each_engine_of_each_model_that_the_key_may_use_is_listed() -> None:
     async def story() -> None:
-        async with _client(a=_held(), b=speaking("hello"), other=speaking("hello")) as client:
+        async with _client(a=_text_engine(), b=scripted_engine("hello"), other=scripted_engine("hello")) as client:
             first, second, third = await _engines(client)
             assert first == {
                 **{"object": "engine", "model": "smol", "engine": "a", "kind": "fake", "targets": ["lark"]},
@@ -113,7 +113,7 @@ def test_each_engine_of_each_model_that_one_may_use_is_listed() -> None:
 
 def test_an_engine_that_has_just_failed_rests_and_only_an_admin_reads_why() -> None:
     async def story() -> None:
-        async with _client(a=Silent(), b=speaking("hello")) as client:
+        async with _client(a=Silent(), b=scripted_engine("hello")) as client:
             body = {"model": "smol", "messages": [{"role": "user", "content": "Hello."}]}
             assert (await client.post("/v1/chat/completions", body, bearer("ann"))).status == 200
             assert [(one["state"], one["why"]) for one in await _engines(client)] == [("resting", ""), ("ready", "")]
@@ -124,40 +124,45 @@ def test_an_engine_that_has_just_failed_rests_and_only_an_admin_reads_why() -> N
     asyncio.run(story())
 
 
-def test_what_the_doctor_found_is_told_beside_the_engine_and_its_address_to_admins(
+def test_the_doctors_findings_are_shown_with_the_engine_and_its_address_to_admins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = (Finding("required", Verdict.HONOURED, "It called each time."),)
-    save_profile(Profile("http://far:1", "small", "2026-01-31", found, 2.5))
+    findings = (Finding("required", Verdict.HONOURED, "It called each time."),)
+    save_profile(Profile("http://far:1", "small", "2026-01-31", findings, 2.5))
     save_profile(Profile("http://far:1", "large", "2026-02-01"))
 
     async def story() -> None:
-        named = ("openai:small?url=http://far:1/v1&key=secret", speaking("hello"))
-        async with _client(a=named, b=("llama-server:http://far:1", speaking("hello"))) as client:
-            told = [one["profile"] for one in await _engines(client, "boss")]
-            assert told[0] == {
+        named = ("openai:small?url=http://far:1/v1&key=secret", scripted_engine("hello"))
+        async with _client(a=named, b=("llama-server:http://far:1", scripted_engine("hello"))) as client:
+            tool_view = [one["profile"] for one in await _engines(client, "boss")]
+            assert tool_view[0] == {
                 **{"url": "http://far:1", "model": "small", "date": "2026-01-31"},
                 "findings": [{"name": "required", "verdict": "honoured", "evidence": "It called each time."}],
-                "going_on": 2.5,
+                "continuation_cost": 2.5,
             }
             # It does not say which model, so the newest counts.
-            assert told[1]["model"] == "large"
+            assert tool_view[1]["model"] == "large"
             assert [one["profile"]["url"] for one in await _engines(client)] == ["", ""]
 
     asyncio.run(story())
 
 
-def test_a_tool_is_told_with_what_holds_its_calls_on_each_engine() -> None:
+def test_a_tool_is_shown_with_its_enforcement_on_each_engine() -> None:
     async def story() -> None:
-        async with _client(a=_held(), b=speaking("hello"), other=speaking("hello")) as client:
-            told = await _tool(client)
+        async with _client(a=_text_engine(), b=scripted_engine("hello"), other=scripted_engine("hello")) as client:
+            tool_view = await _tool(client)
             listed = (await client.get("/v1/tools", bearer("ann"))).json()["data"]
-            assert {**told, "enforcement": None} == {**listed[1], "enforcement": None}
-            held, checked, other = told["enforcement"]
-            assert (held["model"], held["engine"], held["target"], held["why"]) == ("smol", "a", "lark", "")
-            assert {"minimum", "required", "type"} <= set(held["enforced"])
-            assert held["unchecked"] == checked["unchecked"] == ["format:odd"]
+            assert {**tool_view, "enforcement": None} == {**listed[1], "enforcement": None}
+            enforced, checked, other = tool_view["enforcement"]
+            assert (enforced["model"], enforced["engine"], enforced["target"], enforced["why"]) == (
+                "smol",
+                "a",
+                "lark",
+                "",
+            )
+            assert {"minimum", "required", "type"} <= set(enforced["enforced"])
+            assert enforced["unchecked"] == checked["unchecked"] == ["format:odd"]
             assert (checked["target"], checked["enforced"]) == ("", [])
             assert {"minimum", "required", "type"} <= set(checked["checked"])
             assert other == {**checked, "model": "other", "engine": "other"}
@@ -167,9 +172,9 @@ def test_a_tool_is_told_with_what_holds_its_calls_on_each_engine() -> None:
     asyncio.run(story())
 
 
-def test_a_tool_that_one_may_not_use_looks_like_one_that_is_not_there() -> None:
+def test_a_forbidden_tool_looks_like_a_missing_one() -> None:
     async def story() -> None:
-        async with _client(a=speaking("hello")) as client:
+        async with _client(a=scripted_engine("hello")) as client:
             for who, name in (("rob", "pay"), ("rob", "never"), ("ann", "never"), ("ann", "%00"), ("ann", "call")):
                 refused = await client.get(f"/v1/tools/{name}", bearer(who))
                 assert (refused.status, refused.json()["error"]["code"]) == (404, "tool_not_found")
@@ -179,20 +184,23 @@ def test_a_tool_that_one_may_not_use_looks_like_one_that_is_not_there() -> None:
 
 
 def test_of_an_engine_that_does_not_answer_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enforcement, "PATIENCE", 0.05)
+    monkeypatch.setattr(enforcement, "ANSWER_SECONDS", 0.05)
 
     async def story() -> None:
         down = Silent(EngineUnavailableError("http://ann:secret@far:1 is down"))
         async with _client(a=Silent(), b=down) as client:
-            told = (await _tool(client))["enforcement"]
-            assert [one["why"] for one in told] == ["it has not answered yet", "it could not be asked"]
-            assert all(one["checked"] and not one["enforced"] for one in told)
+            tool_view = (await _tool(client))["enforcement"]
+            assert [one["why"] for one in tool_view] == [
+                "the engine has not answered yet",
+                "the engine could not be queried",
+            ]
+            assert all(one["checked"] and not one["enforced"] for one in tool_view)
             why = (await _tool(client, "boss"))["enforcement"][1]["why"]
             assert "is down" in why
             assert "secret" not in why
-            asked = down.asked
-            client.gateway.router.models["smol"].replicas[1].health.failed(EngineUnavailableError("down"))
-            assert (await _tool(client))["enforcement"][1]["why"] == "it rests after a failure"
-            assert down.asked == asked
+            count_before = down.query_count
+            client.gateway.router.models["smol"].replicas[1].health.record_failure(EngineUnavailableError("down"))
+            assert (await _tool(client))["enforcement"][1]["why"] == "the engine is resting after a failure"
+            assert down.query_count == count_before
 
     asyncio.run(story())

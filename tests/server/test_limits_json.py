@@ -16,22 +16,22 @@ VALUES = st.recursive(
 
 
 def depth(value: object) -> int:
-    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return 0 if held is None else 1 + max(map(depth, held), default=0)
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if children is None else 1 + max(map(depth, children), default=0)
 
 
-def most(value: object) -> int:
-    """Every value, and lists and objects once more as if they held one: never less than the values there are."""
-    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return 1 if held is None else 1 + max(1, sum(map(most, held)))
+def upper_bound(value: object) -> int:
+    """An upper bound for the number of values: an empty list or object counts as if it held one."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 1 if children is None else 1 + max(1, sum(map(upper_bound, children)))
 
 
 def count(value: object) -> int:
-    held = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return 1 if held is None else 1 + sum(map(count, held))
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 1 if children is None else 1 + sum(map(count, children))
 
 
-def passes(text: str, deep: int, values: int) -> bool:
+def is_accepted(text: str, deep: int, values: int) -> bool:
     try:
         check_json(text.encode(), deep, values)
     except TooLargeError:
@@ -40,23 +40,23 @@ def passes(text: str, deep: int, values: int) -> bool:
 
 
 @given(VALUES, st.booleans())
-def test_a_value_passes_exactly_when_it_is_no_deeper_than_it_may_be(value: object, ascii_only: bool) -> None:
+def test_a_value_is_accepted_exactly_up_to_the_maximum_depth(value: object, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     deep = depth(value)
-    assert passes(text, deep, 10_000)
-    assert not deep or not passes(text, deep - 1, 10_000)
+    assert is_accepted(text, deep, 10_000)
+    assert not deep or not is_accepted(text, deep - 1, 10_000)
 
 
 @given(VALUES)
-def test_a_value_with_more_values_than_it_may_have_is_refused_and_a_smaller_one_is_not(value: object) -> None:
+def test_a_value_with_too_many_values_is_refused_and_a_smaller_one_is_not(value: object) -> None:
     text = json.dumps(value)
-    assert passes(text, 100, most(value) + 1)
-    assert not passes(text, 100, max(count(value) - 1, 0)) or count(value) <= 1
+    assert is_accepted(text, 100, upper_bound(value) + 1)
+    assert not is_accepted(text, 100, max(count(value) - 1, 0)) or count(value) <= 1
 
 
 @given(st.text(st.sampled_from('[]{},"\\a'), max_size=60), st.integers(0, 5))
-def test_what_is_too_deep_before_it_stops_being_json_is_refused(text: str, deep: int) -> None:
-    assert not passes("[" * (deep + 1) + text, deep, 10_000)
+def test_a_text_that_is_too_deep_is_refused_even_if_it_is_not_json(text: str, deep: int) -> None:
+    assert not is_accepted("[" * (deep + 1) + text, deep, 10_000)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_too_deep_before_it_stops_being_json_is_refused(text: str, deep:
         b"[" * 40 + b'"\\' * 500_000,
     ],
 )
-def test_texts_that_are_built_to_hurt_are_refused_or_harmless(text: bytes) -> None:
+def test_hostile_texts_are_refused_or_harmless(text: bytes) -> None:
     try:
         check_json(text, 64, 200_000)
     except TooLargeError:

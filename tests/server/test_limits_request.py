@@ -8,12 +8,12 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, FerruleError, SchemaError, TooLargeError
-from ferrule.server.auth.request_limits import Admission
-from ferrule.server.config.config import Limits
-from server.client import gateway_of, speaking
-from server.keys import keyed
+from ferrule.server.auth.request_limits import RequestLimits
+from ferrule.server.config.config import GatewayLimits
+from server.client import gateway_of, scripted_engine
+from server.keys import config_with_keys
 
-ASKED = ToolCallRequest(messages=(ChatMessage.user("Hi."),))
+REQUEST = ToolCallRequest(messages=(ChatMessage.user("Hi."),))
 HOSTILE: dict[str, dict[str, Any]] = {
     "fetched": {"$ref": "http://127.0.0.1:1/x"},
     "a file": {"$ref": "file:///etc/passwd"},
@@ -29,61 +29,61 @@ HOSTILE: dict[str, dict[str, Any]] = {
 }
 
 
-def checked(request: ToolCallRequest, limits: Limits | None = None) -> None:
-    asyncio.run(Admission(limits or Limits()).check(request))
+def check(request: ToolCallRequest, limits: GatewayLimits | None = None) -> None:
+    asyncio.run(RequestLimits(limits or GatewayLimits()).check(request))
 
 
 def with_tool(schema: dict[str, Any], name: str = "t") -> ToolCallRequest:
-    return replace(ASKED, tools=(ToolDefinition(name, "", schema),))
+    return replace(REQUEST, tools=(ToolDefinition(name, "", schema),))
 
 
 @pytest.mark.parametrize(
     "request_, limits, error",
     [
-        (replace(ASKED, messages=ASKED.messages * 3), Limits(messages=2), TooLargeError),
+        (replace(REQUEST, messages=REQUEST.messages * 3), GatewayLimits(messages=2), TooLargeError),
         (
-            replace(ASKED, tools=tuple(ToolDefinition(f"t{n}") for n in range(3))),
-            Limits(tools=2),
+            replace(REQUEST, tools=tuple(ToolDefinition(f"t{n}") for n in range(3))),
+            GatewayLimits(tools=2),
             TooLargeError,
         ),
-        (with_tool({"type": "object", "description": "x" * 200}), Limits(schema_bytes=100), TooLargeError),
-        (replace(ASKED, max_tokens=11), Limits(most_tokens=10), DefinitionError),
+        (with_tool({"type": "object", "description": "x" * 200}), GatewayLimits(schema_bytes=100), TooLargeError),
+        (replace(REQUEST, max_tokens=11), GatewayLimits(most_tokens=10), DefinitionError),
     ],
 )
-def test_more_than_a_request_may_bring_is_refused(
-    request_: ToolCallRequest, limits: Limits, error: type[FerruleError]
+def test_a_request_that_exceeds_a_limit_is_refused(
+    request_: ToolCallRequest, limits: GatewayLimits, error: type[FerruleError]
 ) -> None:
-    checked(request_)
+    check(request_)
     with pytest.raises(error):
-        checked(request_, limits)
+        check(request_, limits)
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_schema_that_is_not_admitted_is_refused_by_the_name_of_its_tool(kind: str) -> None:
+def test_a_refused_schema_is_reported_with_the_name_of_its_tool(kind: str) -> None:
     with pytest.raises(SchemaError, match="the schema of tool 't'"):
-        checked(with_tool(HOSTILE[kind]))
-    with pytest.raises(SchemaError, match="the schema of the answer"):
-        checked(replace(ASKED, response_schema=HOSTILE[kind]))
+        check(with_tool(HOSTILE[kind]))
+    with pytest.raises(SchemaError, match="the response schema"):
+        check(replace(REQUEST, response_schema=HOSTILE[kind]))
 
 
 def test_a_schema_is_admitted_once() -> None:
     async def scenario() -> list[int]:
-        admission = Admission(Limits())
-        seen: list[int] = []
+        limits = RequestLimits(GatewayLimits())
+        counts: list[int] = []
         for request in (with_tool({"title": "one"}), with_tool({"title": "one"}, "other"), with_tool({"title": "two"})):
-            await admission.check(request)
-            seen.append(admission.admissions)
-        return seen
+            await limits.check(request)
+            counts.append(limits.admissions)
+        return counts
 
     assert asyncio.run(scenario()) == [1, 1, 2]
 
 
 def test_a_schema_that_was_refused_is_refused_again() -> None:
     async def scenario() -> None:
-        admission = Admission(Limits())
+        limits = RequestLimits(GatewayLimits())
         for _ in range(2):
             with pytest.raises(SchemaError):
-                await admission.check(with_tool(HOSTILE["itself"]))
+                await limits.check(with_tool(HOSTILE["itself"]))
 
     asyncio.run(scenario())
 
@@ -101,12 +101,12 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def _filled(value: Any, schema: Any) -> Any:
+def _with_schema(value: Any, schema: Any) -> Any:
     if value is None:
         return schema
     if isinstance(value, dict):
-        return {name: _filled(one, schema) for name, one in value.items()}
-    return [_filled(one, schema) for one in value] if isinstance(value, list) else value
+        return {name: _with_schema(one, schema) for name, one in value.items()}
+    return [_with_schema(one, schema) for one in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("api", BODIES)
@@ -115,47 +115,47 @@ def test_no_api_lets_a_hostile_schema_reach_an_engine(api: str, kind: str) -> No
     path, body = BODIES[api]
 
     async def scenario() -> tuple[int, Any, int]:
-        engine = speaking("Hello.")
+        engine = scripted_engine("Hello.")
         async with gateway_of(engine) as client:
-            filled = _filled(body, HOSTILE[kind])
+            filled = _with_schema(body, HOSTILE[kind])
             answer = await client.post(path, {"model": "m", "messages": [{"role": "user", "content": "Hi."}], **filled})
             return answer.status, answer.json(), len(engine.requests)
 
-    status, told, asked = asyncio.run(scenario())
+    status, answer_body, request_count = asyncio.run(scenario())
     assert status == 400
-    assert "admitted" in str(told)
-    assert asked == 0
+    assert "admitted" in str(answer_body)
+    assert request_count == 0
 
 
-def test_a_hostile_schema_does_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Admission waits for the probe and the probe for admission: on one thread neither would end."""
+def test_a_hostile_schema_does_not_block_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Admission and the other request wait for each other: on a single thread neither would end."""
     import threading
 
     from ferrule.server.auth import request_limits as limits_request
 
-    began, may_end = threading.Event(), threading.Event()
+    started, may_end = threading.Event(), threading.Event()
 
     def slow(text: str) -> dict[str, Any]:
-        began.set()
+        started.set()
         assert may_end.wait(30)
         return {}
 
-    monkeypatch.setattr(limits_request, "admitted_text", slow)
+    monkeypatch.setattr(limits_request, "admit_text", slow)
 
     async def scenario() -> bool:
-        async with gateway_of(speaking("Hello.", "Hello."), config=keyed()) as client:
+        async with gateway_of(scripted_engine("Hello.", "Hello."), config=config_with_keys()) as client:
             body = {
                 "model": "m",
                 "messages": [{"role": "user", "content": "Hi."}],
                 "guided_json_schema": {"title": "s"},
             }
             hostile = asyncio.ensure_future(client.post("/v1/chat/completions", body))
-            while not began.is_set():
+            while not started.is_set():
                 await asyncio.sleep(0.001)
-            served = await client.get("/v1/models")
+            response = await client.get("/v1/models")
             waits = not hostile.done()
             may_end.set()
             await hostile
-            return waits and served.status == 200
+            return waits and response.status == 200
 
     assert asyncio.run(scenario())

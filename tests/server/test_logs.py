@@ -1,4 +1,4 @@
-"""What is logged: a line for a request, fields of a fixed list, and errors by their kind and place."""
+"""The log: one line per request, a fixed list of fields, and errors by type and frame."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ferrule.core.reply import Reply
 from ferrule.errors import EngineUnavailableError
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.config.config import Config, EngineConfig, ModelConfig
-from ferrule.server.observability.library_logs import take_over
-from ferrule.server.observability.logs import LONGEST, MOST, Log
-from ferrule.server.observability.stack_trace import kinds, places
+from ferrule.server.observability.library_logs import capture_library_logs
+from ferrule.server.observability.logs import MAX_ITEMS, MAX_TEXT_LENGTH, Log
+from ferrule.server.observability.stack_trace import error_types, stack_frames
 from ferrule.sources.functions import Functions
-from server.client import speaking
-from server.keys import bearer, key, keyed
-from server.test_router import Failing
-from server.watched import BODIES, CHAT, Lines, Stepping, watched_gateway
+from server.client import scripted_engine
+from server.keys import bearer, config_with_keys, key
+from server.test_router import FailingEngine
+from server.watched import BODIES, CHAT, LogLines, StepEngine, gateway_with_log
 
 
 @tool
@@ -35,13 +35,13 @@ def weather(city: str) -> str:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_request_leaves_one_line(stream: bool) -> None:
-    async def scenario() -> Lines:
+def test_a_request_is_one_log_line(stream: bool) -> None:
+    async def scenario() -> LogLines:
         reply = Reply(Reply.of("Hello.").parts, finish=FinishReason.STOP, usage=Usage(7, 5))
-        config = keyed(key("ann"))
-        async with watched_gateway(speaking(reply), config=config) as (client, lines):
+        config = config_with_keys(key("ann"))
+        async with gateway_with_log(scripted_engine(reply), config=config) as (client, lines):
             answer = await client.post(CHAT, {**BODIES[CHAT], "stream": stream}, bearer("ann"))
-            assert answer.headers["x-request-id"] == lines.named("request")[0]["id"]
+            assert answer.headers["x-request-id"] == lines.with_event("request")[0]["id"]
         return lines
 
     (line,) = map(json.loads, asyncio.run(scenario()).texts)
@@ -61,124 +61,125 @@ def test_a_request_leaves_one_line(stream: bool) -> None:
     }
 
 
-def test_calls_are_told_with_how_they_were_guaranteed_and_a_callers_without_their_names() -> None:
-    async def scenario() -> Lines:
+def test_calls_are_logged_with_their_guarantee_and_callers_tools_without_names() -> None:
+    async def scenario() -> LogLines:
         own = Reply.of(ToolCall.of("weather", {"city": "Paris"}, id="call_1"))
-        brought = Reply.of(ToolCall.of("launch", {}, id="call_1"))
-        async with watched_gateway(speaking(own, "Sunny.", brought), sources=[Functions([weather])]) as (client, lines):
+        of_caller = Reply.of(ToolCall.of("launch", {}, id="call_1"))
+        async with gateway_with_log(scripted_engine(own, "Sunny.", of_caller), sources=[Functions([weather])]) as (
+            client,
+            lines,
+        ):
             await client.post(CHAT, BODIES[CHAT])
             await client.post(CHAT, {**BODIES[CHAT], "tools": [{"type": "function", "function": {"name": "launch"}}]})
         return lines
 
-    first, second = asyncio.run(scenario()).named("request")
+    first, second = asyncio.run(scenario()).with_event("request")
     assert first["calls"] == ["weather=validated"]
     assert second["calls"] == ["caller=validated"]
 
 
-def test_who_is_refused_at_the_door_leaves_a_line_too() -> None:
-    async def scenario() -> Lines:
-        async with watched_gateway(speaking(), config=keyed(key("ann"))) as (client, lines):
+def test_refused_requests_are_logged_too() -> None:
+    async def scenario() -> LogLines:
+        async with gateway_with_log(scripted_engine(), config=config_with_keys(key("ann"))) as (client, lines):
             await client.post(CHAT, BODIES[CHAT])
             await client.get("/nowhere", bearer("ann"))
         return lines
 
-    refused, lost = asyncio.run(scenario()).named("request")
-    assert (refused["status"], refused["outcome"], refused["principal"]) == (401, "unauthenticated", "")
-    assert (lost["api"], lost["status"], lost["outcome"]) == ("other", 404, "not_found")
+    rejection, not_found = asyncio.run(scenario()).with_event("request")
+    assert (rejection["status"], rejection["outcome"], rejection["principal"]) == (401, "unauthenticated", "")
+    assert (not_found["api"], not_found["status"], not_found["outcome"]) == ("other", 404, "not_found")
 
 
-def test_a_client_that_left_is_told_apart_from_one_that_was_answered() -> None:
-    async def scenario() -> Lines:
-        engine, leaves = Stepping(), asyncio.Event()
-        async with watched_gateway(engine) as (client, lines):
-            asking = asyncio.ensure_future(client.ask("POST", CHAT, BODIES[CHAT], leaves=leaves))
-            await engine.began.wait()
-            leaves.set()
-            await asking
+def test_a_client_that_disconnects_is_logged_as_left() -> None:
+    async def scenario() -> LogLines:
+        engine, disconnect = StepEngine(), asyncio.Event()
+        async with gateway_with_log(engine) as (client, lines):
+            request = asyncio.ensure_future(client.request("POST", CHAT, BODIES[CHAT], disconnect=disconnect))
+            await engine.started.wait()
+            disconnect.set()
+            await request
         assert engine.was_closed
         return lines
 
-    (line,) = asyncio.run(scenario()).named("request")
+    (line,) = asyncio.run(scenario()).with_event("request")
     assert (line["status"], line["outcome"], line["finish"]) == (0, "left", "")
 
 
-def test_probes_are_logged_only_when_their_answer_is_not_the_usual_one() -> None:
-    async def scenario() -> Lines:
-        async with watched_gateway(speaking()) as (client, lines):
+def test_probes_are_logged_only_if_they_fail() -> None:
+    async def scenario() -> LogLines:
+        async with gateway_with_log(scripted_engine()) as (client, lines):
             for path in ("/healthz", "/readyz", "/metrics"):
                 await client.get(path)
             assert not lines.texts
-            client.gateway.watch.drain.begin()
+            client.gateway.telemetry.drain.begin()
             await client.get("/readyz")
         return lines
 
-    assert [line["status"] for line in asyncio.run(scenario()).named("request")] == [503]
+    assert [line["status"] for line in asyncio.run(scenario()).with_event("request")] == [503]
 
 
-def test_a_failover_is_told_without_what_the_engine_said() -> None:
-    engines = (Failing(EngineUnavailableError("secret words")), speaking("Hello."))
+def test_a_failover_is_logged_without_the_message_of_the_engine() -> None:
+    engines = (FailingEngine(EngineUnavailableError("secret words")), scripted_engine("Hello."))
     named = tuple(EngineConfig(name=f"e{at}", use=f"e{at}") for at in range(2))
     config = Config(engines=named, models=(ModelConfig(name="m", engines=("e0", "e1")),))
 
-    async def scenario() -> Lines:
-        async with watched_gateway(*engines, config=config) as (client, lines):
+    async def scenario() -> LogLines:
+        async with gateway_with_log(*engines, config=config) as (client, lines):
             await client.post(CHAT, BODIES[CHAT])
         return lines
 
     lines = asyncio.run(scenario())
-    (line,) = lines.named("failover")
+    (line,) = lines.with_event("failover")
     assert (line["model"], line["engine"], line["outcome"]) == ("m", "e0", "engine_unavailable")
-    assert "secret" not in lines.all
+    assert "secret" not in lines.text
 
 
-class Changed(Functions):
-    """Tools of which some are not what was agreed to."""
+class ChangingSource(Functions):
+    """Tools of which some are quarantined."""
 
-    held: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
-    def held_back(self) -> tuple[str, ...]:
-        return self.held
+    def quarantined(self) -> tuple[str, ...]:
+        return self.names
 
 
-def test_a_tool_that_is_held_back_is_told_once_and_again_when_it_comes_back_and_changes() -> None:
-    async def scenario() -> Lines:
-        source = Changed([weather])
-        async with watched_gateway(speaking(), sources=[source]) as (client, lines):
-            for held in ((), ("order",), ("order",), (), ("order", "pay")):
-                source.held = held
-                await client.gateway.toolbox.refresh()
+def test_a_quarantined_tool_is_logged_once_and_again_after_it_returned() -> None:
+    async def scenario() -> LogLines:
+        source = ChangingSource([weather])
+        async with gateway_with_log(scripted_engine(), sources=[source]) as (client, lines):
+            for names in ((), ("order",), ("order",), (), ("order", "pay")):
+                source.names = names
+                await client.gateway.tool_catalog.refresh()
         return lines
 
-    assert [line["tool"] for line in asyncio.run(scenario()).named("quarantine")] == ["order", "order", "pay"]
+    assert [line["tool"] for line in asyncio.run(scenario()).with_event("quarantine")] == ["order", "order", "pay"]
 
 
 @given(st.text(), st.integers(), st.lists(st.text(), max_size=80))
-def test_whatever_a_field_holds_a_line_is_one_line_of_json_and_not_a_long_one(
-    word: str, number: int, words: list[str]
-) -> None:
-    lines = Lines()
-    Log(lines.texts.append).tell("request", id=word, status=number, calls=words)
+def test_any_field_value_gives_one_short_line_of_json(word: str, number: int, words: list[str]) -> None:
+    lines = LogLines()
+    Log(lines.texts.append).emit("request", id=word, status=number, calls=words)
     (text,) = lines.texts
-    told = json.loads(text)
+    record = json.loads(text)
     assert text.count("\n") == 1
     assert text.isascii()
-    assert len(told["id"]) <= LONGEST
-    assert len(told["calls"]) <= MOST
+    assert len(record["id"]) <= MAX_TEXT_LENGTH
+    assert len(record["calls"]) <= MAX_ITEMS
 
 
 @given(st.text())
-def test_nothing_that_moves_the_cursor_reaches_a_terminal(word: str) -> None:
-    lines = Lines()
-    Log(lines.texts.append, is_for_people=True).tell("request", id=word, calls=[word])
-    assert all(char.isprintable() for char in lines.all.removesuffix("\n"))
+def test_no_control_character_reaches_a_terminal(word: str) -> None:
+    lines = LogLines()
+    Log(lines.texts.append, is_human_readable=True).emit("request", id=word, calls=[word])
+    assert all(char.isprintable() for char in lines.text.removesuffix("\n"))
 
 
-def test_people_read_words_and_no_json() -> None:
-    lines = Lines()
-    log = Log(lines.texts.append, is_for_people=True, clock=lambda: 0.0)
-    log.tell("request", id="req_1", status=200, calls=["weather=grammar"], total_ms=12.3456)
-    assert lines.all == "00:00:00 request id=req_1 status=200 calls=weather=grammar total_ms=12.346\n"
+def test_a_terminal_gets_plain_text_instead_of_json() -> None:
+    lines = LogLines()
+    log = Log(lines.texts.append, is_human_readable=True, clock=lambda: 0.0)
+    log.emit("request", id="req_1", status=200, calls=["weather=grammar"], total_ms=12.3456)
+    assert lines.text == "00:00:00 request id=req_1 status=200 calls=weather=grammar total_ms=12.346\n"
 
 
 @pytest.mark.parametrize(
@@ -193,10 +194,10 @@ def test_people_read_words_and_no_json() -> None:
 )
 def test_a_field_outside_the_list_cannot_be_written(fields: dict[str, object], error: type[Exception]) -> None:
     with pytest.raises(error):
-        Log(lambda line: None).tell("request", **fields)  # type: ignore[arg-type]
+        Log(lambda line: None).emit("request", **fields)  # type: ignore[arg-type]
 
 
-def test_an_error_is_told_by_its_kinds_and_places_and_not_by_its_words() -> None:
+def test_an_error_is_described_by_types_and_frames_and_not_by_its_message() -> None:
     def inner() -> None:
         secret = "sk-local"
         raise KeyError(secret)
@@ -209,41 +210,41 @@ def test_an_error_is_told_by_its_kinds_and_places_and_not_by_its_words() -> None
 
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # its words are what must not be read
         outer()
-    told = (kinds(caught.value), places(caught.value))
-    assert told[0] == ["builtins.ValueError", "builtins.KeyError"]
-    assert told[1][0].endswith("inner")
-    assert "sk-" not in repr(told)
+    record = (error_types(caught.value), stack_frames(caught.value))
+    assert record[0] == ["builtins.ValueError", "builtins.KeyError"]
+    assert record[1][0].endswith("inner")
+    assert "sk-" not in repr(record)
 
 
 @pytest.fixture
-def library_lines() -> Iterator[Lines]:
-    root, lines = logging.getLogger(), Lines()
+def library_lines() -> Iterator[LogLines]:
+    root, lines = logging.getLogger(), LogLines()
     before = (root.handlers[:], root.level)
     try:
-        take_over(Log(lines.texts.append))
+        capture_library_logs(Log(lines.texts.append))
         yield lines
     finally:
         root.handlers[:], root.level = before
         logging.captureWarnings(False)
 
 
-def test_what_libraries_log_is_told_by_its_place_and_not_by_its_words(library_lines: Lines) -> None:
+def test_library_logs_are_written_with_their_place_and_without_their_message(library_lines: LogLines) -> None:
     logging.getLogger("uvicorn.error").error("the header was %s", "sk-secret")
     try:
         raise RuntimeError("sk-secret")
     except RuntimeError:
         logging.getLogger("asyncio").exception(f"never retrieved {'sk-secret'}")
     logging.getLogger("uvicorn.error").info("nothing to see")
-    first, second = library_lines.named("library")
+    first, second = library_lines.with_event("library")
     assert (first["logger"], first["level"]) == ("uvicorn.error", "error")
     assert first["place"].startswith("test_logs:")
     assert second["kinds"] == ["builtins.RuntimeError"]
-    assert "sk-secret" not in library_lines.all
+    assert "sk-secret" not in library_lines.text
 
 
-def test_warnings_are_lines_too(library_lines: Lines) -> None:
+def test_python_warnings_are_logged_too(library_lines: LogLines) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("sk-secret", stacklevel=1)
-    assert [line["logger"] for line in library_lines.named("library")] == ["py.warnings"]
-    assert "sk-secret" not in library_lines.all
+    assert [line["logger"] for line in library_lines.with_event("library")] == ["py.warnings"]
+    assert "sk-secret" not in library_lines.text

@@ -1,4 +1,4 @@
-"""The gateway as an MCP server: what a client sees, and that its calls are governed."""
+"""`/mcp`: what a client of the MCP server sees, and that its calls follow the rules of all calls."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from ferrule.dialects.mcp_server import HANDSHAKE, METHOD_NOT_FOUND, MODERN
 from ferrule.run.tool_settings import ToolSettings
-from ferrule.server.apis.mcp_bodies import without_header_marks
-from ferrule.server.apis.mcp_call_identity import first_not
+from ferrule.server.apis.mcp_bodies import without_header_keywords
+from ferrule.server.apis.mcp_call_identity import first_open_number
 from server.keys import bearer
-from server.tool_world import World, living
+from server.tool_world import World, run_story
 
 _META = "io.modelcontextprotocol/"
 
@@ -30,34 +30,34 @@ async def modern(world: World, method: str, who: str = "ann", asks: bool = False
     return answer.json().get("result", answer.json())
 
 
-async def called(
+async def call_tool(
     world: World, name: str, arguments: Any = None, who: str = "ann", meta: Mapping[str, Any] | None = None
 ) -> Any:
     """A result of the handshake's era."""
-    asked = {"name": name, "arguments": arguments or {}, "_meta": dict(meta or {})}
-    return (await world.rpc("tools/call", asked, who)).json()["result"]
+    params = {"name": name, "arguments": arguments or {}, "_meta": dict(meta or {})}
+    return (await world.rpc("tools/call", params, who)).json()["result"]
 
 
-def test_the_handshake_and_discovery_say_what_there_is() -> None:
+def test_the_handshake_and_discovery_describe_the_server() -> None:
     async def story(world: World) -> None:
-        told = (await world.rpc("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})).json()["result"]
-        assert (told["protocolVersion"], told["serverInfo"]["name"]) == ("2025-06-18", "ferrule")
+        result = (await world.rpc("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})).json()["result"]
+        assert (result["protocolVersion"], result["serverInfo"]["name"]) == ("2025-06-18", "ferrule")
         assert (await world.rpc("ping")).json()["result"] == {}
-        found = await modern(world, "server/discover")
-        assert found["supportedVersions"] == [*MODERN, *reversed(HANDSHAKE)]
-        assert found["resultType"] == "complete"
+        discovery = await modern(world, "server/discover")
+        assert discovery["supportedVersions"] == [*MODERN, *reversed(HANDSHAKE)]
+        assert discovery["resultType"] == "complete"
         for method, era in (("ping", modern), ("resources/list", modern), ("initialize", modern)):
             assert (await era(world, method))["error"]["code"] == METHOD_NOT_FOUND
-        gone = await world.rpc("server/discover")
-        assert (gone.status, gone.json()["error"]["code"]) == (200, METHOD_NOT_FOUND)
+        missing = await world.rpc("server/discover")
+        assert (missing.status, missing.json()["error"]["code"]) == (200, METHOD_NOT_FOUND)
 
-    living(story)
+    run_story(story)
 
 
 def test_there_are_no_sessions_and_notifications_have_no_answer() -> None:
     async def story(world: World) -> None:
         for method in ("GET", "DELETE"):
-            answer = await world.client.ask(method, "/mcp", None, bearer("ann"))
+            answer = await world.client.request(method, "/mcp", None, bearer("ann"))
             assert (answer.status, answer.headers["allow"]) == (405, "POST")
         noted = await world.client.post(
             "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, bearer("ann")
@@ -66,101 +66,101 @@ def test_there_are_no_sessions_and_notifications_have_no_answer() -> None:
         nobody = await world.client.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
         assert (nobody.status, nobody.json()["error"]["data"]["code"]) == (401, "unauthenticated")
 
-    living(story)
+    run_story(story)
 
 
-def test_a_principal_is_listed_what_he_may_use_with_hints_that_are_true() -> None:
+def test_tools_list_has_the_usable_tools_with_true_hints() -> None:
     async def story(world: World) -> None:
         for who, names in {"ann": ["fail", "look", "pay", "pay_slowly", "tell", "wait"], "rob": ["look"]}.items():
-            for told in (
+            for result in (
                 (await world.rpc("tools/list", who=who)).json()["result"],
                 await modern(world, "tools/list", who),
             ):
-                assert [one["name"] for one in told["tools"]] == names
+                assert [one["name"] for one in result["tools"]] == names
         hints = {
             one["name"]: one["annotations"]["readOnlyHint"] for one in (await modern(world, "tools/list"))["tools"]
         }
         assert (hints["look"], hints["pay"]) == (True, False)
-        refused = await called(world, "pay", {"amount": 1}, "rob")
+        refused = await call_tool(world, "pay", {"amount": 1}, "rob")
         assert refused["isError"]
         assert refused["_meta"]["ferrule.dev/code"] == "token_scope_insufficient"
 
-    living(story)
+    run_story(story)
 
 
 def test_a_call_is_answered_in_text_and_in_structure() -> None:
     async def story(world: World) -> None:
-        for told in (
-            await called(world, "look", {"place": "x"}),
+        for result in (
+            await call_tool(world, "look", {"place": "x"}),
             await modern(world, "tools/call", name="look", arguments={"place": "x"}),
         ):
-            assert told["structuredContent"] == {"place": "x", "seen": True}
-            assert told["content"] == [{"type": "text", "text": '{"place": "x", "seen": true}'}]
-            assert not told["isError"]
+            assert result["structuredContent"] == {"place": "x", "seen": True}
+            assert result["content"] == [{"type": "text", "text": '{"place": "x", "seen": true}'}]
+            assert not result["isError"]
         for wrong in ({"name": "look", "arguments": []}, {"name": 3}, {}):
             assert (await world.rpc("tools/call", wrong)).json()["error"]["code"] == -32602
         for name, arguments in (("look", {}), ("fly", {})):
-            told = await called(world, name, arguments)
-            assert (told["isError"], told["_meta"]["ferrule.dev/code"]) == (True, "bad_request")
+            result = await call_tool(world, name, arguments)
+            assert (result["isError"], result["_meta"]["ferrule.dev/code"]) == (True, "bad_request")
 
-    living(story)
+    run_story(story)
 
 
-def test_a_call_that_changes_the_world_names_its_approval_and_the_same_call_runs_it_once() -> None:
+def test_a_call_with_side_effects_names_its_approval_and_the_same_call_runs_it_once() -> None:
     async def story(world: World) -> None:
-        waiting = [await called(world, "pay", {"amount": 3}) for _ in range(2)]
+        waiting = [await call_tool(world, "pay", {"amount": 3}) for _ in range(2)]
         (approval,) = {one["_meta"]["ferrule.dev/approval"] for one in waiting}
         assert waiting[0]["isError"]
         assert approval in waiting[0]["content"][0]["text"]
         await world.decide(approval, approve=True)
-        assert (await called(world, "pay", {"amount": 3}))["content"][0]["text"] == "paid 3"
-        # It has run; the same arguments are a new call, which needs leave of its own.
-        again = await called(world, "pay", {"amount": 3})
+        assert (await call_tool(world, "pay", {"amount": 3}))["content"][0]["text"] == "paid 3"
+        # It has run; the same arguments are a new call, which needs its own approval.
+        again = await call_tool(world, "pay", {"amount": 3})
         assert again["_meta"]["ferrule.dev/approval"] != approval
         assert world.done["pay"] == 1
 
-    living(story)
+    run_story(story)
 
 
-def test_a_no_is_told_to_who_asks_again() -> None:
+def test_a_denial_is_returned_to_the_same_call_again() -> None:
     async def story(world: World) -> None:
-        approval = (await called(world, "pay", {"amount": 3}))["_meta"]["ferrule.dev/approval"]
+        approval = (await call_tool(world, "pay", {"amount": 3}))["_meta"]["ferrule.dev/approval"]
         await world.decide(approval, approve=False, why="too much")
         for _ in range(2):
-            told = await called(world, "pay", {"amount": 3})
-            assert (told["isError"], told["content"][0]["text"]) == (True, "denied: too much")
-        assert (await called(world, "pay", {"amount": 2}))["_meta"]["ferrule.dev/approval"]
+            result = await call_tool(world, "pay", {"amount": 3})
+            assert (result["isError"], result["content"][0]["text"]) == (True, "denied: too much")
+        assert (await call_tool(world, "pay", {"amount": 2}))["_meta"]["ferrule.dev/approval"]
         assert not world.done
 
-    living(story)
+    run_story(story)
 
 
 def test_a_client_that_names_its_calls_has_each_run_once() -> None:
     async def story(world: World) -> None:
         keys = ("a/1", "a/1", "x" * 300, "x" * 300, "b")
         for key in keys:
-            told = await called(world, "pay", {"amount": 3}, meta={"ferrule.dev/idempotency-key": key})
-            assert told["content"][0]["text"] == "paid 3"
+            result = await call_tool(world, "pay", {"amount": 3}, meta={"ferrule.dev/idempotency-key": key})
+            assert result["content"][0]["text"] == "paid 3"
         assert world.done["pay"] == 3
 
-    living(story, tools=ToolSettings(tools_require_confirmation_for_side_effects=False))
+    run_story(story, tools=ToolSettings(tools_require_confirmation_for_side_effects=False))
 
 
-def test_who_may_give_leave_is_asked_in_the_course_of_the_call() -> None:
+def test_an_approver_is_asked_during_the_call() -> None:
     async def story(world: World) -> None:
         async def asked(**more: Any) -> Any:
             return await modern(world, "tools/call", "boss", True, name="pay", arguments={"amount": 3}, **more)
 
         first = await asked()
         assert first["resultType"] == "input_required"
-        question = first["inputRequests"]["leave"]["params"]
+        question = first["inputRequests"]["approval"]["params"]
         assert question["message"] == 'Allow pay with {"amount":3}?'
-        yes = {"leave": {"action": "accept", "content": {"approve": True}}}
+        yes = {"approval": {"action": "accept", "content": {"approve": True}}}
         done = await asked(requestState=first["requestState"], inputResponses=yes)
         assert (done["resultType"], done["content"][0]["text"]) == ("complete", "paid 3")
         assert world.done["pay"] == 1
 
-    living(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -175,39 +175,39 @@ def test_who_may_give_leave_is_asked_in_the_course_of_the_call() -> None:
 )
 def test_everything_but_a_yes_runs_nothing(answer: Any, words: str) -> None:
     async def story(world: World) -> None:
-        given: dict[str, Any] = {"name": "pay", "arguments": {"amount": 3}}
-        first = await modern(world, "tools/call", "boss", True, **given)
-        back = {"requestState": first["requestState"], "inputResponses": {"leave": answer}}
-        told = await modern(world, "tools/call", "boss", True, **given, **back)
-        assert told["content"][0]["text"].startswith(words)
+        params: dict[str, Any] = {"name": "pay", "arguments": {"amount": 3}}
+        first = await modern(world, "tools/call", "boss", True, **params)
+        back = {"requestState": first["requestState"], "inputResponses": {"approval": answer}}
+        result = await modern(world, "tools/call", "boss", True, **params, **back)
+        assert result["content"][0]["text"].startswith(words)
         assert not world.done
 
-    living(story)
+    run_story(story)
 
 
-def test_who_may_not_give_leave_gains_nothing_by_saying_that_he_was_asked() -> None:
+def test_a_forged_answer_without_the_right_to_approve_has_no_effect() -> None:
     async def story(world: World) -> None:
-        given: dict[str, Any] = {"name": "pay", "arguments": {"amount": 3}}
-        yes = {"leave": {"action": "accept", "content": {"approve": True}}}
-        # Ann's client can ask her, but her key may not give leave.
-        first = await modern(world, "tools/call", "ann", True, **given)
+        params: dict[str, Any] = {"name": "pay", "arguments": {"amount": 3}}
+        yes = {"approval": {"action": "accept", "content": {"approve": True}}}
+        # Ann's client can ask her, but her key may not approve.
+        first = await modern(world, "tools/call", "ann", True, **params)
         approval = first["_meta"]["ferrule.dev/approval"]
         for state in (approval, "never", "\x00"):
-            told = await modern(world, "tools/call", "ann", True, **given, requestState=state, inputResponses=yes)
-            assert told["isError"]
-        # Eve may, in her own tenant; Boss may, and is shown something else than he answers for.
-        for who, more in (("eve", given), ("boss", given), ("boss", {**given, "arguments": {"amount": 9}})):
-            told = await modern(world, "tools/call", who, True, **more, requestState=approval, inputResponses=yes)
-            assert told.get("isError") or told["resultType"] == "input_required"
+            result = await modern(world, "tools/call", "ann", True, **params, requestState=state, inputResponses=yes)
+            assert result["isError"]
+        # Eve may approve in her own tenant; Boss may, but answers for another call than the one shown.
+        for who, more in (("eve", params), ("boss", params), ("boss", {**params, "arguments": {"amount": 9}})):
+            result = await modern(world, "tools/call", who, True, **more, requestState=approval, inputResponses=yes)
+            assert result.get("isError") or result["resultType"] == "input_required"
         assert not world.done
-        found = await world.client.gateway.ledger.approval(approval)
-        assert found is not None
-        assert found.state.value == "pending"
+        discovery = await world.client.gateway.ledger.approval(approval)
+        assert discovery is not None
+        assert discovery.state.value == "pending"
 
-    living(story)
+    run_story(story)
 
 
-def test_progress_is_told_on_the_way_to_the_answer() -> None:
+def test_progress_is_sent_before_the_answer() -> None:
     async def story(world: World) -> None:
         body = {
             "jsonrpc": "2.0",
@@ -215,30 +215,32 @@ def test_progress_is_told_on_the_way_to_the_answer() -> None:
             "method": "tools/call",
             "params": {"name": "tell", "arguments": {"steps": 3}, "_meta": {"progressToken": "p"}},
         }
-        told = await world.client.post("/mcp", body, {**bearer("ann"), "accept": "application/json, text/event-stream"})
-        *steps, last = told.events()
+        result = await world.client.post(
+            "/mcp", body, {**bearer("ann"), "accept": "application/json, text/event-stream"}
+        )
+        *steps, last = result.events()
         assert [one["params"]["progress"] for one in steps] == [1, 2, 3]
         assert {one["params"]["progressToken"] for one in steps} == {"p"}
         assert (last["id"], last["result"]["content"][0]["text"]) == (5, "told")
         plain = await world.client.post("/mcp", body, {**bearer("ann"), "accept": "application/json"})
         assert plain.json()["result"] == last["result"] | {"_meta": plain.json()["result"]["_meta"]}
 
-    living(story)
+    run_story(story)
 
 
 def test_a_gateway_that_calls_itself_comes_to_an_end() -> None:
     async def story(world: World) -> None:
-        await called(world, "look", {"place": "x"}, meta={"ferrule.dev/hops": 2})
+        await call_tool(world, "look", {"place": "x"}, meta={"ferrule.dev/hops": 2})
         assert world.contexts[-1].hops == 1
         for hops in (0, -3, "many"):
-            told = await called(world, "look", {"place": "x"}, meta={"ferrule.dev/hops": hops})
-            assert told["_meta"]["ferrule.dev/code"] == "budget_exhausted"
+            result = await call_tool(world, "look", {"place": "x"}, meta={"ferrule.dev/hops": hops})
+            assert result["_meta"]["ferrule.dev/code"] == "budget_exhausted"
         assert world.done["look"] == 1
 
-    living(story)
+    run_story(story)
 
 
-def test_what_a_tools_own_server_wants_in_headers_is_not_asked_of_our_clients() -> None:
+def test_header_keywords_of_a_tools_own_server_are_hidden_from_clients() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -247,7 +249,7 @@ def test_what_a_tools_own_server_wants_in_headers_is_not_asked_of_our_clients() 
         },
         "default": {"x-mcp-header": 1},
     }
-    assert without_header_marks(schema) == {
+    assert without_header_keywords(schema) == {
         "type": "object",
         "properties": {"x-mcp-header": {"type": "string"}, "b": {"items": [{}]}},
         "default": {"x-mcp-header": 1},
@@ -263,5 +265,5 @@ def test_the_first_that_is_not_over_is_found_in_few_steps(first: int) -> None:
         steps += 1
         return number < first
 
-    assert asyncio.run(first_not(is_over)) == first
+    assert asyncio.run(first_open_number(is_over)) == first
     assert steps <= 2 * first.bit_length() + 2

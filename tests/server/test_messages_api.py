@@ -1,4 +1,4 @@
-"""`/v1/messages`: Anthropic's API in front of the same turns."""
+"""`/v1/messages`: Anthropic's API for the same turns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ferrule.core.reply import Reply
 from ferrule.errors import EngineError, EngineUnavailableError
 from ferrule.schema.tool_decorator import tool
 from ferrule.sources.functions import Functions
-from server.client import Answered, gateway_of, speaking
-from server.test_router import Failing
+from server.client import ClientResponse, gateway_of, scripted_engine
+from server.test_router import FailingEngine
 
 USER = [{"role": "user", "content": "What is the weather in Paris?"}]
 WEATHER = {"name": "weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -26,24 +26,24 @@ def weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-def asked(body: dict[str, Any], *replies: Reply | str, own: bool = False) -> Answered:
-    async def scenario() -> Answered:
+def send_message(body: dict[str, Any], *replies: Reply | str, own: bool = False) -> ClientResponse:
+    async def scenario() -> ClientResponse:
         sources = [Functions([weather])] if own else []
-        async with gateway_of(speaking(*replies), sources=sources) as client:
-            given = {"model": "m", "max_tokens": 50, "messages": USER, **body}
-            return await client.post("/v1/messages?beta=true", given, {"anthropic-version": "2023-06-01"})
+        async with gateway_of(scripted_engine(*replies), sources=sources) as client:
+            request_body = {"model": "m", "max_tokens": 50, "messages": USER, **body}
+            return await client.post("/v1/messages?beta=true", request_body, {"anthropic-version": "2023-06-01"})
 
     return asyncio.run(scenario())
 
 
 def test_the_callers_tools_end_the_answer_with_tool_use() -> None:
-    body = asked({"tools": [WEATHER]}, CALL).json()
+    body = send_message({"tools": [WEATHER]}, CALL).json()
     assert body["stop_reason"] == "tool_use"
     assert body["content"] == [{"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Paris"}}]
 
 
-def test_the_gateways_tools_run_inside_one_answer_and_ride_on_pings() -> None:
-    answer = asked({"stream": True}, CALL, "It is sunny.", own=True)
+def test_the_gateways_tools_run_inside_one_answer_and_are_reported_in_pings() -> None:
+    answer = send_message({"stream": True}, CALL, "It is sunny.", own=True)
     events = answer.events()
     pings = [key for one in events if one["type"] == "ping" for key in one["ferrule"]]
     assert pings == ["tool_call", "tool_started", "tool_finished"]
@@ -65,8 +65,8 @@ def test_the_gateways_tools_run_inside_one_answer_and_ride_on_pings() -> None:
     [(EngineUnavailableError("busy"), 503, "overloaded_error"), (EngineError("x"), 502, "api_error")],
 )
 def test_an_error_before_the_answer_has_a_status_and_anthropics_shape(error: Any, status: int, kind: str) -> None:
-    async def scenario() -> Answered:
-        async with gateway_of(Failing(error)) as client:
+    async def scenario() -> ClientResponse:
+        async with gateway_of(FailingEngine(error)) as client:
             return await client.post("/v1/messages", {"max_tokens": 9, "messages": USER, "stream": True})
 
     answer = asyncio.run(scenario())
@@ -75,8 +75,8 @@ def test_an_error_before_the_answer_has_a_status_and_anthropics_shape(error: Any
 
 
 def test_an_error_in_mid_stream_is_an_event_named_error() -> None:
-    async def scenario() -> Answered:
-        async with gateway_of(Failing(EngineError("broke"), after=2)) as client:
+    async def scenario() -> ClientResponse:
+        async with gateway_of(FailingEngine(EngineError("broke"), after=2)) as client:
             return await client.post("/v1/messages", {"max_tokens": 9, "messages": USER, "stream": True})
 
     answer = asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""`/metrics`: what requests, answers, calls and engines leave behind in it."""
+"""`/metrics`: the metrics of requests, answers, calls and engines."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ferrule.errors import EngineUnavailableError
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.config.config import Config, EngineConfig, ModelConfig
 from ferrule.server.observability.metrics import Counts
-from ferrule.server.observability.metrics_api import counts_shared
-from ferrule.server.observability.metrics_shared import Shared
+from ferrule.server.observability.metrics_api import share_counts
+from ferrule.server.observability.metrics_shared import SharedCounts
 from ferrule.sources.functions import Functions
-from server.client import Client, gateway_of, speaking
-from server.keys import bearer, key, keyed
-from server.test_router import Failing
-from server.watched import BODIES, CHAT, MESSAGES, Stepping
+from server.client import Client, gateway_of, scripted_engine
+from server.keys import bearer, config_with_keys, key
+from server.test_router import FailingEngine
+from server.watched import BODIES, CHAT, MESSAGES, StepEngine
 
 CALL = ToolCall.of("weather", {"city": "Paris"}, id="call_1")
 REPAIRED = replace(CALL, receipt=Receipt(how=How.REPAIRED, engine="fake", path="fake"))
@@ -38,8 +38,8 @@ def weather(city: str) -> str:
 
 
 @tool
-def stumbles() -> str:
-    """Never works."""
+def fail() -> str:
+    """Always fails."""
     raise RuntimeError
 
 
@@ -49,27 +49,31 @@ def order(item: str) -> str:
     return f"ordered {item}"
 
 
-Read = dict[str, dict[tuple[str, ...], float]]
+Samples = dict[str, dict[tuple[str, ...], float]]
 
 
-async def read(client: Client, headers: dict[str, str] | None = None) -> Read:
-    """Values by sample and the values of its labels, in the order of their names."""
+async def read_metrics(client: Client, headers: dict[str, str] | None = None) -> Samples:
+    """Values by sample name and label values, ordered by label name."""
     answer = await client.get("/metrics", headers)
     assert answer.status == 200
-    found: Read = {}
+    samples: Samples = {}
     for family in text_string_to_metric_families(answer.body.decode()):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(value for _, value in sorted(sample.labels.items()))] = sample.value
-    return found
+            samples.setdefault(sample.name, {})[tuple(value for _, value in sorted(sample.labels.items()))] = (
+                sample.value
+            )
+    return samples
 
 
-def after(*asked: tuple[str, dict[str, Any]], engines: tuple[Engine, ...], own: bool = False) -> Read:
-    async def scenario() -> Read:
-        sources = [Functions([weather, order])] if own else []
+def metrics_after(
+    *requests: tuple[str, dict[str, Any]], engines: tuple[Engine, ...], with_tools: bool = False
+) -> Samples:
+    async def scenario() -> Samples:
+        sources = [Functions([weather, order])] if with_tools else []
         async with gateway_of(*engines, sources=sources, config=_one_model(len(engines))) as client:
-            for path, body in asked:
+            for path, body in requests:
                 await client.post(path, body)
-            return await read(client)
+            return await read_metrics(client)
 
     return asyncio.run(scenario())
 
@@ -83,96 +87,100 @@ def _one_model(engines: int) -> Config:
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_is_counted_with_its_tokens_and_times(path: str, stream: bool) -> None:
     reply = Reply(Reply.of("Hello.").parts, finish=FinishReason.STOP, usage=Usage(7, 5))
-    found = after((path, {**BODIES[path], "stream": stream}), engines=(speaking(reply),))
-    assert found["ferrule_requests_total"] == {(path, "m", "ok"): 1}
-    assert found["ferrule_tokens_total"] == {("completion", "m"): 5, ("prompt", "m"): 7}
-    assert found["ferrule_events_total"] == {("m",): 3}
-    assert found["ferrule_answer_seconds_count"] == found["ferrule_first_event_seconds_count"] == {("m",): 1}
-    assert found["ferrule_answers_open"] == {(): 0}
+    samples = metrics_after((path, {**BODIES[path], "stream": stream}), engines=(scripted_engine(reply),))
+    assert samples["ferrule_requests_total"] == {(path, "m", "ok"): 1}
+    assert samples["ferrule_tokens_total"] == {("completion", "m"): 5, ("prompt", "m"): 7}
+    assert samples["ferrule_events_total"] == {("m",): 3}
+    assert samples["ferrule_answer_seconds_count"] == samples["ferrule_first_event_seconds_count"] == {("m",): 1}
+    assert samples["ferrule_answers_open"] == {(): 0}
 
 
-def test_names_that_clients_make_up_make_no_series() -> None:
-    asked = [(CHAT, {**BODIES[CHAT], "model": f"made-up-{at}"}) for at in range(20)]
+def test_names_chosen_by_clients_create_no_series() -> None:
+    requests = [(CHAT, {**BODIES[CHAT], "model": f"made-up-{at}"}) for at in range(20)]
     tools = [{"type": "function", "function": {"name": f"tool_{at}"}} for at in range(20)]
     calls = [(CHAT, {**BODIES[CHAT], "tools": [one]}) for one in tools]
     replies = [Reply.of(ToolCall.of(f"tool_{at}", {}, id="c")) for at in range(20)]
-    found = after(*asked, *calls, engines=(speaking(*["Hello."] * 20, *replies),))
-    assert found["ferrule_requests_total"] == {(CHAT, "m", "ok"): 40}
-    assert found["ferrule_calls_total"] == {("validated", "complete", "caller"): 20}
+    samples = metrics_after(*requests, *calls, engines=(scripted_engine(*["Hello."] * 20, *replies),))
+    assert samples["ferrule_requests_total"] == {(CHAT, "m", "ok"): 40}
+    assert samples["ferrule_calls_total"] == {("validated", "complete", "caller"): 20}
 
 
-def test_paths_that_clients_make_up_make_one_series() -> None:
-    async def scenario() -> Read:
-        async with gateway_of(speaking()) as client:
+def test_unknown_paths_share_one_series() -> None:
+    async def scenario() -> Samples:
+        async with gateway_of(scripted_engine()) as client:
             for at in range(20):
                 await client.get(f"/nowhere/{at}")
                 await client.get(f"/v1/models/{at}")
-            return await read(client)
+            return await read_metrics(client)
 
-    found = asyncio.run(scenario())
-    assert found["ferrule_requests_total"] == {
+    samples = asyncio.run(scenario())
+    assert samples["ferrule_requests_total"] == {
         ("other", "", "not_found"): 20,
         ("/v1/models/{id}", "", "not_found"): 20,
     }
 
 
-def test_calls_are_counted_by_tool_and_by_how_they_were_guaranteed() -> None:
-    found = after((CHAT, BODIES[CHAT]), engines=(speaking(Reply.of(REPAIRED), "Sunny."),), own=True)
-    assert found["ferrule_calls_total"] == {("repaired", "complete", "weather"): 1}
-    assert found["ferrule_repairs_total"] == {("m",): 1}
-    assert found["ferrule_tool_seconds_count"] == {("ok", "weather"): 1}
+def test_calls_are_counted_by_tool_and_guarantee() -> None:
+    samples = metrics_after(
+        (CHAT, BODIES[CHAT]), engines=(scripted_engine(Reply.of(REPAIRED), "Sunny."),), with_tools=True
+    )
+    assert samples["ferrule_calls_total"] == {("repaired", "complete", "weather"): 1}
+    assert samples["ferrule_repairs_total"] == {("m",): 1}
+    assert samples["ferrule_tool_seconds_count"] == {("ok", "weather"): 1}
 
 
-def test_what_tools_took_is_counted_by_what_came_of_it_through_every_door() -> None:
-    async def scenario() -> Read:
+def test_tool_durations_are_counted_by_outcome_in_every_api() -> None:
+    async def scenario() -> Samples:
         config = _one_model(1)
-        call = Reply.of(ToolCall.of("stumbles", {}, id="call_1"))
+        call = Reply.of(ToolCall.of("fail", {}, id="call_1"))
         async with gateway_of(
-            speaking(call, "Sorry."), sources=[Functions([weather, stumbles])], config=config
+            scripted_engine(call, "Sorry."), sources=[Functions([weather, fail])], config=config
         ) as client:
             await client.post(CHAT, BODIES[CHAT])
             answer = await client.post("/v1/tools/call", {"name": "weather", "arguments": {"city": "Paris"}})
             assert answer.status == 200
-            return await read(client)
+            return await read_metrics(client)
 
-    assert asyncio.run(scenario())["ferrule_tool_seconds_count"] == {("error", "stumbles"): 1, ("ok", "weather"): 1}
+    assert asyncio.run(scenario())["ferrule_tool_seconds_count"] == {("error", "fail"): 1, ("ok", "weather"): 1}
 
 
-def test_a_call_that_waits_for_leave_is_counted_and_seen_waiting() -> None:
+def test_a_call_that_waits_for_approval_is_counted_as_pending() -> None:
     reply = Reply.of(ToolCall.of("order", {"item": "tea"}, id="call_1"))
-    found = after((CHAT, BODIES[CHAT]), engines=(speaking(reply),), own=True)
-    assert found["ferrule_approvals_asked_total"] == {("order",): 1}
-    assert found["ferrule_approvals_waiting"] == {(): 1}
+    samples = metrics_after((CHAT, BODIES[CHAT]), engines=(scripted_engine(reply),), with_tools=True)
+    assert samples["ferrule_approvals_asked_total"] == {("order",): 1}
+    assert samples["ferrule_approvals_waiting"] == {(): 1}
 
 
-def test_an_engine_that_is_stood_in_for_is_counted_and_not_well() -> None:
-    engines = (Failing(EngineUnavailableError("gone", code="a code of its own")), speaking("Hello."))
-    found = after((CHAT, BODIES[CHAT]), engines=engines)
-    assert found["ferrule_failovers_total"] == {("m",): 1}
-    assert found["ferrule_engine_errors_total"] == {("engine_unavailable", "e0"): 1}
-    assert found["ferrule_engine_well"] == {("e0",): 0, ("e1",): 1}
+def test_a_failover_is_counted_and_the_engine_is_unhealthy() -> None:
+    engines = (FailingEngine(EngineUnavailableError("gone", code="a code of its own")), scripted_engine("Hello."))
+    samples = metrics_after((CHAT, BODIES[CHAT]), engines=engines)
+    assert samples["ferrule_failovers_total"] == {("m",): 1}
+    assert samples["ferrule_engine_errors_total"] == {("engine_unavailable", "e0"): 1}
+    assert samples["ferrule_engine_well"] == {("e0",): 0, ("e1",): 1}
 
 
-def test_an_error_is_counted_by_its_class_and_never_by_what_an_engine_calls_it() -> None:
-    found = after((CHAT, BODIES[CHAT]), engines=(Failing(EngineUnavailableError("gone", code="sk-secret")),))
-    assert found["ferrule_requests_total"] == {(CHAT, "m", "engine_unavailable"): 1}
+def test_an_error_is_counted_by_its_class_and_not_by_a_code_of_the_engine() -> None:
+    samples = metrics_after(
+        (CHAT, BODIES[CHAT]), engines=(FailingEngine(EngineUnavailableError("gone", code="sk-secret")),)
+    )
+    assert samples["ferrule_requests_total"] == {(CHAT, "m", "engine_unavailable"): 1}
 
 
-def test_an_answer_under_way_is_seen_with_the_events_that_it_has_said() -> None:
-    async def scenario() -> tuple[Read, Read]:
-        engine = Stepping(last=5)
+def test_an_answer_in_progress_is_counted_with_its_events() -> None:
+    async def scenario() -> tuple[Samples, Samples]:
+        engine = StepEngine(last=5)
         async with gateway_of(engine) as client:
-            asking = asyncio.ensure_future(client.post(CHAT, {**BODIES[CHAT], "stream": True}))
-            await engine.began.wait()
+            request = asyncio.ensure_future(client.post(CHAT, {**BODIES[CHAT], "stream": True}))
+            await engine.started.wait()
             for _ in range(3):
-                engine.leave.put_nowait(None)
-            while client.gateway.watch.counted().sums["ferrule_events"] != {("e0",): 3}:
+                engine.steps.put_nowait(None)
+            while client.gateway.telemetry.snapshot().values["ferrule_events"] != {("e0",): 3}:
                 await asyncio.sleep(0)
-            during = await read(client)
+            during = await read_metrics(client)
             for _ in range(2):
-                engine.leave.put_nowait(None)
-            await asking
-            return during, await read(client)
+                engine.steps.put_nowait(None)
+            await request
+            return during, await read_metrics(client)
 
     during, ended = asyncio.run(scenario())
     assert during["ferrule_answers_open"] == {(): 1}
@@ -182,10 +190,10 @@ def test_an_answer_under_way_is_seen_with_the_events_that_it_has_said() -> None:
     assert ended["ferrule_events_total"] == {("e0",): 7}
 
 
-def test_metrics_are_for_who_has_the_right_unless_they_are_open() -> None:
+def test_metrics_need_an_admin_key_unless_they_are_open() -> None:
     async def statuses(metrics_open: bool) -> list[int]:
-        config = keyed(key("ann"), key("root", admin=True), metrics_open=metrics_open)
-        async with gateway_of(speaking(), config=config) as client:
+        config = config_with_keys(key("ann"), key("root", admin=True), metrics_open=metrics_open)
+        async with gateway_of(scripted_engine(), config=config) as client:
             answers = [await client.get("/metrics", headers) for headers in ({}, bearer("ann"), bearer("root"))]
             return [answer.status for answer in answers]
 
@@ -193,18 +201,21 @@ def test_metrics_are_for_who_has_the_right_unless_they_are_open() -> None:
     assert asyncio.run(statuses(True)) == [200, 200, 200]
 
 
-def test_the_counts_of_other_workers_are_in_the_page_of_whoever_is_asked(tmp_path: Path) -> None:
-    async def scenario() -> Read:
+def test_any_worker_shows_the_counts_of_all_workers(tmp_path: Path) -> None:
+    async def scenario() -> Samples:
         other = Counts()
         other.add("ferrule_requests", CHAT, "e0", "ok", by=41)
         other.add("ferrule_workers")
-        Shared(tmp_path, 1).write(other)
-        async with gateway_of(speaking("Hello.")) as client, counts_shared(client.gateway, Shared(tmp_path, 0)):
+        SharedCounts(tmp_path, 1).write(other)
+        async with (
+            gateway_of(scripted_engine("Hello.")) as client,
+            share_counts(client.gateway, SharedCounts(tmp_path, 0)),
+        ):
             await client.post(CHAT, BODIES[CHAT])
-            return await read(client)
+            return await read_metrics(client)
 
-    found = asyncio.run(scenario())
-    assert found["ferrule_requests_total"][(CHAT, "e0", "ok")] == 42
-    assert found["ferrule_workers"] == {(): 2}
-    left = Shared(tmp_path, 2)
-    assert sum(one.sums["ferrule_requests"][(CHAT, "e0", "ok")] for one in left.others()) == 42
+    samples = asyncio.run(scenario())
+    assert samples["ferrule_requests_total"][(CHAT, "e0", "ok")] == 42
+    assert samples["ferrule_workers"] == {(): 2}
+    third = SharedCounts(tmp_path, 2)
+    assert sum(one.values["ferrule_requests"][(CHAT, "e0", "ok")] for one in third.others()) == 42

@@ -1,4 +1,4 @@
-"""What watching costs for each event, counted in calls: a gateway lives by what it does per token."""
+"""The cost of telemetry per event, counted in function calls: it is paid for every token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from server.client import gateway_of
 OURS = ("observability", "process")
 
 
-class Fluent(Engine):
+class FluentEngine(Engine):
     def __init__(self, events: int) -> None:
         self.traits = Traits(name="fluent")
         self._events = events
@@ -35,19 +35,19 @@ class Fluent(Engine):
 
 
 def calls(events: int) -> Counter[str]:
-    """How often each function of the watching was entered, and what it called, over an answer of so many events."""
-    counted: Counter[str] = Counter()
+    """Count the calls of telemetry functions during an answer of `events` events."""
+    counts: Counter[str] = Counter()
 
     def profile(frame: FrameType, kind: str, argument: Any) -> None:
         module = str(frame.f_globals.get("__name__", ""))
         ours = module.removeprefix("ferrule.server.").startswith(OURS) and module.startswith("ferrule.server.")
         if kind == "call" and ours:
-            counted[frame.f_code.co_qualname] += 1
+            counts[frame.f_code.co_qualname] += 1
         elif kind == "c_call" and ours:
-            counted[f"{frame.f_code.co_qualname} -> {argument.__name__}"] += 1
+            counts[f"{frame.f_code.co_qualname} -> {argument.__name__}"] += 1
 
     async def scenario() -> None:
-        async with gateway_of(Fluent(events)) as client:
+        async with gateway_of(FluentEngine(events)) as client:
             request = ToolCallRequest(messages=(ChatMessage.user("Hello."),))
             turn = Turn(request=request, principal=Principal(), tool_owner=ToolOwner.NOBODY)
             sys.setprofile(profile)
@@ -58,19 +58,19 @@ def calls(events: int) -> Counter[str]:
                 sys.setprofile(None)
 
     asyncio.run(scenario())
-    return counted
+    return counts
 
 
-def test_an_event_costs_two_calls_and_what_is_not_a_token_nothing_more() -> None:
+def test_telemetry_costs_two_calls_per_event() -> None:
     few, many = calls(100), calls(1100)
     grown = {name: (many[name] - few[name]) / 1000 for name in many if many[name] != few[name]}
-    assert grown.pop("Noted.note") == 1
-    assert grown.pop("Noted.wait") == 1
-    # Each of them looks once: into the table of events, and for the task that waits.
+    assert grown.pop("AnswerRecord.record_event") == 1
+    assert grown.pop("AnswerRecord.check_cancelled") == 1
+    # One lookup each: in the table of handlers, and of the current task.
     assert sum(grown.values()) <= 2, grown
 
 
-def test_an_answer_costs_the_same_however_long_it_is() -> None:
+def test_the_cost_per_answer_does_not_depend_on_its_length() -> None:
     few, many = calls(100), calls(1100)
-    assert few["Watch.answered"] == many["Watch.answered"] == 1
+    assert few["Telemetry.end_answer"] == many["Telemetry.end_answer"] == 1
     assert few["Counts.add"] == many["Counts.add"]

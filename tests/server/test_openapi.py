@@ -1,4 +1,4 @@
-"""The gateway describes what it serves, all of it, and nothing else."""
+"""The OpenAPI document describes every route, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ferrule.server.apis.openapi.schemas import SCHEMAS
 from ferrule.server.app import routes_of
 from ferrule.server.http import OPEN
 from server.keys import bearer
-from server.tool_world import World, living, world_of
+from server.tool_world import World, run_story, world_of
 
 
 def _document() -> tuple[dict[str, Any], set[tuple[str, str, str]]]:
@@ -35,8 +35,8 @@ def test_every_route_is_described_and_nothing_is_described_that_is_not_served() 
     document, served = _document()
     described = {
         (method.upper(), path, one["x-ferrule-scope"])
-        for path, held in document["paths"].items()
-        for method, one in held.items()
+        for path, methods in document["paths"].items()
+        for method, one in methods.items()
     }
     assert described == served
     assert {(method, path) for method, path, _ in served} == {
@@ -54,7 +54,7 @@ def test_every_reference_leads_somewhere_and_every_schema_is_one() -> None:
     document, _ = _document()
     for name in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)):
         assert name in SCHEMAS
-    ids = [one["operationId"] for held in document["paths"].values() for one in held.values()]
+    ids = [one["operationId"] for methods in document["paths"].values() for one in methods.values()]
     assert len(ids) == len(set(ids))
 
 
@@ -82,10 +82,10 @@ def test_what_the_tools_apis_answer_is_what_is_described() -> None:
         fits("Error", (await world.call("look", {})).json())
         fits("Tools", await got("/v1/tools"))
         fits("Approvals", await got("/v1/approvals"))
-        fits("ShownApproval", await got(f"/v1/approvals/{waiting['approval']['id']}"))
+        fits("ApprovalDetail", await got(f"/v1/approvals/{waiting['approval']['id']}"))
         place = f"/v1/approvals/{waiting['approval']['id']}/check"
         fits("ApprovalCheck", (await world.client.post(place, {"arguments": {}}, bearer("boss"))).json())
-        fits("HeldTool", await got("/v1/tools/pay"))
+        fits("ToolDetail", await got("/v1/tools/pay"))
         fits("Sources", await got("/v1/sources"))
         fits("Engines", await got("/v1/engines"))
         fits("Conversations", await got("/v1/conversations"))
@@ -97,4 +97,4 @@ def test_what_the_tools_apis_answer_is_what_is_described() -> None:
         fits("Alive", await got("/healthz"))
         fits("Ready", await got("/readyz"))
 
-    living(story)
+    run_story(story)

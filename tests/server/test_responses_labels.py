@@ -1,4 +1,4 @@
-"""By which label a client of the Responses API names the gateway's tools, whatever pane a source is seen through."""
+"""The labels by which clients of the Responses API name the gateway's tools, also of wrapped sources."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from ferrule import ToolDefinition
-from ferrule.cli.serve_pins import Pinned, PinsFile
+from ferrule.cli.serve_pins import PinnedServers, PinsFile
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.reply import Reply
 from ferrule.run.tool_settings import ToolSettings
 from ferrule.server.apis.responses.labels import Labels
-from ferrule.server.tool_catalog import Toolbox
-from ferrule.sources.adapters import Confirmed, Filtered, Prefixed, Timed
-from ferrule.sources.combined_sources import Joined
+from ferrule.server.tool_catalog import ToolCatalog
+from ferrule.sources.adapters import ApprovalAdapter, FilterAdapter, PrefixAdapter, TimeoutAdapter
+from ferrule.sources.combined_sources import CombinedSources
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.mcp.servers import McpServers
 from ferrule.sources.source import Source
-from ferrule.sources.status import Standing
-from server.client import gateway_of, speaking
-from server.responses_world import PATH, World, config, items
+from ferrule.sources.status import SourceStatus
+from server.client import gateway_of, scripted_engine
+from server.responses_world import PATH, ToolLog, config, items
 from sources.mcp_servers import SWIFT, plain, tool
 
 READ, SEND, OTHER = ToolDefinition("read"), ToolDefinition("send"), ToolDefinition("other")
@@ -34,24 +34,24 @@ class Servers(FakeSource):
     """Two servers as one source."""
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        return Standing("files", "mcp", tools=("read",)), Standing("mail", "mcp", tools=("send",))
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        return SourceStatus("files", "mcp", tools=("read",)), SourceStatus("mail", "mcp", tools=("send",))
 
 
 def hosts(*sources: Source) -> dict[str, list[str]]:
     async def told() -> dict[str, list[str]]:
-        toolbox = Toolbox(Joined(sources), ToolSettings())
-        await toolbox.refresh()
-        found = Labels(toolbox).hosts(Principal("ann"))
-        return {label: [one.definition.name for one in tools] for label, tools in found.items()}
+        tool_catalog = ToolCatalog(CombinedSources(sources), ToolSettings())
+        await tool_catalog.refresh()
+        hosts = Labels(tool_catalog).hosts(Principal("ann"))
+        return {label: [one.definition.name for one in tools] for label, tools in hosts.items()}
 
     return asyncio.run(told())
 
 
 PANES: dict[str, Callable[[Source], Source]] = {
     "none": lambda source: source,
-    "one": Confirmed,
-    "two": lambda source: Timed(Confirmed(source), 5),
+    "one": ApprovalAdapter,
+    "two": lambda source: TimeoutAdapter(ApprovalAdapter(source), 5),
 }
 
 
@@ -68,27 +68,27 @@ def test_each_server_is_a_label_however_its_source_is_wrapped(pane: Callable[[So
 
 def test_labels_follow_other_names_and_what_is_left_out() -> None:
     servers = Servers([READ, SEND], id="mcp")
-    assert hosts(Prefixed(servers)) == {
+    assert hosts(PrefixAdapter(servers)) == {
         "files": ["mcp_read"],
         "mail": ["mcp_send"],
         "ferrule": ["mcp_read", "mcp_send"],
     }
-    assert hosts(Filtered(servers, lambda one: one == SEND)) == {"mail": ["send"], "ferrule": ["send"]}
+    assert hosts(FilterAdapter(servers, lambda one: one == SEND)) == {"mail": ["send"], "ferrule": ["send"]}
 
 
 def test_a_name_that_two_sources_claim_has_no_label() -> None:
-    told = hosts(Servers([READ, SEND], id="mcp"), FakeSource([READ, OTHER], id="till"))
-    assert told == {"mail": ["send"], "till": ["other"], "ferrule": ["send", "other"]}
+    tools = hosts(Servers([READ, SEND], id="mcp"), FakeSource([READ, OTHER], id="till"))
+    assert tools == {"mail": ["send"], "till": ["other"], "ferrule": ["send", "other"]}
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_client_names_a_server_whether_or_not_its_pins_are_kept(is_pinned: bool, tmp_path: Path) -> None:
+def test_a_client_names_a_server_with_and_without_pins(is_pinned: bool, tmp_path: Path) -> None:
     async def story() -> None:
         two = [plain("files", [tool("read")], trusted=True), plain("mail", [tool("send")], trusted=True)]
-        servers = McpServers(two, habits=SWIFT, settle_seconds=60)
-        source: Source = Pinned(servers, PinsFile(tmp_path / "pins.json")) if is_pinned else servers
-        engine = speaking(Reply.of(ToolCall.of("mail_send", {}, "k")), "Sent.")
-        async with gateway_of(engine, sources=[source, World().source()], config=config(confirms=False)) as client:
+        servers = McpServers(two, options=SWIFT, settle_seconds=60)
+        source: Source = PinnedServers(servers, PinsFile(tmp_path / "pins.json")) if is_pinned else servers
+        engine = scripted_engine(Reply.of(ToolCall.of("mail_send", {}, "k")), "Sent.")
+        async with gateway_of(engine, sources=[source, ToolLog().source()], config=config(confirms=False)) as client:
             declared: dict[str, Any] = {"type": "mcp", "server_label": "mail", "require_approval": "never"}
             answer = await client.post(PATH, {"input": "Send it.", "tools": [declared]})
             assert answer.status == 200, answer.body

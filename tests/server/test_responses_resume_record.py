@@ -1,4 +1,4 @@
-"""A plan comes back from JSON as it was."""
+"""A resume record survives the round trip through JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dialects.requests import requests
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import DefinitionError
 from ferrule.server.answer.turn import ToolOwner
-from ferrule.server.apis.responses.resume_record import Plan
+from ferrule.server.apis.responses.resume_record import ResumeRecord
 
 NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)
 
@@ -23,7 +23,7 @@ NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)
     whose=st.sampled_from(ToolOwner),
     names=st.none() | NAMES,
     labels=NAMES,
-    asked=NAMES.map(frozenset),
+    approval_required=NAMES.map(frozenset),
     most=st.none() | st.integers(1, 9),
     instructions=st.none() | st.text(max_size=9),
     leave=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
@@ -34,29 +34,29 @@ def test_whatever_is_planned_comes_back_from_json_the_same(
     whose: ToolOwner,
     names: tuple[str, ...] | None,
     labels: tuple[str, ...],
-    asked: frozenset[str],
+    approval_required: frozenset[str],
     most: int | None,
     instructions: str | None,
     leave: dict[str, str],
     epoch: int,
 ) -> None:
-    plan = Plan(
+    plan = ResumeRecord(
         request=replace(request, messages=()),
-        whose=whose,
-        names=names,
+        tool_owner=whose,
+        tool_names=names,
         labels=labels,
-        lists=labels[:1],
-        asked=asked,
+        labels_to_list=labels[:1],
+        approval_required=approval_required,
         max_tool_calls=most,
         instructions=instructions,
-        leave=leave,
+        approvals=leave,
         input=({"type": "message", "id": "i"},),
         epoch=epoch,
     )
-    assert Plan.from_json(json.loads(json.dumps(plan.as_json()))) == plan
+    assert ResumeRecord.from_json(json.loads(json.dumps(plan.as_json()))) == plan
 
 
-@pytest.mark.parametrize("held", [{}, {"request": {}}, {"request": None, "whose": "gateway"}])
-def test_what_another_version_wrote_is_refused_in_words(held: dict[str, object]) -> None:
+@pytest.mark.parametrize("data", [{}, {"request": {}}, {"request": None, "whose": "gateway"}])
+def test_a_record_of_another_version_is_refused_with_a_message(data: dict[str, object]) -> None:
     with pytest.raises(DefinitionError):
-        Plan.from_json(held)
+        ResumeRecord.from_json(data)

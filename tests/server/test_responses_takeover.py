@@ -1,5 +1,5 @@
-"""A response whose process is cut off from the ledger at any moment is gone on with by another: nothing is told twice,
-nothing is done twice, and it ends."""
+"""If a process loses the ledger at any moment, another continues its response: no event and no side effect happens
+twice, and the response ends."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import LedgerUnavailableError
 from ferrule.run.ledger.ledger import ResponseStatus
-from ferrule.server.apis.responses.store import Responses
-from server.client import Client, gateway_of, speaking
-from server.keys import bearer, key, keyed
+from ferrule.server.apis.responses.store import ResponseStore
+from server.client import Client, gateway_of, scripted_engine
+from server.keys import bearer, config_with_keys, key
 from server.responses_world import (
     PATH,
-    Endless,
-    Stepping,
-    World,
+    EndlessEngine,
+    SteppingEngine,
+    ToolLog,
     check_stream,
     config,
-    ended,
-    followed,
+    follow,
     items,
     text_of,
+    wait_for_end,
 )
 
 LEASE = 0.2
@@ -60,22 +60,22 @@ class Cut:
 
 
 @asynccontextmanager
-async def two_gateways(tmp_path: Path, world: World, engine: Any = None):  # type: ignore[no-untyped-def]
+async def two_gateways(tmp_path: Path, world: ToolLog, engine: Any = None):  # type: ignore[no-untyped-def]
     """On one ledger."""
-    made = config(str(tmp_path / "ledger.db"), LEASE, confirms=False)
+    settings = config(str(tmp_path / "ledger.db"), LEASE, confirms=False)
     async with (
-        gateway_of(engine or Stepping(), sources=[world.source()], config=made) as first,
-        gateway_of(Stepping(), sources=[world.source()], config=made) as second,
+        gateway_of(engine or SteppingEngine(), sources=[world.source()], config=settings) as first,
+        gateway_of(SteppingEngine(), sources=[world.source()], config=settings) as second,
     ):
         yield first, second
 
 
 async def transactions(tmp_path: Path) -> int:
     """How many a whole response takes."""
-    async with two_gateways(tmp_path, World()) as (first, _):
+    async with two_gateways(tmp_path, ToolLog()) as (first, _):
         cut = Cut(first.gateway.ledger, 10_000, False)
         id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
-        await ended(first, id)
+        await wait_for_end(first, id)
         return cut.count
 
 
@@ -86,21 +86,21 @@ def test_cut_off_at_any_transaction_it_is_ended_by_another_and_every_effect_happ
     async def cut_at(number: int) -> int:
         folder = tmp_path / str(number)
         folder.mkdir()
-        world = World()
+        world = ToolLog()
         async with two_gateways(folder, world) as (first, second):
             cut = Cut(first.gateway.ledger, number, is_made)
             begun = await first.post(PATH, {"input": "go", "background": True})
             if begun.status != 200:
                 assert begun.json()["error"]["code"] == "ledger_unavailable"
                 return 0
-            events = await followed(second, begun.json()["id"])
+            events = await follow(second, begun.json()["id"])
             check_stream(events)
-            told = events[-1]["response"]
-            assert (told["status"], text_of(told).endswith("All done.")) == ("completed", True), number
-            effects = [one for one in world.happened if one.startswith("pay")]
-            assert len(effects) == len(set(effects)), (number, world.happened)
-            lost = [one for one in items(told, "mcp_call") if "unknown" in str(one["error"])]
-            assert len(effects) + len(lost) >= 2, "what is not known to have happened is told as such"
+            response = events[-1]["response"]
+            assert (response["status"], text_of(response).endswith("All done.")) == ("completed", True), number
+            effects = [one for one in world.calls if one.startswith("pay")]
+            assert len(effects) == len(set(effects)), (number, world.calls)
+            lost = [one for one in items(response, "mcp_call") if "unknown" in str(one["error"])]
+            assert len(effects) + len(lost) >= 2, "a call with an unknown outcome is reported as unknown"
             assert await second.gateway.ledger.verify() is None
             return int(cut.is_cut)
 
@@ -114,9 +114,9 @@ def test_cut_off_at_any_transaction_it_is_ended_by_another_and_every_effect_happ
 
 def test_a_reader_in_another_process_gets_every_event_once_while_the_owner_works(tmp_path: Path) -> None:
     async def story() -> None:
-        async with two_gateways(tmp_path, World(), Stepping(pause=0.01)) as (first, second):
+        async with two_gateways(tmp_path, ToolLog(), SteppingEngine(pause=0.01)) as (first, second):
             id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
-            here, there = await asyncio.gather(followed(first, id), followed(second, id))
+            here, there = await asyncio.gather(follow(first, id), follow(second, id))
             check_stream(here)
             assert here == there
 
@@ -125,14 +125,14 @@ def test_a_reader_in_another_process_gets_every_event_once_while_the_owner_works
 
 def test_a_response_is_cancelled_from_another_process(tmp_path: Path) -> None:
     async def story() -> None:
-        engine = Endless()
-        async with two_gateways(tmp_path, World(), engine) as (first, second):
+        engine = EndlessEngine()
+        async with two_gateways(tmp_path, ToolLog(), engine) as (first, second):
             id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
             await engine.has_begun.wait()
-            told = (await second.ask("POST", f"{PATH}/{id}/cancel")).json()
-            if told["status"] != "cancelled":
-                told = await ended(second, id)
-            assert told["status"] == "cancelled"
+            events = (await second.request("POST", f"{PATH}/{id}/cancel")).json()
+            if events["status"] != "cancelled":
+                events = await wait_for_end(second, id)
+            assert events["status"] == "cancelled"
             assert engine.is_stopped.is_set()
 
     asyncio.run(story())
@@ -140,47 +140,47 @@ def test_a_response_is_cancelled_from_another_process(tmp_path: Path) -> None:
 
 def test_a_gateway_that_stops_hands_over_what_is_under_way(tmp_path: Path) -> None:
     async def story() -> None:
-        world = World()
-        made = config(str(tmp_path / "ledger.db"), 30.0, confirms=False)
-        async with gateway_of(Stepping(pause=0.02), sources=[world.source()], config=made) as first:
+        world = ToolLog()
+        settings = config(str(tmp_path / "ledger.db"), 30.0, confirms=False)
+        async with gateway_of(SteppingEngine(pause=0.02), sources=[world.source()], config=settings) as first:
             id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
-            while not world.happened:
+            while not world.calls:
                 await asyncio.sleep(0.001)
         # Long before the lease would have run out.
-        async with gateway_of(Stepping(), sources=[world.source()], config=made) as second:
-            events = await followed(second, id)
+        async with gateway_of(SteppingEngine(), sources=[world.source()], config=settings) as second:
+            events = await follow(second, id)
             check_stream(events)
             assert events[-1]["response"]["status"] == "completed"
-        payments = [one for one in world.happened if one.startswith("pay")]
+        payments = [one for one in world.calls if one.startswith("pay")]
         assert len(payments) == len(set(payments))
 
     asyncio.run(story())
 
 
-def test_a_call_of_the_caller_s_that_was_told_whole_before_the_process_died_is_in_the_history(tmp_path: Path) -> None:
+def test_a_callers_call_completed_before_the_process_died_is_in_the_history(tmp_path: Path) -> None:
     call = ToolCall.of("weather", {}, id="told")
     weather = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}}
 
-    class Halting(Stepping):
+    class Halting(SteppingEngine):
         """Stops after its call, for ever."""
 
         async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-            async for event in speaking(Reply.of(call)).stream(request):
+            async for event in scripted_engine(Reply.of(call)).stream(request):
                 yield event
                 if isinstance(event, CallEnd):
                     await asyncio.sleep(3600)
 
     async def story() -> None:
-        made = config(str(tmp_path / "ledger.db"), LEASE)
+        settings = config(str(tmp_path / "ledger.db"), LEASE)
         body = {"input": "go", "background": True, "tools": [weather]}
-        async with gateway_of(Halting(), config=made) as first:
+        async with gateway_of(Halting(), config=settings) as first:
             id = (await first.post(PATH, body)).json()["id"]
             while not items((await first.get(f"{PATH}/{id}")).json(), "function_call"):
                 await asyncio.sleep(0.005)
-        engine = speaking("Let me think.", "Fine.")
-        async with gateway_of(engine, config=made) as second:
-            told = await ended(second, id)
-            assert [item["type"] for item in told["output"]] == ["function_call", "message"]
+        engine = scripted_engine("Let me think.", "Fine.")
+        async with gateway_of(engine, config=settings) as second:
+            events = await wait_for_end(second, id)
+            assert [item["type"] for item in events["output"]] == ["function_call", "message"]
             result = {"type": "function_call_output", "call_id": "told", "output": "sunny"}
             again = {"input": [result], "previous_response_id": id, "tools": [weather]}
             assert text_of((await second.post(PATH, again)).json()) == "Fine."
@@ -189,13 +189,13 @@ def test_a_call_of_the_caller_s_that_was_told_whole_before_the_process_died_is_i
     asyncio.run(story())
 
 
-def test_who_has_lost_his_key_is_not_gone_on_for(tmp_path: Path) -> None:
+def test_a_response_of_an_owner_without_a_key_fails(tmp_path: Path) -> None:
     async def story() -> None:
         where = str(tmp_path / "ledger.db")
-        async with gateway_of(Endless(), config=_keyed(where, "ann")) as first:
+        async with gateway_of(EndlessEngine(), config=_with_key(where, "ann")) as first:
             id = (await first.post(PATH, {"input": "go", "background": True}, bearer("ann"))).json()["id"]
-        async with gateway_of(Endless(), config=_keyed(where, "bob")) as second:
-            record = await _settled(second, id)
+        async with gateway_of(EndlessEngine(), config=_with_key(where, "bob")) as second:
+            record = await _settle(second, id)
             assert record.status is ResponseStatus.FAILED
 
     asyncio.run(story())
@@ -203,16 +203,16 @@ def test_who_has_lost_his_key_is_not_gone_on_for(tmp_path: Path) -> None:
 
 def test_a_response_whose_plan_cannot_be_read_ends_as_failed_and_holds_up_no_other(tmp_path: Path) -> None:
     async def story() -> None:
-        where, world = tmp_path / "ledger.db", World()
-        made = config(str(where), 30.0, confirms=False)
-        async with gateway_of(Endless(), sources=[world.source()], config=made) as first:
+        where, world = tmp_path / "ledger.db", ToolLog()
+        settings = config(str(where), 30.0, confirms=False)
+        async with gateway_of(EndlessEngine(), sources=[world.source()], config=settings) as first:
             ids = [(await first.post(PATH, {"input": "go", "background": True})).json()["id"] for _ in range(2)]
         with closing(sqlite3.connect(where)) as other:
             other.execute("UPDATE ferrule_response SET request = '{}' WHERE id = ?", (ids[0],))
             other.commit()
-        async with gateway_of(Stepping(), sources=[world.source()], config=made) as second:
-            told = [await ended(second, id) for id in ids]
-            assert [one["status"] for one in told] == ["failed", "completed"]
+        async with gateway_of(SteppingEngine(), sources=[world.source()], config=settings) as second:
+            events = [await wait_for_end(second, id) for id in ids]
+            assert [one["status"] for one in events] == ["failed", "completed"]
 
     asyncio.run(story())
 
@@ -220,38 +220,38 @@ def test_a_response_whose_plan_cannot_be_read_ends_as_failed_and_holds_up_no_oth
 def test_a_response_that_every_process_dies_of_is_given_up(tmp_path: Path) -> None:
     async def story() -> None:
         # A process that ends right after it took one up has not yet anything to give back: its lease must end.
-        made = config(str(tmp_path / "ledger.db"), 1.0)
-        async with gateway_of(Endless(), config=made) as client:
+        settings = config(str(tmp_path / "ledger.db"), 1.0)
+        async with gateway_of(EndlessEngine(), config=settings) as client:
             id = (await client.post(PATH, {"input": "go", "background": True})).json()["id"]
         owners, is_ended = 1, False
         while not is_ended:
-            async with gateway_of(Endless(), config=made) as client:
-                owners, is_ended = await _taken_up(client, id, owners)
-        told = await _get(tmp_path, id)
-        assert (told["status"], "stopped while they worked" in told["error"]["message"]) == ("failed", True)
+            async with gateway_of(EndlessEngine(), config=settings) as client:
+                owners, is_ended = await _take_over(client, id, owners)
+        events = await _get(tmp_path, id)
+        assert (events["status"], "have stopped while they ran" in events["error"]["message"]) == ("failed", True)
 
     asyncio.run(story())
 
 
-async def _taken_up(client: Client, id: str, owners: int) -> tuple[int, bool]:
+async def _take_over(client: Client, id: str, owners: int) -> tuple[int, bool]:
     """How many processes have held it once this one has, and whether it is over. However long that takes."""
     ledger = client.gateway.ledger
     while True:
         record = await ledger.response(id)
         assert record is not None
-        held = await ledger.load(record.conversation)
-        assert held is not None
-        if record.is_ended or held.epoch > owners:
-            return held.epoch, record.is_ended
+        conversation = await ledger.load(record.conversation)
+        assert conversation is not None
+        if record.is_ended or conversation.epoch > owners:
+            return conversation.epoch, record.is_ended
         await asyncio.sleep(0.01)
 
 
 async def _get(tmp_path: Path, id: str) -> Any:
-    async with gateway_of(Endless(), config=config(str(tmp_path / "ledger.db"), 30.0)) as client:
-        return await ended(client, id)
+    async with gateway_of(EndlessEngine(), config=config(str(tmp_path / "ledger.db"), 30.0)) as client:
+        return await wait_for_end(client, id)
 
 
-async def _settled(client: Client, id: str) -> Any:
+async def _settle(client: Client, id: str) -> Any:
     while True:
         record = await client.gateway.ledger.response(id)
         assert record is not None
@@ -260,21 +260,21 @@ async def _settled(client: Client, id: str) -> Any:
         await asyncio.sleep(0.01)
 
 
-def _keyed(where: str, name: str) -> Any:
-    return replace(keyed(key(name)), ledger=where, lease_seconds=LEASE)
+def _with_key(where: str, name: str) -> Any:
+    return replace(config_with_keys(key(name)), ledger=where, lease_seconds=LEASE)
 
 
 def test_two_sweepers_take_a_response_up_once(tmp_path: Path) -> None:
     async def story() -> None:
-        world = World()
-        made = config(str(tmp_path / "ledger.db"), 30.0, confirms=False)
-        async with gateway_of(Stepping(pause=0.02), sources=[world.source()], config=made) as first:
+        world = ToolLog()
+        settings = config(str(tmp_path / "ledger.db"), 30.0, confirms=False)
+        async with gateway_of(SteppingEngine(pause=0.02), sources=[world.source()], config=settings) as first:
             id = (await first.post(PATH, {"input": "go", "background": True})).json()["id"]
-        engine = Stepping(pause=0.005)
-        async with gateway_of(engine, sources=[world.source()], config=made) as second:
-            others = [Responses(second.gateway) for _ in range(4)]
+        engine = SteppingEngine(pause=0.005)
+        async with gateway_of(engine, sources=[world.source()], config=settings) as second:
+            others = [ResponseStore(second.gateway) for _ in range(4)]
             await asyncio.gather(*(one.sweep_once() for one in others))
-            check_stream(await followed(second, id))
+            check_stream(await follow(second, id))
             assert len(engine.requests) <= 4, "one of them asks, in each of the rounds that are left"
             for one in others:
                 await one.close()

@@ -1,4 +1,4 @@
-"""Engines behind one model's name."""
+"""Several engines that serve one model."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from ferrule.errors import (
 )
 from ferrule.server.router import Health, Replica, RoutedEngine, Router
 
-ASKED = ToolCallRequest(messages=(ChatMessage.user("hello"),))
+REQUEST = ToolCallRequest(messages=(ChatMessage.user("hello"),))
 
 
-class Failing(Engine):
-    """Says so many events, then fails."""
+class FailingEngine(Engine):
+    """Generates `after` events, then fails."""
 
     def __init__(self, error: EngineError, after: int = 0) -> None:
         self.traits = Traits(name="failing")
-        self.asked = 0
+        self.request_count = 0
         self._error = error
         self._after = after
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        self.asked += 1
+        self.request_count += 1
         for _ in range(self._after):
             yield TextDelta("said ")
         raise self._error
@@ -44,100 +44,100 @@ class Failing(Engine):
         return
 
 
-def routed(*engines: Engine, balanced: bool = False) -> RoutedEngine:
+def route_to(*engines: Engine, balanced: bool = False) -> RoutedEngine:
     return RoutedEngine("m", [Replica(f"e{at}", one) for at, one in enumerate(engines)], balanced=balanced)
 
 
-async def said(engine: Engine) -> Reply:
-    return await engine.generate_with_tools(ASKED)
+async def reply_of(engine: Engine) -> Reply:
+    return await engine.generate_with_tools(REQUEST)
 
 
 @pytest.mark.parametrize(
     "error", [EngineUnavailableError("gone"), EngineTimeoutError("slow"), EngineError("broke", code="broken_off")]
 )
-def test_an_engine_that_fails_before_it_spoke_is_stood_in_for(error: EngineError) -> None:
-    first = Failing(error)
-    engine = routed(first, FakeEngine([Reply.of("well")]))
-    assert asyncio.run(said(engine)).text == "well"
-    assert first.asked == 1
+def test_an_engine_that_fails_before_output_is_replaced_by_the_next(error: EngineError) -> None:
+    first = FailingEngine(error)
+    engine = route_to(first, FakeEngine([Reply.of("well")]))
+    assert asyncio.run(reply_of(engine)).text == "well"
+    assert first.request_count == 1
 
 
-def test_an_engine_that_fails_after_it_spoke_is_not_stood_in_for() -> None:
+def test_an_engine_that_fails_after_output_is_not_replaced() -> None:
     second = FakeEngine([Reply.of("well")])
-    engine = routed(Failing(EngineError("broke"), after=2), second)
+    engine = route_to(FailingEngine(EngineError("broke"), after=2), second)
     with pytest.raises(EngineUnavailableError) as raised:
-        asyncio.run(said(engine))
+        asyncio.run(reply_of(engine))
     assert raised.value.retryable
     assert not second.requests
 
 
-def test_what_no_engine_of_the_kind_can_do_is_refused_at_once() -> None:
+def test_an_unsupported_request_is_refused_without_failover() -> None:
     second = FakeEngine([Reply.of("well")])
     with pytest.raises(UnsupportedError):
-        asyncio.run(said(routed(Failing(UnsupportedError("no such choice")), second)))
+        asyncio.run(reply_of(route_to(FailingEngine(UnsupportedError("no such choice")), second)))
     assert not second.requests
 
 
-def test_an_engine_that_failed_rests_and_is_asked_last_meanwhile() -> None:
+def test_an_engine_that_failed_is_used_last_until_its_retry_time() -> None:
     now = [0.0]
-    ill = Failing(EngineUnavailableError("gone"))
+    failing = FailingEngine(EngineUnavailableError("gone"))
     engine = RoutedEngine(
         "m",
-        [Replica("ill", ill, Health(lambda: now[0])), Replica("well", FakeEngine([Reply.of("a")] * 3))],
+        [Replica("ill", failing, Health(lambda: now[0])), Replica("well", FakeEngine([Reply.of("a")] * 3))],
     )
-    asyncio.run(said(engine))
-    asyncio.run(said(engine))
-    assert ill.asked == 1
+    asyncio.run(reply_of(engine))
+    asyncio.run(reply_of(engine))
+    assert failing.request_count == 1
     now[0] = 1.0
-    asyncio.run(said(engine))
-    assert ill.asked == 2
+    asyncio.run(reply_of(engine))
+    assert failing.request_count == 2
 
 
-def test_an_engine_rests_longer_after_each_failure_and_not_without_end() -> None:
+def test_the_retry_delay_grows_with_each_failure_up_to_a_maximum() -> None:
     now = [0.0]
     health = Health(lambda: now[0])
-    rests: list[float] = []
+    delays: list[float] = []
     for _ in range(12):
-        health.failed(EngineUnavailableError("gone"))
-        rests.append(health.rests_until - now[0])
-        now[0] = health.rests_until
-    assert rests[:3] == [1.0, 2.0, 4.0]
-    assert max(rests) == 60.0
-    health.answered()
-    assert health.is_well
+        health.record_failure(EngineUnavailableError("gone"))
+        delays.append(health.retry_at - now[0])
+        now[0] = health.retry_at
+    assert delays[:3] == [1.0, 2.0, 4.0]
+    assert max(delays) == 60.0
+    health.record_success()
+    assert health.is_healthy
 
 
-def test_answers_that_fall_together_are_one_failure() -> None:
+def test_simultaneous_failures_count_once() -> None:
     now = [0.0]
     health = Health(lambda: now[0])
     for _ in range(5):
-        health.failed(EngineUnavailableError("gone"))
-    assert (health.failures, health.rests_until) == (1, 1.0)
+        health.record_failure(EngineUnavailableError("gone"))
+    assert (health.failures, health.retry_at) == (1, 1.0)
 
 
-def test_where_all_rest_all_are_tried_all_the_same() -> None:
-    engine = routed(Failing(EngineUnavailableError("a")), Failing(EngineUnavailableError("b")))
+def test_if_all_engines_are_unhealthy_all_are_tried() -> None:
+    engine = route_to(FailingEngine(EngineUnavailableError("a")), FailingEngine(EngineUnavailableError("b")))
     for _ in range(2):
         with pytest.raises(EngineUnavailableError):
-            asyncio.run(said(engine))
+            asyncio.run(reply_of(engine))
 
 
-def test_balanced_engines_take_turns_by_what_is_under_way() -> None:
+def test_balanced_engines_share_requests_in_progress() -> None:
     async def scenario() -> tuple[int, int]:
-        left, right = FakeEngine([Reply.of("a b")] * 4), FakeEngine([Reply.of("a b")] * 4)
-        engine = routed(left, right, balanced=True)
-        streams = [engine.stream(ASKED) for _ in range(4)]
+        first, second = FakeEngine([Reply.of("a b")] * 4), FakeEngine([Reply.of("a b")] * 4)
+        engine = route_to(first, second, balanced=True)
+        streams = [engine.stream(REQUEST) for _ in range(4)]
         for stream in streams:
             await anext(stream)
         for stream in streams:
             await stream.aclose()
-        return len(left.requests), len(right.requests)
+        return len(first.requests), len(second.requests)
 
     assert asyncio.run(scenario()) == (2, 2)
 
 
 def test_a_model_is_found_by_name_and_a_single_one_by_any() -> None:
-    one = routed(FakeEngine([]))
+    one = route_to(FakeEngine([]))
     assert Router({"m": one}, accepts_any_name=True).engine("gpt-4o") is one
     assert Router({"m": one}).engine(None) is one
     with pytest.raises(NotFoundError) as raised:

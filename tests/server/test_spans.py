@@ -1,4 +1,4 @@
-"""Spans by the GenAI conventions, with a real SDK that keeps them in memory."""
+"""Spans by the GenAI conventions, collected in memory by a real SDK."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ferrule.errors import EngineUnavailableError
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.observability.spans import Spans
 from ferrule.sources.functions import Functions
-from server.client import gateway_of, speaking
-from server.test_router import Failing
+from server.client import gateway_of, scripted_engine
+from server.test_router import FailingEngine
 from server.watched import BODIES, CHAT, MESSAGES
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -37,8 +37,8 @@ def weather(city: str) -> str:
 
 
 @tool
-def stumbles(city: str) -> str:
-    """Never works."""
+def fail(city: str) -> str:
+    """Always fails."""
     raise RuntimeError(city)
 
 
@@ -50,26 +50,26 @@ def spans_of(
     provider.add_span_processor(SimpleSpanProcessor(exporter))
 
     async def scenario() -> None:
-        sources = [Functions([weather, stumbles])] if more.pop("own", False) else []
+        sources = [Functions([weather, fail])] if more.pop("own", False) else []
         async with gateway_of(*engines, sources=sources) as client:
-            client.gateway.watch.spans = Spans.by(provider)
+            client.gateway.telemetry.spans = Spans.from_provider(provider)
             await client.post(path, {**BODIES[path], **more}, headers)
 
     asyncio.run(scenario())
     return exporter.get_finished_spans()
 
 
-def told(span: ReadableSpan) -> dict[str, Any]:
+def attributes_of(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_reply_is_a_span_by_the_conventions(path: str, stream: bool) -> None:
+def test_a_reply_is_a_span_with_genai_attributes(path: str, stream: bool) -> None:
     reply = Reply(Reply.of(SECRET).parts, finish=FinishReason.STOP, usage=Usage(7, 5))
-    (span,) = spans_of(speaking(reply), path=path, stream=stream)
+    (span,) = spans_of(scripted_engine(reply), path=path, stream=stream)
     assert (span.name, span.kind, span.parent) == ("chat e0", SpanKind.CLIENT, None)
-    attributes = told(span)
+    attributes = attributes_of(span)
     attributes.pop("gen_ai.conversation.id")
     assert attributes == {
         "gen_ai.operation.name": "chat",
@@ -84,8 +84,8 @@ def test_a_reply_is_a_span_by_the_conventions(path: str, stream: bool) -> None:
     assert span.start_time <= span.end_time
 
 
-def test_spans_belong_to_the_trace_that_the_client_names() -> None:
-    (span,) = spans_of(speaking("Hello."), headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+def test_spans_join_the_trace_of_the_client() -> None:
+    (span,) = spans_of(scripted_engine("Hello."), headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
     assert span.parent is not None
     assert (f"{span.parent.trace_id:032x}", f"{span.parent.span_id:016x}") == (TRACE, PARENT)
     assert span.context is not None
@@ -93,66 +93,66 @@ def test_spans_belong_to_the_trace_that_the_client_names() -> None:
 
 
 @pytest.mark.parametrize("damaged", ["", "00-zz", f"00-{'0' * 32}-{PARENT}-01", "\x00" * 60, "9" * 10_000])
-def test_a_damaged_trace_is_a_trace_of_its_own(damaged: str) -> None:
-    (span,) = spans_of(speaking("Hello."), headers={"traceparent": damaged})
+def test_an_invalid_traceparent_starts_a_new_trace(damaged: str) -> None:
+    (span,) = spans_of(scripted_engine("Hello."), headers={"traceparent": damaged})
     assert span.parent is None
 
 
 def test_a_loop_is_a_span_for_each_reply_and_one_for_each_tool_in_order() -> None:
     call = Reply.of(ToolCall.of("weather", {"city": SECRET}, id="call_1"))
-    spans = spans_of(speaking(call, "Sunny."), own=True)
+    spans = spans_of(scripted_engine(call, "Sunny."), own=True)
     assert [span.name for span in spans] == ["chat e0", "execute_tool weather", "chat e0"]
     first, tool_span, last = spans
     assert tool_span.kind is SpanKind.INTERNAL
-    assert told(tool_span) == {
+    assert attributes_of(tool_span) == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "weather",
         "gen_ai.tool.type": "function",
         "gen_ai.tool.call.id": "call_1",
     }
-    conversations = {told(span)["gen_ai.conversation.id"] for span in (first, last)}
+    conversations = {attributes_of(span)["gen_ai.conversation.id"] for span in (first, last)}
     assert len(conversations) == 1
     assert first.end_time is not None
     assert last.start_time is not None
     assert first.end_time <= last.start_time
 
 
-def test_what_fails_is_told_by_its_kind() -> None:
-    call = Reply.of(ToolCall.of("stumbles", {"city": "Paris"}, id="call_1"))
-    _, tool_span, _ = spans_of(speaking(call, "Sorry."), own=True)
-    (chat,) = spans_of(Failing(EngineUnavailableError(SECRET, code=SECRET)))
-    assert told(tool_span)["error.type"] == "tool_failed"
-    assert told(chat)["error.type"] == "engine_unavailable"
+def test_failures_have_an_error_type() -> None:
+    call = Reply.of(ToolCall.of("fail", {"city": "Paris"}, id="call_1"))
+    _, tool_span, _ = spans_of(scripted_engine(call, "Sorry."), own=True)
+    (chat,) = spans_of(FailingEngine(EngineUnavailableError(SECRET, code=SECRET)))
+    assert attributes_of(tool_span)["error.type"] == "tool_failed"
+    assert attributes_of(chat)["error.type"] == "engine_unavailable"
     assert {span.status.status_code for span in (tool_span, chat)} == {StatusCode.ERROR}
 
 
-def test_no_attribute_holds_what_anybody_wrote() -> None:
+def test_no_attribute_holds_user_or_model_text() -> None:
     call = Reply.of(ToolCall.of("weather", {"city": SECRET}, id="call_1"))
-    asked = {"messages": [{"role": "user", "content": SECRET}], "model": SECRET}
-    spans = spans_of(speaking(call, SECRET), own=True, **asked)
+    body = {"messages": [{"role": "user", "content": SECRET}], "model": SECRET}
+    spans = spans_of(scripted_engine(call, SECRET), own=True, **body)
     assert len(spans) == 3
     assert SECRET not in "".join(span.to_json() for span in spans)
 
 
-def test_the_name_of_a_callers_tool_makes_no_span() -> None:
+def test_a_callers_tool_creates_no_span() -> None:
     call = Reply.of(ToolCall.of("launch", {}, id="call_1"))
-    spans = spans_of(speaking(call), tools=[{"type": "function", "function": {"name": "launch"}}])
+    spans = spans_of(scripted_engine(call), tools=[{"type": "function", "function": {"name": "launch"}}])
     assert [span.name for span in spans] == ["chat e0"]
 
 
-def test_without_an_sdk_nothing_is_made_and_nothing_is_read() -> None:
+def test_without_an_sdk_there_are_no_spans() -> None:
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
-    spans = Spans.found()
+    spans = Spans.from_environment()
     assert not spans.is_on
     assert spans.parent({"traceparent": f"00-{TRACE}-{PARENT}-01"}) is None
 
 
 def test_an_sdk_that_the_process_has_configured_is_found() -> None:
-    """In a process of its own: a provider can be set once."""
+    """In a subprocess, because a provider can be set only once."""
     code = (
         "from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider;"
         "from ferrule.server.observability.spans import Spans;"
-        "trace.set_tracer_provider(TracerProvider()); print(Spans.found().is_on)"
+        "trace.set_tracer_provider(TracerProvider()); print(Spans.from_environment().is_on)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "True"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True"

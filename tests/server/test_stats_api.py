@@ -1,4 +1,4 @@
-"""Which tools models pick, over HTTP: whose figures one sees, and what they say."""
+"""`/v1/stats`: who sees which figures, and what they count."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from server.keys import bearer
 from server.test_openapi import fits
-from server.tool_world import World, living
+from server.tool_world import World, run_story
 
 ASKED = {"messages": [{"role": "user", "content": "How is Bern?"}], "model": "whatever-the-client-calls-it"}
 LOOKS = Reply.of(ToolCall.of("look", {"place": "Bern"}, "k"))
 
 
-async def _told(world: World, who: str, query: str = "") -> Any:
+async def _get_stats(world: World, who: str, query: str = "") -> Any:
     answer = await world.client.get(f"/v1/stats{query}", bearer(who))
     assert answer.status == 200, answer.body
     fits("ToolStatsPage", answer.json())
     return answer.json()
 
 
-async def _picked(world: World, who: str, query: str = "") -> dict[str, int]:
-    return {one["tool"]: one["picked"] for one in (await _told(world, who, query))["data"]}
+async def _picked_counts(world: World, who: str, query: str = "") -> dict[str, int]:
+    return {one["tool"]: one["picked"] for one in (await _get_stats(world, who, query))["data"]}
 
 
-def test_a_principal_sees_his_own_figures_and_an_admin_his_tenants_and_nobody_anothers() -> None:
+def test_a_principal_sees_its_own_figures_and_an_admin_the_tenants() -> None:
     async def story(world: World) -> None:
         for who in ("ann", "rob", "eve"):
             assert (await world.client.post("/v1/chat/completions", ASKED, bearer(who))).status == 200
-        assert (await _picked(world, "ann"))["look"] == 1
-        assert await _picked(world, "rob") == {"look": 1}, "he was never offered another tool and learns of none"
-        assert (await _picked(world, "boss"))["look"] == 2
-        assert await _picked(world, "boss", "?principal=rob") == {"look": 1}
-        assert await _picked(world, "rob", "?principal=ann") == {"look": 1}
-        assert (await _picked(world, "eve"))["look"] == 1
+        assert (await _picked_counts(world, "ann"))["look"] == 1
+        assert await _picked_counts(world, "rob") == {"look": 1}, "rob was never offered another tool and sees none"
+        assert (await _picked_counts(world, "boss"))["look"] == 2
+        assert await _picked_counts(world, "boss", "?principal=rob") == {"look": 1}
+        assert await _picked_counts(world, "rob", "?principal=ann") == {"look": 1}
+        assert (await _picked_counts(world, "eve"))["look"] == 1
         assert (await world.client.get("/v1/stats")).status == 401
 
-    living(story, replies=[LOOKS, "Quiet."] * 3)
+    run_story(story, replies=[LOOKS, "Quiet."] * 3)
 
 
 def test_a_line_is_of_one_model_as_it_is_configured_and_one_definition_as_it_is_listed() -> None:
     async def story(world: World) -> None:
         await world.client.post("/v1/chat/completions", ASKED, bearer("ann"))
-        (line,) = (await _told(world, "ann", "?tool=look"))["data"]
+        (line,) = (await _get_stats(world, "ann", "?tool=look"))["data"]
         tools = (await world.client.get("/v1/tools", bearer("ann"))).json()["data"]
         (listed,) = [one for one in tools if one["name"] == "look"]
         assert (line["fingerprint"], line["description"]) == (listed["fingerprint"], listed["description"])
@@ -53,35 +53,35 @@ def test_a_line_is_of_one_model_as_it_is_configured_and_one_definition_as_it_is_
         assert (line["offered"], line["picked"], line["wrong"], line["wrong_share"]) == (2, 1, 0, 0.0)
         assert line["first_at"] <= line["last_at"]
 
-    living(story, replies=[LOOKS, "Quiet."])
+    run_story(story, replies=[LOOKS, "Quiet."])
 
 
-def test_names_that_a_model_made_up_are_told_with_the_tool_that_is_nearest() -> None:
+def test_invented_tool_names_are_shown_with_the_nearest_tool() -> None:
     async def story(world: World) -> None:
         await world.client.post("/v1/chat/completions", ASKED, bearer("ann"))
-        told = await _told(world, "ann")
-        assert [(one["wrote"], one["tool"], one["count"]) for one in told["misnamed"]] == [("look_at", "look", 1)]
-        assert {one["tool"]: one["missed"] for one in told["data"]}["look"] == 1
+        body = await _get_stats(world, "ann")
+        assert [(one["wrote"], one["tool"], one["count"]) for one in body["misnamed"]] == [("look_at", "look", 1)]
+        assert {one["tool"]: one["missed"] for one in body["data"]}["look"] == 1
 
-    living(story, replies=[Reply.of(ToolCall.of("look_at", {}, "k")), "Sorry."])
+    run_story(story, replies=[Reply.of(ToolCall.of("look_at", {}, "k")), "Sorry."])
 
 
-def test_pages_are_of_the_most_used_and_moments_leave_out_what_was_before() -> None:
+def test_pages_start_with_the_most_used_and_since_excludes_earlier_calls() -> None:
     async def story(world: World) -> None:
         await world.client.post("/v1/chat/completions", ASKED, bearer("ann"))
-        first = await _told(world, "ann", "?limit=1")
+        first = await _get_stats(world, "ann", "?limit=1")
         assert ([one["tool"] for one in first["data"]], first["has_more"]) == (["look"], True)
-        assert (await _told(world, "ann", "?since=1e12"))["data"] == []
-        assert await _picked(world, "ann", "?since=0.5") == await _picked(world, "ann")
+        assert (await _get_stats(world, "ann", "?since=1e12"))["data"] == []
+        assert await _picked_counts(world, "ann", "?since=0.5") == await _picked_counts(world, "ann")
 
-    living(story, replies=[LOOKS, "Quiet."])
+    run_story(story, replies=[LOOKS, "Quiet."])
 
 
 @pytest.mark.parametrize(
     "query", ["since=-1", "since=now", "since=inf", "since=1_0", "limit=0", "tool=%00", f"tool={'x' * 257}"]
 )
-def test_what_cannot_be_asked_is_refused(query: str) -> None:
+def test_invalid_queries_are_refused(query: str) -> None:
     async def story(world: World) -> None:
         assert (await world.client.get(f"/v1/stats?{query}", bearer("boss"))).status == 400
 
-    living(story)
+    run_story(story)

@@ -1,4 +1,4 @@
-"""The gateway's own policy for choices: what becomes of requests that leave it to the model whether to call."""
+"""The gateway's tool choice policy, for requests with tool_choice auto."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from ferrule import Reply, ToolCall
 from ferrule.core.choice import ChoiceMode, ChoicePolicy
 from ferrule.server.config.config import Config, EngineConfig
-from server.client import gateway_of, speaking
+from server.client import gateway_of, scripted_engine
 
 TOOL = {"name": "get", "input_schema": {"type": "object"}}
 USER = {"role": "user", "content": "x"}
@@ -22,7 +22,7 @@ def mode(policy: ChoicePolicy, messages: list[Any], **more: Any) -> ChoiceMode:
     """What an engine behind a gateway with this policy goes by."""
 
     async def ask() -> ChoiceMode:
-        engine = speaking(Reply.of(ToolCall.of("get", {}, id="c")))
+        engine = scripted_engine(Reply.of(ToolCall.of("get", {}, id="c")))
         config = Config(engines=(EngineConfig(name="e0", use="e0"),), tool_choice_policy=policy)
         async with gateway_of(engine, config=config) as client:
             body = {"messages": messages, "tools": [TOOL], "max_tokens": 9, **more}
@@ -40,7 +40,7 @@ def mode(policy: ChoicePolicy, messages: list[Any], **more: Any) -> ChoiceMode:
         (ChoicePolicy.REQUIRED_ALWAYS, ChoiceMode.REQUIRED, ChoiceMode.REQUIRED),
     ],
 )
-def test_a_request_that_says_nothing_goes_by_the_gateways_policy(
+def test_a_request_without_a_policy_uses_the_gateways(
     policy: ChoicePolicy, before: ChoiceMode, after: ChoiceMode
 ) -> None:
     assert mode(policy, [USER]) is before

@@ -1,4 +1,4 @@
-"""What /metrics tells of which tools models pick: its own tools by definition, callers' tools as one."""
+"""Tool usage in /metrics: the gateway's tools by definition, all tools of callers under one label."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.engines.fake import events_of
 from ferrule.errors import EngineUnavailableError
 from ferrule.run.tool_usage import SHORT_HASH
-from ferrule.server.observability.metrics import MOST_SERIES, Counts
-from ferrule.server.observability.tool_usage import CHOOSING, Selections
-from server.client import speaking
-from server.test_metrics_api import CALL, REPAIRED, after, order, weather
-from server.test_router import Failing
+from ferrule.server.observability.metrics import MAX_SERIES, Counts
+from ferrule.server.observability.tool_usage import CHOICE_EVENTS, ToolUsageCounter
+from server.client import scripted_engine
+from server.test_metrics_api import CALL, REPAIRED, metrics_after, order, weather
+from server.test_router import FailingEngine
 from server.watched import BODIES, CHAT
 
-TOLD = ("offered", "picked", "wrong", "missed", "retried", "repeated")
+NAMES = ("offered", "picked", "wrong", "missed", "retried", "repeated")
 WEATHER, ORDER = (one.definition for one in (weather, order))
 OWN = (WEATHER.fingerprint[:SHORT_HASH], "m", "weather")
 
 
-def told(found: dict[str, dict[tuple[str, ...], float]]) -> dict[str, dict[tuple[str, ...], float]]:
-    """By (definition, model, tool), which is the order of the labels' names."""
-    return {name: found[f"ferrule_tool_{name}_total"] for name in TOLD if found.get(f"ferrule_tool_{name}_total")}
+def usage_of(samples: dict[str, dict[tuple[str, ...], float]]) -> dict[str, dict[tuple[str, ...], float]]:
+    """Keys are (definition, model, tool): labels in alphabetical order."""
+    return {name: samples[f"ferrule_tool_{name}_total"] for name in NAMES if samples.get(f"ferrule_tool_{name}_total")}
 
 
 def test_the_gateways_own_tools_are_counted_by_definition() -> None:
     twice = Reply.of(REPAIRED, replace(CALL, id="call_2"))
-    found = told(after((CHAT, BODIES[CHAT]), engines=(speaking(twice, "Sunny."),), own=True))
-    assert found == {
+    usage = usage_of(metrics_after((CHAT, BODIES[CHAT]), engines=(scripted_engine(twice, "Sunny."),), with_tools=True))
+    assert usage == {
         "offered": {OWN: 2, (ORDER.fingerprint[:SHORT_HASH], "m", "order"): 2},
         "picked": {OWN: 2},
         "wrong": {OWN: 1},
@@ -45,25 +45,27 @@ def test_the_gateways_own_tools_are_counted_by_definition() -> None:
     }
 
 
-def test_the_tools_of_callers_are_one_whatever_they_are_called() -> None:
+def test_all_tools_of_callers_share_one_label() -> None:
     tools = [{"type": "function", "function": {"name": name}} for name in ("weather", "secret_a", "secret_b")]
-    asked = (CHAT, {**BODIES[CHAT], "tools": tools})
-    found = told(after(asked, engines=(speaking(Reply.of(ToolCall.of("secret_a", {}, "c"))),), own=True))
-    assert found == {"offered": {("", "m", "caller"): 1}, "picked": {("", "m", "caller"): 1}}
+    request = (CHAT, {**BODIES[CHAT], "tools": tools})
+    usage = usage_of(
+        metrics_after(request, engines=(scripted_engine(Reply.of(ToolCall.of("secret_a", {}, "c"))),), with_tools=True)
+    )
+    assert usage == {"offered": {("", "m", "caller"): 1}, "picked": {("", "m", "caller"): 1}}
 
 
-def test_a_choice_that_a_client_demands_and_the_model_does_not_make_is_missed() -> None:
+def test_a_required_call_that_is_not_made_counts_as_missed() -> None:
     tools = [{"type": "function", "function": {"name": "pick"}}]
     demand: dict[str, Any] = {"tool_choice": "required", "tools": tools}
-    found = told(after((CHAT, {**BODIES[CHAT], **demand}), engines=(speaking("No."),)))
-    assert found == {"offered": {("", "m", "caller"): 1}, "missed": {("", "m", "caller"): 1}}
+    usage = usage_of(metrics_after((CHAT, {**BODIES[CHAT], **demand}), engines=(scripted_engine("No."),)))
+    assert usage == {"offered": {("", "m", "caller"): 1}, "missed": {("", "m", "caller"): 1}}
 
 
-def test_an_answer_of_the_engine_that_stood_in_is_counted_once_and_one_without_tools_not_at_all() -> None:
-    engines = (Failing(EngineUnavailableError("gone")), speaking("Hello.", "Hello."))
+def test_a_failover_counts_once_and_a_request_without_tools_not_at_all() -> None:
+    engines = (FailingEngine(EngineUnavailableError("gone")), scripted_engine("Hello.", "Hello."))
     tools = [{"type": "function", "function": {"name": "pick"}}]
-    asked = ((CHAT, {**BODIES[CHAT], "tools": tools}), (CHAT, BODIES[CHAT]))
-    assert told(after(*asked, engines=engines)) == {"offered": {("", "m", "caller"): 1}}
+    requests = ((CHAT, {**BODIES[CHAT], "tools": tools}), (CHAT, BODIES[CHAT]))
+    assert usage_of(metrics_after(*requests, engines=engines)) == {"offered": {("", "m", "caller"): 1}}
 
 
 REFUSED = replace(CALL, complete=False, receipt=Receipt(how=How.REFUSED, engine="fake", path="fake"))
@@ -78,22 +80,22 @@ def test_no_name_of_a_caller_or_a_model_is_ever_a_label(
     turns: list[tuple[list[ToolDefinition], list[ToolCall]]],
 ) -> None:
     counts = Counts()
-    selections = Selections(counts, lambda: {"weather": WEATHER})
+    counter = ToolUsageCounter(counts, lambda: {"weather": WEATHER})
     for tools, calls in turns:
         request = ToolCallRequest(messages=(), tools=tuple(tools), tool_choice=ToolChoice.auto())
-        events = [event for event in events_of(Reply(tuple(calls))) if type(event) in CHOOSING]
-        selections.replied("m", request, events)
-    labels = {key for name in TOLD for key in counts.sums.get(f"ferrule_tool_{name}", {})}
+        events = [event for event in events_of(Reply(tuple(calls))) if type(event) in CHOICE_EVENTS]
+        counter.record_reply("m", request, events)
+    labels = {key for name in NAMES for key in counts.values.get(f"ferrule_tool_{name}", {})}
     assert labels <= {("m", "weather", OWN[0]), ("m", "caller", ""), ("m", "", "")}
 
 
 @given(st.integers(1, 3))
-def test_definitions_that_go_on_changing_make_no_more_series_than_there_is_room_for(tools: int) -> None:
+def test_changing_definitions_create_a_bounded_number_of_series(tools: int) -> None:
     counts = Counts()
-    for number in range(MOST_SERIES + 50):
+    for number in range(MAX_SERIES + 50):
         own = {f"t{at}": ToolDefinition(f"t{at}", f"wording {number}") for at in range(tools)}
-        Selections(counts, lambda own=own: own).replied(
+        ToolUsageCounter(counts, lambda own=own: own).record_reply(
             "m", ToolCallRequest(messages=(), tools=tuple(own.values())), ()
         )
-    assert len(counts.sums["ferrule_tool_offered"]) <= MOST_SERIES + 1
-    assert sum(counts.sums["ferrule_tool_offered"].values()) == tools * (MOST_SERIES + 50)
+    assert len(counts.values["ferrule_tool_offered"]) <= MAX_SERIES + 1
+    assert sum(counts.values["ferrule_tool_offered"].values()) == tools * (MAX_SERIES + 50)

@@ -1,4 +1,4 @@
-"""The gateway's tools over HTTP: what one may use, and calls that are checked, allowed and made once."""
+"""`/v1/tools`: which tools a key sees, and calls that are validated, approved and run once."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.run.tool_settings import ToolSettings
 from ferrule.server.apis.tools import HOPS, wire_code
 from server.keys import bearer
-from server.tool_world import World, living, world_of
+from server.tool_world import World, run_story, world_of
 
 
-def test_a_principal_is_shown_the_tools_that_he_may_use_and_no_others() -> None:
+def test_a_principal_sees_exactly_the_tools_that_it_may_use() -> None:
     async def story(world: World) -> None:
         for who, names in {"ann": ["fail", "look", "pay", "pay_slowly", "tell", "wait"], "rob": ["look"]}.items():
-            told = (await world.client.get("/v1/tools", bearer(who))).json()
-            assert [one["name"] for one in told["data"]] == names
+            body = (await world.client.get("/v1/tools", bearer(who))).json()
+            assert [one["name"] for one in body["data"]] == names
         look = (await world.client.get("/v1/tools", bearer("rob"))).json()["data"][0]
         assert look["parameters"]["required"] == ["place"]
         assert (look["source"], look["side_effects"], len(look["fingerprint"])) == ("python", False, 64)
 
-    living(story)
+    run_story(story)
 
 
-def test_notices_are_for_who_runs_the_gateway() -> None:
+def test_notices_are_for_admins() -> None:
     async def story(world: World) -> None:
         assert (await world.client.get("/v1/tools", bearer("ann"))).json()["notices"] == []
-        assert (await world.client.get("/v1/tools", bearer("boss"))).json()["notices"] == ["gone is not there"]
+        assert (await world.client.get("/v1/tools", bearer("boss"))).json()["notices"] == ["gone does not exist"]
 
-    living(story, tools=ToolSettings(tools_default_set=("look", "gone")))
+    run_story(story, tools=ToolSettings(tools_default_set=("look", "gone")))
 
 
 def test_a_call_that_reads_is_answered_at_once_with_its_value() -> None:
     async def story(world: World) -> None:
         answer = await world.call("look", {"place": "Zürich"}, call_id="c1", conversation="trip")
         assert answer.status == 200
-        told = answer.json()
-        assert (told["content"], told["is_error"], told["call_id"]) == ({"place": "Zürich", "seen": True}, False, "c1")
+        body = answer.json()
+        assert (body["content"], body["is_error"], body["call_id"]) == ({"place": "Zürich", "seen": True}, False, "c1")
         assert world.contexts[0].conversation == "trip"
         assert world.contexts[0].principal.name == "ann"
 
-    living(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"place": 3}, "{", "[]", {"place": 1e999}, '{"place": NaN}', [], "3"])
@@ -55,10 +55,10 @@ def test_arguments_that_do_not_fit_are_a_bad_request_and_nothing_runs(arguments:
         assert (answer.status, answer.json()["error"]["code"]) == (400, "bad_request")
         assert not world.done
 
-    living(story)
+    run_story(story)
 
 
-def test_an_unknown_tool_is_a_bad_request_and_one_out_of_reach_is_refused_whether_it_is_there_or_not() -> None:
+def test_an_unknown_tool_is_a_bad_request_and_a_forbidden_name_is_refused_whether_or_not_it_exists() -> None:
     async def story(world: World) -> None:
         unknown = await world.call("fly")
         assert (unknown.status, unknown.json()["error"]["code"]) == (400, "bad_request")
@@ -67,7 +67,7 @@ def test_an_unknown_tool_is_a_bad_request_and_one_out_of_reach_is_refused_whethe
         assert "pay" not in refused[1].json()["error"]["message"]
         assert not world.done
 
-    living(story)
+    run_story(story)
 
 
 def test_the_same_call_twice_runs_once_and_gives_the_same_answer() -> None:
@@ -79,7 +79,7 @@ def test_the_same_call_twice_runs_once_and_gives_the_same_answer() -> None:
         assert (await world.call("look", {"place": "x"}, call_id="c", who="boss")).status == 200
         assert world.done["look"] == 3
 
-    living(story)
+    run_story(story)
 
 
 def test_another_call_under_the_same_id_is_a_conflict() -> None:
@@ -88,10 +88,10 @@ def test_another_call_under_the_same_id_is_a_conflict() -> None:
         for other in (await world.call("look", {"place": "y"}, call_id="c"), await world.call("wait", call_id="c")):
             assert (other.status, other.json()["error"]["code"]) == (409, "call_id_taken")
 
-    living(story)
+    run_story(story)
 
 
-def test_a_call_that_changes_the_world_waits_for_leave_and_then_runs_once() -> None:
+def test_a_call_with_side_effects_waits_for_approval_and_then_runs_once() -> None:
     async def story(world: World) -> None:
         waiting = [await world.call("pay", {"amount": 3}, call_id="c") for _ in range(2)]
         assert [one.status for one in waiting] == [202, 202]
@@ -107,74 +107,74 @@ def test_a_call_that_changes_the_world_waits_for_leave_and_then_runs_once() -> N
         assert (last.status, last.json()["content"]) == (200, "paid 3")
         assert world.done["pay"] == 1
 
-    living(story)
+    run_story(story)
 
 
-def test_a_call_without_an_id_is_told_one_to_come_back_with() -> None:
+def test_a_call_without_an_id_gets_one_for_the_retry() -> None:
     async def story(world: World) -> None:
         waiting = (await world.call("pay", {"amount": 3})).json()
         await world.decide(waiting["approval"]["id"], approve=True)
         assert (await world.call("pay", {"amount": 3}, call_id=waiting["call_id"])).json()["content"] == "paid 3"
         assert (await world.call("pay", {"amount": 3})).status == 202
 
-    living(story)
+    run_story(story)
 
 
 def test_a_denied_call_says_why_and_never_runs() -> None:
     async def story(world: World) -> None:
         waiting = (await world.call("pay", {"amount": 3}, call_id="c")).json()
         await world.decide(waiting["approval"]["id"], approve=False, why="not before Monday")
-        told = (await world.call("pay", {"amount": 3}, call_id="c")).json()
-        assert (told["is_error"], told["code"], told["content"]) == (True, "denied", "denied: not before Monday")
+        body = (await world.call("pay", {"amount": 3}, call_id="c")).json()
+        assert (body["is_error"], body["code"], body["content"]) == (True, "denied", "denied: not before Monday")
         assert not world.done
 
-    living(story)
+    run_story(story)
 
 
 def test_arguments_that_a_person_changed_are_those_that_run() -> None:
     async def story(world: World) -> None:
         waiting = (await world.call("pay", {"amount": 300}, call_id="c")).json()
         await world.decide(waiting["approval"]["id"], approve=True, arguments={"amount": 2})
-        told = (await world.call("pay", {"amount": 300}, call_id="c")).json()
-        assert (told["content"], told["arguments"]) == ("paid 2", '{"amount": 2}')
+        body = (await world.call("pay", {"amount": 300}, call_id="c")).json()
+        assert (body["content"], body["arguments"]) == ("paid 2", '{"amount": 2}')
         assert (await world.call("pay", {"amount": 300}, call_id="c")).json()["content"] == "paid 2"
         assert world.done["pay"] == 1
 
-    living(story)
+    run_story(story)
 
 
-def test_a_caller_that_leaves_does_not_stop_what_changes_the_world() -> None:
+def test_a_caller_that_disconnects_does_not_stop_a_call_with_side_effects() -> None:
     async def story(world: World) -> None:
         waiting = (await world.call("pay_slowly", {"amount": 3}, call_id="c")).json()
         await world.decide(waiting["approval"]["id"], approve=True)
         leaves = asyncio.Event()
         body = {"name": "pay_slowly", "arguments": {"amount": 3}, "call_id": "c"}
-        asking = world.client.ask("POST", "/v1/tools/call", body, bearer("ann"), leaves)
-        gone = asyncio.ensure_future(asking)
-        await world.begun.wait()
+        call = world.client.request("POST", "/v1/tools/call", body, bearer("ann"), leaves)
+        request = asyncio.ensure_future(call)
+        await world.has_started.wait()
         meanwhile = await world.call("pay_slowly", {"amount": 3}, call_id="c")
         assert (meanwhile.status, meanwhile.json()["error"]["code"]) == (409, "call_running")
         leaves.set()
-        await gone
+        await request
         world.gate.set()
         while (answer := await world.call("pay_slowly", {"amount": 3}, call_id="c")).status == 409:
             await asyncio.sleep(0.01)
         assert answer.json()["content"] == "paid 3"
         assert world.done["pay_slowly"] == 1
 
-    living(story)
+    run_story(story)
 
 
-def test_where_settings_ask_for_no_leave_a_call_runs_at_once_and_still_once() -> None:
+def test_without_required_approval_a_call_runs_at_once_and_still_once() -> None:
     async def story(world: World) -> None:
         answers = [await world.call("pay", {"amount": 1}, call_id="c") for _ in range(2)]
         assert [one.json()["content"] for one in answers] == ["paid 1", "paid 1"]
         assert world.done["pay"] == 1
 
-    living(story, tools=ToolSettings(tools_require_confirmation_for_side_effects=False))
+    run_story(story, tools=ToolSettings(tools_require_confirmation_for_side_effects=False))
 
 
-def test_a_deadline_that_has_passed_begins_nothing_and_one_that_passes_is_a_timeout() -> None:
+def test_a_passed_deadline_starts_nothing_and_one_that_passes_is_a_timeout() -> None:
     async def story(world: World) -> None:
         late = await world.call("look", {"place": "x"}, deadline=time.time() - 1)
         assert (late.status, late.json()["error"]["code"]) == (408, "timeout")
@@ -182,32 +182,32 @@ def test_a_deadline_that_has_passed_begins_nothing_and_one_that_passes_is_a_time
         slow = await world.call("wait", deadline=time.time() + 0.2)
         assert (slow.status, slow.json()["error"]["code"]) == (504, "timeout")
 
-    living(story)
+    run_story(story)
 
 
-def test_hops_run_out_and_nobody_gives_himself_more() -> None:
+def test_hops_run_out_and_cannot_be_raised() -> None:
     async def story(world: World) -> None:
         body = {"name": "look", "arguments": {"place": "x"}}
-        for hops, left in {"1": 0, "3": 2, "99": 5}.items():
+        for hops, remaining in {"1": 0, "3": 2, "99": 5}.items():
             answer = await world.client.post("/v1/tools/call", body, {**bearer("ann"), HOPS: hops})
-            assert (answer.status, world.contexts[-1].hops) == (200, left)
+            assert (answer.status, world.contexts[-1].hops) == (200, remaining)
         none = await world.client.post("/v1/tools/call", body, {**bearer("ann"), HOPS: "0"})
         assert (none.status, none.json()["error"]["code"]) == (429, "budget_exhausted")
         odd = await world.client.post("/v1/tools/call", body, {**bearer("ann"), HOPS: "-1"})
         assert odd.status == 400
 
-    living(story)
+    run_story(story)
 
 
-def test_what_a_tool_says_went_wrong_is_told_and_what_it_did_not_mean_to_say_is_not() -> None:
+def test_the_message_of_a_tool_error_is_returned_and_of_other_exceptions_only_the_type() -> None:
     async def story(world: World) -> None:
-        told = (await world.call("fail", {"words": "no such place"})).json()
-        assert (told["is_error"], told["code"], told["content"]) == (True, "tool_failed", "no such place")
+        body = (await world.call("fail", {"words": "no such place"})).json()
+        assert (body["is_error"], body["code"], body["content"]) == (True, "tool_failed", "no such place")
         silent = await world.call("fail", {"words": ""})
         assert silent.json()["is_error"]
         assert b"secret" not in silent.body
 
-    living(story)
+    run_story(story)
 
 
 def test_a_text_of_arguments_is_bounded_like_a_body() -> None:
@@ -216,7 +216,7 @@ def test_a_text_of_arguments_is_bounded_like_a_body() -> None:
         assert (await world.call("look", deep)).status == 413
         assert (await world.call("look", '{"place": "x"}')).status == 200
 
-    living(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("deadline", [10**400, -(10**400), 1e300])
@@ -225,7 +225,7 @@ def test_no_number_is_too_large_for_a_deadline(deadline: float) -> None:
         answer = await world.call("look", {"place": "x"}, deadline=deadline)
         assert answer.status == (200 if deadline > 0 else 408)
 
-    living(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("call_id", ["", "a\nb", "x" * 201, 3, "\x00"])
@@ -233,19 +233,19 @@ def test_an_id_that_no_ledger_keeps_is_a_bad_request(call_id: object) -> None:
     async def story(world: World) -> None:
         assert (await world.call("look", {"place": "x"}, call_id=call_id)).status == 400
 
-    living(story)
+    run_story(story)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("ab"), st.integers(0, 1)), max_size=8))
-def test_however_calls_are_repeated_each_runs_once(asked: list[tuple[str, str, int]]) -> None:
+def test_however_calls_are_repeated_each_runs_once(calls: list[tuple[str, str, int]]) -> None:
     async def story(world: World) -> None:
         first: dict[tuple[str, str], int] = {}
-        for id, conversation, amount in asked:
+        for id, conversation, amount in calls:
             body = {"name": "pay", "arguments": {"amount": amount}, "call_id": id, "conversation": conversation}
-            meant = first.setdefault((id, conversation), amount)
+            expected = first.setdefault((id, conversation), amount)
             answer = await world.client.post("/v1/tools/call", body, bearer("ann"))
-            assert answer.status == (200 if meant == amount else 409)
+            assert answer.status == (200 if expected == amount else 409)
         assert world.done["pay"] == len(first)
 
     async def told() -> None:
@@ -268,5 +268,5 @@ def test_however_calls_are_repeated_each_runs_once(asked: list[tuple[str, str, i
         (Unknown("x"), "internal_error"),
     ],
 )
-def test_every_outcome_has_one_of_the_four_words_or_is_an_answer(outcome: Outcome, code: str) -> None:
+def test_every_outcome_has_one_of_the_four_error_codes_or_is_an_answer(outcome: Outcome, code: str) -> None:
     assert wire_code(outcome) == code

@@ -1,4 +1,4 @@
-"""A connection: what a client may do wrong, and how much it may take."""
+"""WebSocket connections: invalid frames and limits."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from ferrule.core.context import Principal
 from ferrule.core.event import Event
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.frames import server_frames as out
-from ferrule.dialects.frames.client_frames import Ask, Resume
+from ferrule.dialects.frames.client_frames import AskFrame, ResumeFrame
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import NotFoundError
 from ferrule.server.app import sockets_of
 from ferrule.server.auth.rate_limits import Limiter
-from ferrule.server.config.config import Config, EngineConfig, Limits
+from ferrule.server.config.config import Config, EngineConfig, GatewayLimits
 from ferrule.server.observability.logs import Log
 from ferrule.server.websocket.turns import Turns
-from server.client import gateway_of, speaking
-from server.keys import bearer, key, keyed
+from server.client import gateway_of, scripted_engine
+from server.keys import bearer, config_with_keys, key
 from server.paced import Paced
-from server.websocket_client import Socket, connected
+from server.websocket_client import Socket, connect
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}]}
 
 
-def limited(**limits: Any) -> Config:
-    return Config(engines=(EngineConfig(name="e0", use="e0"),), limits=Limits(**limits))
+def config_with(**limits: Any) -> Config:
+    return Config(engines=(EngineConfig(name="e0", use="e0"),), limits=GatewayLimits(**limits))
 
 
-async def failure(socket: Socket) -> out.Failed:
-    found = (await socket.until(out.Failed)).frame
-    assert isinstance(found, out.Failed)
-    return found
+async def failure(socket: Socket) -> out.ErrorFrame:
+    error = (await socket.until(out.ErrorFrame)).frame
+    assert isinstance(error, out.ErrorFrame)
+    return error
 
 
-async def settled(socket: Socket) -> None:
+async def settle(socket: Socket) -> None:
     """Until the gateway has closed the connection."""
     async with asyncio.timeout(30):
         while socket.closed is None:
@@ -65,19 +65,19 @@ async def settled(socket: Socket) -> None:
         b'{"type": "ask", "body": ',
     ],
 )
-def test_a_client_that_sends_nonsense_is_told_so_and_keeps_its_connection(nonsense: str | bytes) -> None:
+def test_a_client_that_sends_an_invalid_frame_gets_an_error_and_keeps_its_connection(nonsense: str | bytes) -> None:
     async def run() -> None:
-        async with gateway_of(speaking("well")) as client, connected(client) as socket:
-            await socket.say(nonsense)
-            await socket.say(Ask(HELLO, ref="then"))
+        async with gateway_of(scripted_engine("well")) as client, connect(client) as socket:
+            await socket.send(nonsense)
+            await socket.send(AskFrame(HELLO, ref="then"))
             first = await socket.next()
             assert first.turn == ""
-            assert isinstance(first.frame, out.Failed)
+            assert isinstance(first.frame, out.ErrorFrame)
             assert first.frame.hint
             begun = (await socket.next()).frame
-            assert isinstance(begun, out.Started)
+            assert isinstance(begun, out.StartedFrame)
             assert begun.ref == "then"
-            assert (await socket.to_end()).frame == out.Done("stop")
+            assert (await socket.to_end()).frame == out.DoneFrame("stop")
             assert socket.closed is None
 
     asyncio.run(run())
@@ -85,18 +85,18 @@ def test_a_client_that_sends_nonsense_is_told_so_and_keeps_its_connection(nonsen
 
 def test_json_in_a_binary_frame_is_read_as_text() -> None:
     async def run() -> None:
-        async with gateway_of(speaking("well")) as client, connected(client) as socket:
-            await socket.say(json.dumps({"type": "ask", "body": HELLO}).encode())
-            assert (await socket.to_end()).frame == out.Done("stop")
+        async with gateway_of(scripted_engine("well")) as client, connect(client) as socket:
+            await socket.send(json.dumps({"type": "ask", "body": HELLO}).encode())
+            assert (await socket.to_end()).frame == out.DoneFrame("stop")
 
     asyncio.run(run())
 
 
 def test_a_frame_longer_than_a_body_may_be_is_refused() -> None:
     async def run() -> None:
-        config = limited(body_bytes=2000)
-        async with gateway_of(speaking("well"), config=config) as client, connected(client) as socket:
-            await socket.say({"type": "ask", "body": {**HELLO, "user": "x" * 2000}, "ref": "long"})
+        config = config_with(body_bytes=2000)
+        async with gateway_of(scripted_engine("well"), config=config) as client, connect(client) as socket:
+            await socket.send({"type": "ask", "body": {**HELLO, "user": "x" * 2000}, "ref": "long"})
             refusal = await failure(socket)
             assert (refusal.code, refusal.ref) == ("request_too_large", "long")
 
@@ -105,10 +105,10 @@ def test_a_frame_longer_than_a_body_may_be_is_refused() -> None:
 
 def test_a_client_that_sends_faster_than_it_can_be_answered_is_closed() -> None:
     async def run() -> None:
-        async with gateway_of(speaking("well")) as client, connected(client) as socket:
+        async with gateway_of(scripted_engine("well")) as client, connect(client) as socket:
             for _ in range(2000):
-                await socket.say("nonsense")
-            await settled(socket)
+                await socket.send("nonsense")
+            await settle(socket)
             assert (socket.closed, socket.reason) == (1008, "too many frames at once")
             assert len(socket.frames) < 2000
 
@@ -117,12 +117,12 @@ def test_a_client_that_sends_faster_than_it_can_be_answered_is_closed() -> None:
 
 def test_a_client_that_asks_and_never_reads_its_answers_is_closed_when_it_asks_on() -> None:
     async def run() -> None:
-        async with gateway_of(speaking("well")) as client, connected(client) as socket:
+        async with gateway_of(scripted_engine("well")) as client, connect(client) as socket:
             socket.reads.clear()
             for _ in range(300):
-                await socket.say("nonsense")
+                await socket.send("nonsense")
                 await asyncio.sleep(0)
-            await settled(socket)
+            await settle(socket)
             assert socket.closed == 1008
 
     asyncio.run(run())
@@ -131,9 +131,9 @@ def test_a_client_that_asks_and_never_reads_its_answers_is_closed_when_it_asks_o
 def test_a_reader_that_stops_holds_up_its_own_turn_and_memory_stays_bounded() -> None:
     async def run() -> None:
         engine = Paced(["x" * 100] * 500)
-        async with gateway_of(engine, config=limited(resume_bytes=4000)) as client, connected(client) as socket:
+        async with gateway_of(engine, config=config_with(resume_bytes=4000)) as client, connect(client) as socket:
             socket.reads.clear()
-            await socket.say(Ask(HELLO))
+            await socket.send(AskFrame(HELLO))
             for _ in range(1000):
                 await asyncio.sleep(0)
             # Each frame is about 170 bytes: half of the log, what is on its way, and no more.
@@ -141,7 +141,7 @@ def test_a_reader_that_stops_holds_up_its_own_turn_and_memory_stays_bounded() ->
             socket.reads.set()
             last = await socket.to_end()
             assert [one.seq for one in socket.frames] == list(range(1, last.seq + 1))
-            assert len(socket.of(out.Token)) == 500
+            assert len(socket.of(out.TokenFrame)) == 500
 
     asyncio.run(run())
 
@@ -149,26 +149,26 @@ def test_a_reader_that_stops_holds_up_its_own_turn_and_memory_stays_bounded() ->
 def test_a_reader_that_stops_for_too_long_loses_its_connection_and_not_its_turn() -> None:
     async def run() -> None:
         engine = Paced(["x" * 100] * 50)
-        async with gateway_of(engine, config=limited(resume_bytes=100_000, send_seconds=0.05)) as client:
-            async with connected(client) as socket:
-                await socket.say(Ask(HELLO))
+        async with gateway_of(engine, config=config_with(resume_bytes=100_000, send_seconds=0.05)) as client:
+            async with connect(client) as socket:
+                await socket.send(AskFrame(HELLO))
                 turn = (await socket.next()).turn
-                seen = len(socket.frames)
+                count = len(socket.frames)
                 socket.reads.clear()
                 await asyncio.sleep(0.2)
-            async with connected(client) as again:
-                await again.say(Resume(turn, seen))
+            async with connect(client) as again:
+                await again.send(ResumeFrame(turn, count))
                 await again.to_end()
-                assert [one.seq for one in again.frames] == list(range(seen + 1, 53))
+                assert [one.seq for one in again.frames] == list(range(count + 1, 53))
 
     asyncio.run(run())
 
 
 def test_a_connection_on_which_nothing_happens_is_kept_alive() -> None:
     async def run() -> None:
-        config = limited(keep_alive_seconds=0.02)
-        async with gateway_of(speaking("well"), config=config) as client, connected(client) as socket:
-            while len(socket.of(out.KeepAlive)) < 3:
+        config = config_with(keep_alive_seconds=0.02)
+        async with gateway_of(scripted_engine("well"), config=config) as client, connect(client) as socket:
+            while len(socket.of(out.KeepAliveFrame)) < 3:
                 await asyncio.sleep(0.01)
             assert [(one.turn, one.seq) for one in socket.frames[:3]] == [("", 1), ("", 2), ("", 3)]
 
@@ -178,28 +178,28 @@ def test_a_connection_on_which_nothing_happens_is_kept_alive() -> None:
 def test_a_connection_has_room_for_so_many_turns_and_not_for_more() -> None:
     async def run() -> None:
         engine = Paced(["a", "b"], holds_after=0)
-        async with gateway_of(engine) as client, connected(client) as socket:
+        async with gateway_of(engine) as client, connect(client) as socket:
             for _ in range(16):
-                await socket.say(Ask(HELLO))
-                await socket.until(out.Started)
-            await socket.say(Ask(HELLO, ref="one more"))
+                await socket.send(AskFrame(HELLO))
+                await socket.until(out.StartedFrame)
+            await socket.send(AskFrame(HELLO, ref="one more"))
             refusal = await failure(socket)
             assert (refusal.code, refusal.retryable, refusal.ref) == ("too_many_requests", True, "one more")
 
     asyncio.run(run())
 
 
-def test_a_turn_takes_one_of_its_keys_places_whether_or_not_anybody_is_connected() -> None:
+def test_a_running_turn_counts_for_its_key_with_and_without_a_connection() -> None:
     async def run() -> None:
         engine = Paced(["a", "b"], holds_after=1)
-        async with gateway_of(engine, config=keyed(key("ann", width=1))) as client:
-            async with connected(client, bearer("ann")) as socket:
-                await socket.say(Ask(HELLO))
-                turn = (await socket.until(out.Token)).turn
-            async with connected(client, bearer("ann")) as socket:
-                await socket.say(Ask(HELLO))
+        async with gateway_of(engine, config=config_with_keys(key("ann", width=1))) as client:
+            async with connect(client, bearer("ann")) as socket:
+                await socket.send(AskFrame(HELLO))
+                turn = (await socket.until(out.TokenFrame)).turn
+            async with connect(client, bearer("ann")) as socket:
+                await socket.send(AskFrame(HELLO))
                 assert (await failure(socket)).code == "too_many_requests"
-                await socket.say(Resume(turn))
+                await socket.send(ResumeFrame(turn))
                 assert (await socket.next()).turn == turn
 
     asyncio.run(run())
@@ -207,12 +207,15 @@ def test_a_turn_takes_one_of_its_keys_places_whether_or_not_anybody_is_connected
 
 def test_every_ask_counts_for_the_rate_of_its_key() -> None:
     async def run() -> None:
-        config = keyed(key("ann", rate=2))
-        async with gateway_of(speaking("well"), config=config) as client, connected(client, bearer("ann")) as socket:
+        config = config_with_keys(key("ann", rate=2))
+        async with (
+            gateway_of(scripted_engine("well"), config=config) as client,
+            connect(client, bearer("ann")) as socket,
+        ):
             # The handshake was the first request.
-            await socket.say(Ask(HELLO))
+            await socket.send(AskFrame(HELLO))
             await socket.to_end()
-            await socket.say(Ask(HELLO))
+            await socket.send(AskFrame(HELLO))
             assert (await failure(socket)).code == "too_many_requests"
 
     asyncio.run(run())
@@ -220,12 +223,12 @@ def test_every_ask_counts_for_the_rate_of_its_key() -> None:
 
 def test_an_ended_turn_gives_its_place_back() -> None:
     async def run() -> None:
-        engine = speaking(*["well"] * 3)
-        config = keyed(key("ann", width=1))
-        async with gateway_of(engine, config=config) as client, connected(client, bearer("ann")) as socket:
+        engine = scripted_engine(*["well"] * 3)
+        config = config_with_keys(key("ann", width=1))
+        async with gateway_of(engine, config=config) as client, connect(client, bearer("ann")) as socket:
             for _ in range(3):
-                await socket.say(Ask(HELLO))
-                assert isinstance((await socket.to_end()).frame, out.Done)
+                await socket.send(AskFrame(HELLO))
+                assert isinstance((await socket.to_end()).frame, out.DoneFrame)
                 await asyncio.sleep(0)
 
     asyncio.run(run())
@@ -233,8 +236,11 @@ def test_an_ended_turn_gives_its_place_back() -> None:
 
 def test_without_a_key_nobody_gets_a_connection_where_there_are_keys() -> None:
     async def run() -> None:
-        async with gateway_of(speaking("well"), config=keyed(key("ann"))) as client, connected(client) as socket:
-            await settled(socket)
+        async with (
+            gateway_of(scripted_engine("well"), config=config_with_keys(key("ann"))) as client,
+            connect(client) as socket,
+        ):
+            await settle(socket)
             assert (socket.is_accepted, socket.closed, socket.reason) == (False, 1008, "unauthenticated")
 
     asyncio.run(run())
@@ -242,11 +248,11 @@ def test_without_a_key_nobody_gets_a_connection_where_there_are_keys() -> None:
 
 def test_a_gateway_that_is_being_stopped_takes_no_new_turn() -> None:
     async def run() -> None:
-        async with gateway_of(speaking("well")) as client, connected(client) as socket:
-            await socket.say("nonsense")
+        async with gateway_of(scripted_engine("well")) as client, connect(client) as socket:
+            await socket.send("nonsense")
             await failure(socket)
-            client.gateway.watch.drain.begin()
-            await socket.say(Ask(HELLO))
+            client.gateway.telemetry.drain.begin()
+            await socket.send(AskFrame(HELLO))
             refusal = await failure(socket)
             assert (refusal.retryable, refusal.code) == (True, "draining")
 
@@ -266,12 +272,12 @@ class Broken(Engine):
         return
 
 
-def test_a_fault_of_ours_ends_the_turn_with_an_error_that_tells_nothing_of_it() -> None:
+def test_an_internal_error_ends_the_turn_without_details() -> None:
     async def run() -> None:
-        async with gateway_of(Broken()) as client, connected(client) as socket:
-            await socket.say(Ask(HELLO))
+        async with gateway_of(Broken()) as client, connect(client) as socket:
+            await socket.send(AskFrame(HELLO))
             last = await socket.to_end()
-            assert isinstance(last.frame, out.Failed)
+            assert isinstance(last.frame, out.ErrorFrame)
             assert (last.turn != "", last.frame.code) == (True, "internal_error")
             assert "secret" not in last.frame.message
 
@@ -280,17 +286,17 @@ def test_a_fault_of_ours_ends_the_turn_with_an_error_that_tells_nothing_of_it() 
 
 def test_turns_that_have_ended_make_room_before_their_time() -> None:
     async def run() -> None:
-        async with gateway_of(speaking(*["x" * 500] * 4)) as client:
-            turns = Turns(client.gateway, Limiter.of(Limits(), ()), most_bytes=2000)
+        async with gateway_of(scripted_engine(*["x" * 500] * 4)) as client:
+            turns = Turns(client.gateway, Limiter.of(GatewayLimits(), ()), max_bytes=2000)
             principal = Principal()
             ids: list[str] = []
             for _ in range(4):
-                live = turns.begin(Ask(HELLO), principal)
+                live = turns.begin(AskFrame(HELLO), principal)
                 ids.append(live.id)
                 while not live.log.is_ended:
                     await asyncio.sleep(0)
-            kept = [id for id in ids if _is_there(turns, id, principal)]
-            assert kept == ids[2:]
+            remaining = [id for id in ids if _is_there(turns, id, principal)]
+            assert remaining == ids[2:]
             await turns.close()
 
     asyncio.run(run())
@@ -298,7 +304,7 @@ def test_turns_that_have_ended_make_room_before_their_time() -> None:
 
 def _is_there(turns: Turns, id: str, principal: Principal) -> bool:
     try:
-        turns.found(id, principal)
+        turns.find(id, principal)
     except NotFoundError:
         return False
     return True
@@ -306,8 +312,8 @@ def _is_there(turns: Turns, id: str, principal: Principal) -> bool:
 
 def test_the_application_serves_the_stream() -> None:
     async def run() -> None:
-        async with gateway_of(speaking("well")) as client:
-            (route,) = sockets_of(client.gateway, Limiter.of(Limits(), ()))
+        async with gateway_of(scripted_engine("well")) as client:
+            (route,) = sockets_of(client.gateway, Limiter.of(GatewayLimits(), ()))
             assert (route.path, route.scope) == ("/v1/stream", "any")
 
     asyncio.run(run())
@@ -318,13 +324,13 @@ def test_a_fault_outside_the_answer_ends_the_turn_as_well_and_is_written_down(mo
         raise ZeroDivisionError("a secret")
 
     async def run() -> None:
-        monkeypatch.setattr("ferrule.server.websocket.encoder.Telling.feed", breaks)
+        monkeypatch.setattr("ferrule.server.websocket.encoder.FrameEncoder.feed", breaks)
         lines: list[str] = []
-        async with gateway_of(speaking("well")) as client, connected(client) as socket:
-            client.gateway.watch.log = Log(lines.append)
-            await socket.say(Ask(HELLO))
+        async with gateway_of(scripted_engine("well")) as client, connect(client) as socket:
+            client.gateway.telemetry.log = Log(lines.append)
+            await socket.send(AskFrame(HELLO))
             last = await socket.to_end()
-            assert isinstance(last.frame, out.Failed)
+            assert isinstance(last.frame, out.ErrorFrame)
             assert (last.frame.code, "secret" in last.frame.message) == ("internal_error", False)
         assert any('"unexpected"' in line and "ZeroDivisionError" in line for line in lines)
 

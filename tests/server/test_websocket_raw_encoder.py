@@ -1,4 +1,4 @@
-"""The rule and the raw text of a turn over a WebSocket, for a client that asks to see them."""
+"""The rule and the raw model output of a turn over a WebSocket, for clients that request them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ferrule import tool
 from ferrule.core.event import Event, Finish, FinishReason, RuleShown, TextDelta, WireText
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.frames import server_frames as out
-from ferrule.dialects.frames.client_frames import Ask
+from ferrule.dialects.frames.client_frames import AskFrame
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import ModelFacts
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.engines.text.prompt import CHATML
 from ferrule.errors import EngineUnavailableError
-from ferrule.server.config.config import Config, EngineConfig, Limits, ModelConfig
-from ferrule.server.observability.telemetry import Watch
+from ferrule.server.config.config import Config, EngineConfig, GatewayLimits, ModelConfig
+from ferrule.server.observability.telemetry import Telemetry
 from ferrule.sources.functions import Functions
-from server.client import gateway_of, speaking
-from server.websocket_client import connected
+from server.client import gateway_of, scripted_engine
+from server.websocket_client import connect
 
 CALL = '<tool_call>\n{"name": "look", "arguments": {"place": "Bern"}}\n</tool_call>'
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "How is Bern?"}]}
@@ -31,7 +31,7 @@ SHOWN: dict[str, Any] = {**HELLO, "ferrule": {"wire": True}}
 RULE = RuleShown("hermes", "lark", "start: /a/", "prompt")
 
 
-def written(*texts: str) -> TextEngine:
+def raw_text(*texts: str) -> TextEngine:
     return TextEngine(FakeGenerator(texts, ModelFacts(template=CHATML)), TextOptions(format="hermes"))
 
 
@@ -66,53 +66,53 @@ class Showing(Engine):
 
 def test_every_round_of_a_loop_shows_its_rule_and_then_its_text() -> None:
     async def run() -> None:
-        engine = written(CALL, "It is quiet.")
-        async with gateway_of(engine, sources=[Functions([look])]) as client, connected(client) as socket:
-            await socket.say(Ask(SHOWN))
-            assert isinstance((await socket.to_end()).frame, out.Done)
-        kinds = [type(frame) for frame in socket.of(out.Rule, out.Wire, out.ToolGave)]
-        wire = [out.Wire] * (-(-len(CALL) // 3))
-        assert kinds == [out.Rule, *wire, out.ToolGave, out.Rule, *[out.Wire] * 4]
-        first, second = socket.of(out.Rule)
+        engine = raw_text(CALL, "It is quiet.")
+        async with gateway_of(engine, sources=[Functions([look])]) as client, connect(client) as socket:
+            await socket.send(AskFrame(SHOWN))
+            assert isinstance((await socket.to_end()).frame, out.DoneFrame)
+        kinds = [type(frame) for frame in socket.of(out.RuleFrame, out.WireFrame, out.ToolResultFrame)]
+        wire = [out.WireFrame] * (-(-len(CALL) // 3))
+        assert kinds == [out.RuleFrame, *wire, out.ToolResultFrame, out.RuleFrame, *[out.WireFrame] * 4]
+        first, second = socket.of(out.RuleFrame)
         assert (first.format, first.target) == ("hermes", "lark")
         assert "look" in first.grammar
         assert "How is Bern?" in first.prompt
         assert "Bern is quiet" in second.prompt
-        assert "".join(frame.text for frame in socket.of(out.Wire)) == f"{CALL}It is quiet."
-        assert socket.of(out.Token)[-1].text
+        assert "".join(frame.text for frame in socket.of(out.WireFrame)) == f"{CALL}It is quiet."
+        assert socket.of(out.TokenFrame)[-1].text
         assert [one.seq for one in socket.frames if one.turn] == list(range(1, len(socket.frames) + 1))
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("said", [{}, {"ferrule": {}}, {"ferrule": {"wire": False}}, {"ferrule": {"wire": None}}])
-def test_who_does_not_ask_is_shown_nothing(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("extension", [{}, {"ferrule": {}}, {"ferrule": {"wire": False}}, {"ferrule": {"wire": None}}])
+def test_without_wire_no_raw_frames_are_sent(extension: dict[str, Any]) -> None:
     async def run() -> None:
-        async with gateway_of(written("Well.")) as client, connected(client) as socket:
-            await socket.say(Ask({**HELLO, **said}))
+        async with gateway_of(raw_text("Well.")) as client, connect(client) as socket:
+            await socket.send(AskFrame({**HELLO, **extension}))
             await socket.to_end()
-            assert socket.of(out.Rule, out.Wire) == []
-            assert "".join(frame.text for frame in socket.of(out.Token)) == "Well."
+            assert socket.of(out.RuleFrame, out.WireFrame) == []
+            assert "".join(frame.text for frame in socket.of(out.TokenFrame)) == "Well."
 
     asyncio.run(run())
 
 
 def test_an_engine_without_a_rule_or_a_text_of_its_own_shows_none() -> None:
     async def run() -> None:
-        async with gateway_of(speaking("well")) as client, connected(client) as socket:
-            await socket.say(Ask(SHOWN))
+        async with gateway_of(scripted_engine("well")) as client, connect(client) as socket:
+            await socket.send(AskFrame(SHOWN))
             await socket.to_end()
-            assert [type(frame) for frame in socket.of(object)] == [out.Started, out.Token, out.Done]
+            assert [type(frame) for frame in socket.of(object)] == [out.StartedFrame, out.TokenFrame, out.DoneFrame]
 
     asyncio.run(run())
 
 
 def test_a_wish_that_is_no_boolean_is_refused() -> None:
     async def run() -> None:
-        async with gateway_of(speaking()) as client, connected(client) as socket:
-            await socket.say(Ask({**HELLO, "ferrule": {"wire": "yes"}}, ref="r"))
+        async with gateway_of(scripted_engine()) as client, connect(client) as socket:
+            await socket.send(AskFrame({**HELLO, "ferrule": {"wire": "yes"}}, ref="r"))
             refusal = (await socket.to_end()).frame
-            assert isinstance(refusal, out.Failed)
+            assert isinstance(refusal, out.ErrorFrame)
             assert refusal.ref == "r"
             assert "ferrule.wire" in refusal.message
 
@@ -121,28 +121,28 @@ def test_a_wish_that_is_no_boolean_is_refused() -> None:
 
 def test_other_apis_answer_as_ever() -> None:
     async def run() -> None:
-        async with gateway_of(written("Well.", "Well.")) as client:
-            plain, asked = [
+        async with gateway_of(raw_text("Well.", "Well.")) as client:
+            plain, raw = [
                 (await client.post("/v1/chat/completions", {**body, "stream": True})).events()
                 for body in (HELLO, SHOWN)
             ]
-            assert [one["choices"] for one in asked] == [one["choices"] for one in plain]
+            assert [one["choices"] for one in raw] == [one["choices"] for one in plain]
 
     asyncio.run(run())
 
 
-def test_an_engine_that_has_only_shown_something_is_still_stood_in_for() -> None:
+def test_failover_still_works_after_raw_frames_only() -> None:
     async def run() -> None:
         config = Config(
             engines=(EngineConfig(name="e0", use="e0"), EngineConfig(name="e1", use="e1")),
             models=(ModelConfig(name="m", engines=("e0", "e1")),),
         )
         engines = Showing(fails=True), Showing()
-        async with gateway_of(*engines, config=config) as client, connected(client) as socket:
-            await socket.say(Ask({**SHOWN, "model": "m"}))
-            assert isinstance((await socket.to_end()).frame, out.Done)
-            kinds = [type(frame) for frame in socket.of(out.Rule, out.Wire, out.Token)]
-            assert kinds == [out.Rule, out.Wire, out.Rule, out.Wire, out.Token]
+        async with gateway_of(*engines, config=config) as client, connect(client) as socket:
+            await socket.send(AskFrame({**SHOWN, "model": "m"}))
+            assert isinstance((await socket.to_end()).frame, out.DoneFrame)
+            kinds = [type(frame) for frame in socket.of(out.RuleFrame, out.WireFrame, out.TokenFrame)]
+            assert kinds == [out.RuleFrame, out.WireFrame, out.RuleFrame, out.WireFrame, out.TokenFrame]
 
     asyncio.run(run())
 
@@ -150,21 +150,21 @@ def test_an_engine_that_has_only_shown_something_is_still_stood_in_for() -> None
 def test_a_rule_does_not_shorten_the_wait_for_the_first_word() -> None:
     async def run() -> None:
         config = Config(
-            engines=(EngineConfig(name="e0", use="e0"),), limits=Limits(first_seconds=30.0, between_seconds=0.05)
+            engines=(EngineConfig(name="e0", use="e0"),), limits=GatewayLimits(first_seconds=30.0, between_seconds=0.05)
         )
-        async with gateway_of(Showing(waits=0.3), config=config) as client, connected(client) as socket:
-            await socket.say(Ask(SHOWN))
-            assert isinstance((await socket.to_end()).frame, out.Done)
+        async with gateway_of(Showing(waits=0.3), config=config) as client, connect(client) as socket:
+            await socket.send(AskFrame(SHOWN))
+            assert isinstance((await socket.to_end()).frame, out.DoneFrame)
 
     asyncio.run(run())
 
 
-def test_what_is_shown_is_no_event_of_the_answer() -> None:
+def test_raw_frames_are_not_events_of_the_answer() -> None:
     moments = iter(range(100))
-    with Watch().answer("m", "e", (), "") as noted:
+    with Telemetry().begin_answer("m", "e", (), "") as noted:
         noted.clock = lambda: float(next(moments))
         for event in (RULE, WireText("a"), WireText("b"), TextDelta("c"), TextDelta("d")):
-            noted.note(event)
+            noted.record_event(event)
     assert noted.events == 2
     # Each that might be the first was looked at; the word was the fourth.
-    assert noted.first == 3.0
+    assert noted.first_event_at == 3.0

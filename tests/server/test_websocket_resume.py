@@ -1,4 +1,4 @@
-"""Coming back to a turn: what was missed comes again in order, each once, and only to whom it belongs."""
+"""Resuming a turn: missed frames come in order, each once, and only to the turn's principal."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from hypothesis import strategies as st
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.dialects.frames import server_frames as out
-from ferrule.dialects.frames.client_frames import Ask, Resume, ToolAnswer
-from ferrule.server.config.config import Config, EngineConfig, Limits
-from server.client import gateway_of, speaking
-from server.keys import bearer, key, keyed
+from ferrule.dialects.frames.client_frames import AskFrame, CallerResultFrame, ResumeFrame
+from ferrule.server.config.config import Config, EngineConfig, GatewayLimits
+from server.client import gateway_of, scripted_engine
+from server.keys import bearer, config_with_keys, key
 from server.paced import Paced
-from server.websocket_client import Socket, connected
+from server.websocket_client import Socket, connect
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}]}
 WORDS = [f"{number} " for number in range(30)]
 
 
-def limited(**limits: Any) -> Config:
-    return Config(engines=(EngineConfig(name="e0", use="e0"),), limits=Limits(**limits))
+def config_with(**limits: Any) -> Config:
+    return Config(engines=(EngineConfig(name="e0", use="e0"),), limits=GatewayLimits(**limits))
 
 
-async def refused(socket: Socket, resume: Resume) -> str:
-    await socket.say(resume)
+async def refusal_of(socket: Socket, resume: ResumeFrame) -> str:
+    await socket.send(resume)
     refusal = await socket.next()
-    assert isinstance(refusal.frame, out.Failed)
+    assert isinstance(refusal.frame, out.ErrorFrame)
     assert refusal.turn == ""
     return refusal.frame.code
 
 
 def texts(frames: list[Any]) -> str:
-    return "".join(one.frame.text for one in frames if isinstance(one.frame, out.Token))
+    return "".join(one.frame.text for one in frames if isinstance(one.frame, out.TokenFrame))
 
 
 @given(st.lists(st.integers(1, len(WORDS) + 2), max_size=4), st.booleans())
@@ -44,41 +44,41 @@ def test_however_often_the_connection_is_cut_every_frame_comes_once(cuts: list[i
     async def run() -> None:
         engine = Paced(WORDS, holds_after=None if is_quick else len(WORDS) // 2)
         async with gateway_of(engine) as client:
-            got: list[Any] = []
-            async with connected(client) as socket:
-                await socket.say(Ask(HELLO))
-                got.append(await socket.next())
-            turn = got[0].turn
+            received: list[Any] = []
+            async with connect(client) as socket:
+                await socket.send(AskFrame(HELLO))
+                received.append(await socket.next())
+            turn = received[0].turn
             for cut in sorted(cuts):
-                async with connected(client) as socket:
-                    await socket.say(Resume(turn, len(got)))
-                    while len(got) < cut and (is_quick or len(got) < len(WORDS) // 2):
-                        got.append(await socket.next())
+                async with connect(client) as socket:
+                    await socket.send(ResumeFrame(turn, len(received)))
+                    while len(received) < cut and (is_quick or len(received) < len(WORDS) // 2):
+                        received.append(await socket.next())
             engine.go.set()
-            async with connected(client) as socket:
-                await socket.say(Resume(turn, len(got)))
-                while not got or not isinstance(got[-1].frame, out.Done):
-                    got.append(await socket.next())
-            assert [one.seq for one in got] == list(range(1, len(WORDS) + 3))
-            assert {one.turn for one in got} == {turn}
-            assert texts(got) == "".join(WORDS)
+            async with connect(client) as socket:
+                await socket.send(ResumeFrame(turn, len(received)))
+                while not received or not isinstance(received[-1].frame, out.DoneFrame):
+                    received.append(await socket.next())
+            assert [one.seq for one in received] == list(range(1, len(WORDS) + 3))
+            assert {one.turn for one in received} == {turn}
+            assert texts(received) == "".join(WORDS)
 
     asyncio.run(run())
 
 
-def test_a_turn_goes_on_while_nobody_is_connected_and_can_be_read_after_its_end() -> None:
+def test_a_turn_continues_without_a_connection_and_can_be_read_after_its_end() -> None:
     async def run() -> None:
         engine = Paced(WORDS, holds_after=1)
         async with gateway_of(engine) as client:
-            async with connected(client) as socket:
-                await socket.say(Ask(HELLO))
-                turn = (await socket.until(out.Token)).turn
+            async with connect(client) as socket:
+                await socket.send(AskFrame(HELLO))
+                turn = (await socket.until(out.TokenFrame)).turn
             engine.go.set()
             while not engine.is_closed:
                 await asyncio.sleep(0)
             for after in (0, 2, len(WORDS) + 1):
-                async with connected(client) as socket:
-                    await socket.say(Resume(turn, after))
+                async with connect(client) as socket:
+                    await socket.send(ResumeFrame(turn, after))
                     await socket.to_end()
                     assert [one.seq for one in socket.frames] == list(range(after + 1, len(WORDS) + 3))
 
@@ -89,40 +89,40 @@ def test_results_can_be_given_on_another_connection() -> None:
     async def run() -> None:
         calling = Reply.of(ToolCall.of("look", {}, "c1"))
         body = {**HELLO, "tools": [{"type": "function", "function": {"name": "look"}}]}
-        async with gateway_of(speaking(calling, "seen")) as client:
-            async with connected(client) as socket:
-                await socket.say(Ask(body))
-                called = await socket.until(out.Call)
-            async with connected(client) as socket:
-                await socket.say(Resume(called.turn, called.seq))
-                await socket.say(ToolAnswer(called.turn, "c1", "nothing"))
+        async with gateway_of(scripted_engine(calling, "seen")) as client:
+            async with connect(client) as socket:
+                await socket.send(AskFrame(body))
+                called = await socket.until(out.CallFrame)
+            async with connect(client) as socket:
+                await socket.send(ResumeFrame(called.turn, called.seq))
+                await socket.send(CallerResultFrame(called.turn, "c1", "nothing"))
                 last = await socket.to_end()
                 assert [one.seq for one in socket.frames] == list(range(called.seq + 1, last.seq + 1))
-                assert socket.of(out.Token) == [out.Token("seen")]
+                assert socket.of(out.TokenFrame) == [out.TokenFrame("seen")]
 
     asyncio.run(run())
 
 
-def test_frames_that_are_kept_no_longer_are_said_to_be_gone_and_the_rest_can_be_had() -> None:
+def test_dropped_frames_are_reported_and_the_rest_can_be_resumed() -> None:
     async def run() -> None:
         engine = Paced(WORDS, holds_after=1)
-        async with gateway_of(engine, config=limited(resume_bytes=500)) as client:
-            async with connected(client) as socket:
-                await socket.say(Ask(HELLO))
-                turn = (await socket.until(out.Token)).turn
+        async with gateway_of(engine, config=config_with(resume_bytes=500)) as client:
+            async with connect(client) as socket:
+                await socket.send(AskFrame(HELLO))
+                turn = (await socket.until(out.TokenFrame)).turn
             engine.go.set()
             while not engine.is_closed:
                 await asyncio.sleep(0)
-            async with connected(client) as socket:
-                await socket.say(Resume(turn, 2))
+            async with connect(client) as socket:
+                await socket.send(ResumeFrame(turn, 2))
                 refusal = (await socket.next()).frame
-                assert isinstance(refusal, out.Failed)
+                assert isinstance(refusal, out.ErrorFrame)
                 assert refusal.code == "frames_gone"
-                kept = int(refusal.hint.split()[2])
-                await socket.say(Resume(turn, kept))
+                first_kept = int(refusal.hint.split()[2])
+                await socket.send(ResumeFrame(turn, first_kept))
                 last = await socket.to_end()
-                assert [one.seq for one in socket.frames[1:]] == list(range(kept + 1, last.seq + 1))
-                assert 2 < kept < last.seq
+                assert [one.seq for one in socket.frames[1:]] == list(range(first_kept + 1, last.seq + 1))
+                assert 2 < first_kept < last.seq
 
     asyncio.run(run())
 
@@ -130,10 +130,10 @@ def test_frames_that_are_kept_no_longer_are_said_to_be_gone_and_the_rest_can_be_
 @pytest.mark.parametrize("after, code", [(-1, "bad_request"), (1000, "bad_request")])
 def test_a_frame_that_never_was_cannot_be_resumed_after(after: int, code: str) -> None:
     async def run() -> None:
-        async with gateway_of(speaking("hello")) as client, connected(client) as socket:
-            await socket.say(Ask(HELLO))
+        async with gateway_of(scripted_engine("hello")) as client, connect(client) as socket:
+            await socket.send(AskFrame(HELLO))
             turn = (await socket.to_end()).turn
-            assert await refused(socket, Resume(turn, after)) == code
+            assert await refusal_of(socket, ResumeFrame(turn, after)) == code
 
     asyncio.run(run())
 
@@ -145,36 +145,36 @@ def test_a_frame_that_never_was_cannot_be_resumed_after(after: int, code: str) -
 def test_only_the_same_principal_finds_a_turn(who: str, code: str) -> None:
     async def run() -> None:
         elsewhere = key("ann", "ann elsewhere", tenant="elsewhere")
-        config = keyed(key("ann"), key("ann2", "ann again"), key("bo", admin=True), elsewhere)
+        config = config_with_keys(key("ann"), key("ann2", "ann again"), key("bo", admin=True), elsewhere)
         engine = Paced(WORDS, holds_after=1)
         async with gateway_of(engine, config=config) as client:
-            async with connected(client, bearer("ann")) as socket:
-                await socket.say(Ask(HELLO))
-                turn = (await socket.until(out.Token)).turn
-            async with connected(client, bearer(who)) as other:
+            async with connect(client, bearer("ann")) as socket:
+                await socket.send(AskFrame(HELLO))
+                turn = (await socket.until(out.TokenFrame)).turn
+            async with connect(client, bearer(who)) as other:
                 if code:
-                    for frame in (Resume(turn), ToolAnswer(turn, "c1"), {"type": "cancel", "turn": turn}):
-                        await other.say(frame)
+                    for frame in (ResumeFrame(turn), CallerResultFrame(turn, "c1"), {"type": "cancel", "turn": turn}):
+                        await other.send(frame)
                         refusal = (await other.next()).frame
-                        assert isinstance(refusal, out.Failed)
+                        assert isinstance(refusal, out.ErrorFrame)
                         assert refusal.code == code
                     assert not engine.is_closed
                 else:
-                    await other.say(Resume(turn))
+                    await other.send(ResumeFrame(turn))
                     assert (await other.next()).seq == 1
 
     asyncio.run(run())
 
 
-def test_who_resumes_takes_the_turn_from_the_connection_that_had_it() -> None:
+def test_resuming_takes_the_turn_from_the_earlier_connection() -> None:
     async def run() -> None:
         engine = Paced(WORDS, holds_after=1)
-        async with gateway_of(engine) as client, connected(client) as first, connected(client) as second:
-            await first.say(Ask(HELLO))
-            turn = (await first.until(out.Token)).turn
-            await second.say(Resume(turn, 2))
+        async with gateway_of(engine) as client, connect(client) as first, connect(client) as second:
+            await first.send(AskFrame(HELLO))
+            turn = (await first.until(out.TokenFrame)).turn
+            await second.send(ResumeFrame(turn, 2))
             taken = await first.next()
-            assert isinstance(taken.frame, out.Failed)
+            assert isinstance(taken.frame, out.ErrorFrame)
             assert (taken.turn, taken.frame.code) == ("", "turn_taken")
             engine.go.set()
             await second.to_end()
@@ -185,17 +185,17 @@ def test_who_resumes_takes_the_turn_from_the_connection_that_had_it() -> None:
     asyncio.run(run())
 
 
-def test_a_turn_that_nobody_comes_back_for_is_stopped() -> None:
+def test_a_turn_that_is_not_resumed_is_stopped() -> None:
     async def run() -> None:
         engine = Paced(WORDS, holds_after=1)
-        async with gateway_of(engine, config=limited(resume_seconds=0.05)) as client:
-            async with connected(client) as socket:
-                await socket.say(Ask(HELLO))
-                turn = (await socket.until(out.Token)).turn
+        async with gateway_of(engine, config=config_with(resume_seconds=0.05)) as client:
+            async with connect(client) as socket:
+                await socket.send(AskFrame(HELLO))
+                turn = (await socket.until(out.TokenFrame)).turn
             while not engine.is_closed:
                 await asyncio.sleep(0.01)
-            async with connected(client) as socket:
-                assert await refused(socket, Resume(turn)) == "turn_not_found"
+            async with connect(client) as socket:
+                assert await refusal_of(socket, ResumeFrame(turn)) == "turn_not_found"
 
     asyncio.run(run())
 
@@ -203,15 +203,15 @@ def test_a_turn_that_nobody_comes_back_for_is_stopped() -> None:
 def test_a_turn_that_somebody_reads_is_not_stopped_however_long_it_takes() -> None:
     async def run() -> None:
         engine = Paced(WORDS, holds_after=1)
-        async with gateway_of(engine, config=limited(resume_seconds=0.05)) as client:
-            async with connected(client) as socket:
-                await socket.say(Ask(HELLO))
-                turn = (await socket.until(out.Token)).turn
-            async with connected(client) as socket:
-                await socket.say(Resume(turn))
+        async with gateway_of(engine, config=config_with(resume_seconds=0.05)) as client:
+            async with connect(client) as socket:
+                await socket.send(AskFrame(HELLO))
+                turn = (await socket.until(out.TokenFrame)).turn
+            async with connect(client) as socket:
+                await socket.send(ResumeFrame(turn))
                 await asyncio.sleep(0.2)
                 engine.go.set()
-                assert isinstance((await socket.to_end()).frame, out.Done)
+                assert isinstance((await socket.to_end()).frame, out.DoneFrame)
 
     asyncio.run(run())
 
@@ -219,21 +219,21 @@ def test_a_turn_that_somebody_reads_is_not_stopped_however_long_it_takes() -> No
 def test_what_is_under_way_is_stopped_when_the_gateway_is_closed() -> None:
     async def run() -> Paced:
         engine = Paced(WORDS, holds_after=1)
-        async with gateway_of(engine) as client, connected(client) as socket:
-            await socket.say(Ask(HELLO))
-            await socket.until(out.Token)
+        async with gateway_of(engine) as client, connect(client) as socket:
+            await socket.send(AskFrame(HELLO))
+            await socket.until(out.TokenFrame)
         return engine
 
     assert asyncio.run(run()).is_closed
 
 
-def test_who_resumes_what_he_reads_already_has_it_again_from_there() -> None:
+def test_resuming_a_turn_on_the_same_connection_repeats_its_frames() -> None:
     async def run() -> None:
         engine = Paced(WORDS, holds_after=1)
-        async with gateway_of(engine) as client, connected(client) as socket:
-            await socket.say(Ask(HELLO))
-            turn = (await socket.until(out.Token)).turn
-            await socket.say(Resume(turn))
+        async with gateway_of(engine) as client, connect(client) as socket:
+            await socket.send(AskFrame(HELLO))
+            turn = (await socket.until(out.TokenFrame)).turn
+            await socket.send(ResumeFrame(turn))
             assert [(await socket.next()).seq for _ in range(2)] == [1, 2]
             engine.go.set()
             await socket.to_end()

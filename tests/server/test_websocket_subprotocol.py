@@ -1,4 +1,4 @@
-"""A browser lets a page send no header with a WebSocket but its subprotocols: the page's key is one of them."""
+"""Keys in WebSocket subprotocols: a browser page cannot send other headers with a WebSocket."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ferrule.dialects.frames.client_frames import Ask
-from ferrule.dialects.frames.server_frames import Done
-from ferrule.server.config.config import Config, Listening
+from ferrule.dialects.frames.client_frames import AskFrame
+from ferrule.dialects.frames.server_frames import DoneFrame
+from ferrule.server.config.config import Config, ServerConfig
 from ferrule.server.process.server import serve
-from server.client import gateway_of, speaking
-from server.keys import bearer, key, key_protocol, keyed
-from server.watched import Lines, watched_gateway
-from server.websocket_client import Socket, connected
+from server.client import gateway_of, scripted_engine
+from server.keys import bearer, config_with_keys, key, key_protocol
+from server.watched import LogLines, gateway_with_log
+from server.websocket_client import Socket, connect
 
 CANARY = "canary-key-51c2"
-CONFIG = keyed(key("ann", CANARY), key("bob"))
+CONFIG = config_with_keys(key("ann", CANARY), key("bob"))
 PAGE = {"host": "localhost:8000", "origin": "http://localhost:8000"}
 
 
-def offering(*protocols: str) -> dict[str, str]:
+def headers_with(*protocols: str) -> dict[str, str]:
     return {"sec-websocket-protocol": ", ".join(protocols)}
 
 
-def opened(headers: dict[str, str], config: Config | None = CONFIG) -> Socket:
+def open_socket(headers: dict[str, str], config: Config | None = CONFIG) -> Socket:
     """The connection, once the gateway has taken or refused it."""
 
     async def scenario() -> Socket:
-        async with gateway_of(speaking(), config=config) as client, connected(client, headers) as socket:
+        async with gateway_of(scripted_engine(), config=config) as client, connect(client, headers) as socket:
             async with asyncio.timeout(30):
                 while not socket.is_accepted and socket.closed is None:
                     await asyncio.sleep(0.001)
@@ -42,10 +42,10 @@ def opened(headers: dict[str, str], config: Config | None = CONFIG) -> Socket:
 
 def test_a_page_of_the_gateway_comes_in_with_its_key_and_asks() -> None:
     async def scenario() -> Socket:
-        headers = {**PAGE, **offering("ferrule.v1", key_protocol(CANARY))}
-        async with gateway_of(speaking("Hello."), config=CONFIG) as client, connected(client, headers) as socket:
-            await socket.say(Ask({"messages": [{"role": "user", "content": "Hi."}]}))
-            assert (await socket.to_end()).frame == Done("stop")
+        headers = {**PAGE, **headers_with("ferrule.v1", key_protocol(CANARY))}
+        async with gateway_of(scripted_engine("Hello."), config=CONFIG) as client, connect(client, headers) as socket:
+            await socket.send(AskFrame({"messages": [{"role": "user", "content": "Hi."}]}))
+            assert (await socket.to_end()).frame == DoneFrame("stop")
             return socket
 
     assert asyncio.run(scenario()).protocol == "ferrule.v1"
@@ -63,34 +63,34 @@ def test_a_page_of_the_gateway_comes_in_with_its_key_and_asks() -> None:
     ],
 )
 def test_only_our_own_protocol_is_ever_chosen(protocols: list[str], chosen: str | None) -> None:
-    socket = opened(offering(*protocols))
+    socket = open_socket(headers_with(*protocols))
     assert (socket.is_accepted, socket.protocol) == (True, chosen)
 
 
-def test_who_sends_a_key_in_a_header_may_name_the_protocol_or_not() -> None:
-    assert opened(bearer(CANARY)).protocol is None
-    assert opened({**bearer(CANARY), **offering("ferrule.v1")}).protocol == "ferrule.v1"
+def test_with_a_key_in_a_header_the_protocol_is_optional() -> None:
+    assert open_socket(bearer(CANARY)).protocol is None
+    assert open_socket({**bearer(CANARY), **headers_with("ferrule.v1")}).protocol == "ferrule.v1"
 
 
 def test_where_there_are_no_keys_the_protocol_is_chosen_all_the_same() -> None:
-    assert opened({**PAGE, **offering("ferrule.v1")}, None).protocol == "ferrule.v1"
+    assert open_socket({**PAGE, **headers_with("ferrule.v1")}, None).protocol == "ferrule.v1"
 
 
 @pytest.mark.parametrize(
     "headers",
     [
-        offering("ferrule.v1"),
-        offering("ferrule.v1", key_protocol("nobody")),
-        offering("ferrule.v1", f"ferrule.key.{CANARY}"),
-        offering("ferrule.v1", key_protocol(CANARY) + "="),
-        offering("ferrule.v1", key_protocol(CANARY), key_protocol("bob")),
-        {**bearer("bob"), **offering("ferrule.v1", key_protocol(CANARY))},
-        {"origin": "http://evil.example", **offering("ferrule.v1", key_protocol(CANARY))},
-        {"origin": "http://localhost:3000", **offering("ferrule.v1", key_protocol(CANARY))},
+        headers_with("ferrule.v1"),
+        headers_with("ferrule.v1", key_protocol("nobody")),
+        headers_with("ferrule.v1", f"ferrule.key.{CANARY}"),
+        headers_with("ferrule.v1", key_protocol(CANARY) + "="),
+        headers_with("ferrule.v1", key_protocol(CANARY), key_protocol("bob")),
+        {**bearer("bob"), **headers_with("ferrule.v1", key_protocol(CANARY))},
+        {"origin": "http://evil.example", **headers_with("ferrule.v1", key_protocol(CANARY))},
+        {"origin": "http://localhost:3000", **headers_with("ferrule.v1", key_protocol(CANARY))},
     ],
 )
-def test_who_shows_no_key_or_two_or_comes_from_elsewhere_is_refused(headers: dict[str, str]) -> None:
-    socket = opened(headers)
+def test_no_key_two_keys_or_a_foreign_origin_are_refused(headers: dict[str, str]) -> None:
+    socket = open_socket(headers)
     assert (socket.is_accepted, socket.closed) == (False, 1008)
 
 
@@ -114,11 +114,11 @@ async def shaken(port: int, host: str, *protocols: str) -> AsyncGenerator[str]:
 
 
 def test_on_a_real_port_the_key_comes_back_neither_in_the_answer_nor_in_a_log() -> None:
-    async def scenario() -> tuple[list[str], Lines]:
-        async with watched_gateway(speaking(), config=CONFIG) as (client, lines):
+    async def scenario() -> tuple[list[str], LogLines]:
+        async with gateway_with_log(scripted_engine(), config=CONFIG) as (client, lines):
             ports = asyncio.Queue[int]()
-            watch = client.gateway.watch
-            serving = asyncio.ensure_future(serve(client.app, Listening(port=0), ports.put_nowait, watch=watch))
+            watch = client.gateway.telemetry
+            serving = asyncio.ensure_future(serve(client.app, ServerConfig(port=0), ports.put_nowait, telemetry=watch))
             heads: list[str] = []
             try:
                 port = await ports.get()
@@ -134,7 +134,7 @@ def test_on_a_real_port_the_key_comes_back_neither_in_the_answer_nor_in_a_log() 
     assert taken.startswith("http/1.1 101 ")
     assert "sec-websocket-protocol: ferrule.v1\r\n" in taken
     assert refused.startswith("http/1.1 403 ")
-    assert [line["outcome"] for line in lines.named("request")].count("unauthenticated") == 1
+    assert [line["outcome"] for line in lines.with_event("request")].count("unauthenticated") == 1
     for text in (CANARY, key_protocol(CANARY), key_protocol(CANARY).removeprefix("ferrule.key.")):
-        assert text not in lines.all
+        assert text not in lines.text
         assert text.lower() not in taken + refused

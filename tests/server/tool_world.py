@@ -16,18 +16,18 @@ from ferrule.core.reply import Reply
 from ferrule.errors import ToolError
 from ferrule.server.config.config import Config
 from ferrule.sources.functions import Functions
-from server.client import Client, gateway_of, speaking
-from server.keys import bearer, key, keyed
+from server.client import Client, gateway_of, scripted_engine
+from server.keys import bearer, config_with_keys, key
 
 
 @dataclass(slots=True)
 class World:
-    """What the tools did, and what they were told with each call."""
+    """A client, and a record of what the tools did and in which context."""
 
     client: Client
     done: Counter[str] = field(default_factory=Counter[str])
     contexts: list[CallContext] = field(default_factory=list[CallContext])
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    has_started: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def call(self, name: str, arguments: object = None, who: str = "ann", **others: Any) -> Any:
@@ -35,11 +35,11 @@ class World:
         body = {"name": name, "arguments": {} if arguments is None else arguments, **others}
         return await self.client.post("/v1/tools/call", body, bearer(who))
 
-    async def decide(self, approval: str, who: str = "boss", **word: Any) -> Any:
-        return await self.client.post(f"/v1/approvals/{approval}", word, bearer(who))
+    async def decide(self, approval: str, who: str = "boss", **decision: Any) -> Any:
+        return await self.client.post(f"/v1/approvals/{approval}", decision, bearer(who))
 
     def execute(self, text: str, *values: object) -> None:
-        """Goes around the ledger, as somebody with access to its file can. The configuration names the file."""
+        """Write to the ledger's database file directly, as an attacker with access to it can."""
         connection = sqlite3.connect(self.client.gateway.config.ledger, isolation_level=None)
         try:
             connection.execute(text, values)
@@ -51,8 +51,8 @@ class World:
         return await self.client.post("/mcp", body, {**bearer(who), **headers})
 
 
-# Ann uses every tool, Rob one of them; Boss gives leave and looks at everything; Eve is of another tenant.
-CONFIG = keyed(
+# Ann uses every tool, Rob one of them; Boss is an approver and admin; Eve is in another tenant.
+CONFIG = config_with_keys(
     key("ann", tenant="acme", tools=("*",)),
     key("rob", tenant="acme", tools=("look",)),
     key("boss", tenant="acme", tools=("*",), approve=True, admin=True),
@@ -64,35 +64,35 @@ CONFIG = keyed(
 async def world_of(
     config: Config = CONFIG, *, replies: Iterable[Reply | str] = ("hello",), **changes: Any
 ) -> AsyncGenerator[World]:
-    """`changes` are to the configuration; `replies` are what the model says."""
-    held: list[World] = []
+    """`changes` are changes of the configuration; `replies` are the model's replies."""
+    worlds: list[World] = []
 
     @tool
     def look(place: str, context: CallContext) -> dict[str, Any]:
         """Looks at a place."""
-        held[0].done["look"] += 1
-        held[0].contexts.append(context)
+        worlds[0].done["look"] += 1
+        worlds[0].contexts.append(context)
         return {"place": place, "seen": True}
 
     @tool(side_effects=True)
     async def pay(amount: int, context: CallContext) -> str:
         """Pays an amount."""
-        held[0].done["pay"] += 1
-        held[0].contexts.append(context)
+        worlds[0].done["pay"] += 1
+        worlds[0].contexts.append(context)
         return f"paid {amount}"
 
     @tool(side_effects=True)
     async def pay_slowly(amount: int) -> str:
         """Pays when the gate opens."""
-        held[0].begun.set()
-        await held[0].gate.wait()
-        held[0].done["pay_slowly"] += 1
+        worlds[0].has_started.set()
+        await worlds[0].gate.wait()
+        worlds[0].done["pay_slowly"] += 1
         return f"paid {amount}"
 
     @tool
     async def wait() -> str:
         """Waits until the gate opens."""
-        await held[0].gate.wait()
+        await worlds[0].gate.wait()
         return "done"
 
     @tool
@@ -105,20 +105,20 @@ async def world_of(
 
     @tool
     def fail(words: str) -> str:
-        """Fails, in words or without."""
+        """Fails, with a message or without."""
         raise ToolError(words) if words else ValueError("a secret")
 
     source = Functions([look, pay, pay_slowly, wait, tell, fail])
-    async with gateway_of(speaking(*replies), sources=[source], config=replace(config, **changes)) as client:
-        held.append(World(client))
-        yield held[0]
+    async with gateway_of(scripted_engine(*replies), sources=[source], config=replace(config, **changes)) as client:
+        worlds.append(World(client))
+        yield worlds[0]
 
 
-def living(story: Callable[[World], Coroutine[Any, Any, None]], **changes: Any) -> None:
-    """Runs a story in a world."""
+def run_story(story: Callable[[World], Coroutine[Any, Any, None]], **changes: Any) -> None:
+    """Run a test story with a gateway and its tools."""
 
-    async def told() -> None:
+    async def run() -> None:
         async with world_of(**changes) as world:
             await story(world)
 
-    asyncio.run(told())
+    asyncio.run(run())

@@ -1,4 +1,4 @@
-"""A gateway that is watched, and engines that wait, stumble or say too much: for the tests of how it is run."""
+"""A gateway whose log is collected, and engines that wait or fail, for tests of operation."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
-class Stepping(Engine):
-    """Says a word for each leave that it is given, and ends after `last` of them."""
+class StepEngine(Engine):
+    """Generates one word for each item in `steps`, and ends after `last` words."""
 
     def __init__(self, last: int = 1000) -> None:
         self.traits = Traits(name="stepping")
-        self.leave = asyncio.Queue[None]()
-        self.began = asyncio.Event()
+        self.steps = asyncio.Queue[None]()
+        self.started = asyncio.Event()
         self.was_closed = False
         self._last = last
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         try:
             for _ in range(self._last):
-                self.began.set()
-                await self.leave.get()
+                self.started.set()
+                await self.steps.get()
                 yield TextDelta("word ")
             yield Finish(FinishReason.STOP, Usage(3, self._last))
         finally:
@@ -49,8 +49,8 @@ class Stepping(Engine):
         return
 
 
-class Stumbling(Engine):
-    """Says so many words, then raises what no engine should."""
+class RaisingEngine(Engine):
+    """Generates `after` words, then raises an exception that no engine should raise."""
 
     def __init__(self, error: BaseException, after: int = 0) -> None:
         self.traits = Traits(name="stumbling")
@@ -68,24 +68,24 @@ class Stumbling(Engine):
 
 
 @dataclass(slots=True)
-class Lines:
-    """What was logged."""
+class LogLines:
+    """The lines that were logged."""
 
     texts: list[str] = field(default_factory=list[str])
 
-    def named(self, event: str) -> list[dict[str, Any]]:
+    def with_event(self, event: str) -> list[dict[str, Any]]:
         return [line for line in map(json.loads, self.texts) if line["event"] == event]
 
     @property
-    def all(self) -> str:
+    def text(self) -> str:
         return "".join(self.texts)
 
 
 @asynccontextmanager
-async def watched_gateway(
+async def gateway_with_log(
     *engines: Engine, sources: Iterable[Source] = (), config: Config | None = None
-) -> AsyncGenerator[tuple[Client, Lines]]:
+) -> AsyncGenerator[tuple[Client, LogLines]]:
     async with gateway_of(*engines, sources=sources, config=config) as client:
-        lines = Lines()
-        client.gateway.watch.log = Log(lines.texts.append)
+        lines = LogLines()
+        client.gateway.telemetry.log = Log(lines.texts.append)
         yield client, lines

@@ -1,4 +1,4 @@
-"""A WebSocket client in the same process: speaks ASGI to the application, and reads frames by the codec."""
+"""A WebSocket client in the same process: it calls the application over ASGI and decodes its frames."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ferrule.dialects.frames.client_frames import Incoming
-from ferrule.dialects.frames.codec import Numbered, decode, encode_incoming
-from ferrule.dialects.frames.server_frames import Done, Failed, KeepAlive
+from ferrule.dialects.frames.client_frames import ClientFrame
+from ferrule.dialects.frames.codec import NumberedFrame, decode_frame, encode_client_frame
+from ferrule.dialects.frames.server_frames import DoneFrame, ErrorFrame, KeepAliveFrame
 from server.client import Client
 
 PATIENCE = 30.0
@@ -19,18 +19,18 @@ PATIENCE = 30.0
 
 @dataclass(slots=True)
 class Socket:
-    """`frames` is everything that came; `closed` is the code that the gateway closed with."""
+    """`frames` are all received frames; `closed` is the close code of the gateway."""
 
     app: Any
     headers: Mapping[str, str]
-    frames: list[Numbered] = field(default_factory=list[Numbered])
+    frames: list[NumberedFrame] = field(default_factory=list[NumberedFrame])
     closed: int | None = None
     reason: str = ""
     is_accepted: bool = False
     protocol: str | None = None
-    """The one that the gateway chose."""
+    """The subprotocol that the gateway chose."""
     reads: asyncio.Event = field(default_factory=asyncio.Event)
-    """Cleared, the client does not read: what is sent to it waits."""
+    """Clear it to stop reading: frames then wait."""
     _to_app: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue[dict[str, Any]])
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: int = 0
@@ -51,43 +51,43 @@ class Socket:
             "headers": [(name.encode(), value.encode()) for name, value in self.headers.items()],
             "client": ("127.0.0.1", 40000),
             "server": ("127.0.0.1", 8000),
-            "subprotocols": offered(self.headers),
+            "subprotocols": subprotocols_of(self.headers),
         }
         await self.app(scope, self._to_app.get, self._take)
 
-    async def say(self, frame: Incoming | dict[str, Any] | str | bytes) -> None:
+    async def send(self, frame: ClientFrame | dict[str, Any] | str | bytes) -> None:
         if isinstance(frame, bytes):
             await self._to_app.put({"type": "websocket.receive", "bytes": frame})
             return
-        told = frame if isinstance(frame, str | dict) else encode_incoming(frame)
-        text = told if isinstance(told, str) else json.dumps(told)
+        data = frame if isinstance(frame, str | dict) else encode_client_frame(frame)
+        text = data if isinstance(data, str) else json.dumps(data)
         await self._to_app.put({"type": "websocket.receive", "text": text})
 
-    async def next(self) -> Numbered:
-        """The next frame that says something."""
+    async def next(self) -> NumberedFrame:
+        """Return the next frame that is not a keep-alive."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 while self._seen < len(self.frames):
                     self._seen += 1
-                    found = self.frames[self._seen - 1]
-                    if not isinstance(found.frame, KeepAlive):
-                        return found
+                    frame = self.frames[self._seen - 1]
+                    if not isinstance(frame.frame, KeepAliveFrame):
+                        return frame
                 assert self.closed is None, f"closed with {self.closed}: {self.reason}"
                 self._stirred.clear()
                 await self._stirred.wait()
 
-    async def until(self, *kinds: type) -> Numbered:
-        """The next frame of one of these kinds; what comes before it stays in `frames`."""
+    async def until(self, *kinds: type) -> NumberedFrame:
+        """Return the next frame of one of these types; earlier frames stay in `frames`."""
         while True:
-            found = await self.next()
-            if isinstance(found.frame, kinds):
-                return found
+            frame = await self.next()
+            if isinstance(frame.frame, kinds):
+                return frame
 
-    async def to_end(self) -> Numbered:
-        """The last frame of a turn."""
-        return await self.until(Done, Failed)
+    async def to_end(self) -> NumberedFrame:
+        """Return the last frame of a turn."""
+        return await self.until(DoneFrame, ErrorFrame)
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         self._to_app.put_nowait({"type": "websocket.disconnect", "code": 1006})
 
     def of(self, *kinds: type) -> list[Any]:
@@ -103,24 +103,24 @@ class Socket:
                 self._stirred.set()
             case _:
                 await self.reads.wait()
-                self.frames.append(decode(json.loads(message["text"])))
+                self.frames.append(decode_frame(json.loads(message["text"])))
                 self._stirred.set()
 
 
-def offered(headers: Mapping[str, str]) -> list[str]:
-    """Subprotocols as a server hands them on."""
+def subprotocols_of(headers: Mapping[str, str]) -> list[str]:
+    """Return the subprotocols in the headers, as a server passes them on."""
     return [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",") if one.strip()]
 
 
 @asynccontextmanager
-async def connected(client: Client, headers: Mapping[str, str] | None = None) -> AsyncGenerator[Socket]:
-    """Left at the end, like a client whose network fails."""
+async def connect(client: Client, headers: Mapping[str, str] | None = None) -> AsyncGenerator[Socket]:
+    """Open a socket; it disconnects at the end without a close frame, as on a network failure."""
     socket = Socket(client.app, {**client.headers, **(headers or {})})
     socket.reads.set()
-    running = asyncio.ensure_future(socket.run())
+    task = asyncio.ensure_future(socket.run())
     try:
         yield socket
     finally:
-        socket.leave()
+        socket.disconnect()
         socket.reads.set()
-        await asyncio.wait_for(running, PATIENCE)
+        await asyncio.wait_for(task, PATIENCE)

@@ -1,4 +1,4 @@
-"""What workers do in tests: they answer every connection with their number and process, or die as they were told."""
+"""Work functions for tests of workers: serve each connection with the worker's number and PID, or exit."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from ferrule.server.config.config import Listening
+from ferrule.server.config.config import ServerConfig
 from ferrule.server.observability.logs import Log
-from ferrule.server.process.workers import Place, supervised
+from ferrule.server.process.workers import WorkerSlot, supervise
 
 
-def answers(place: Place, ready: Callable[[], None], marks: str) -> None:
-    """Until SIGTERM. Leaves a mark when it ends in order."""
-    is_told = False
+def serve_number(slot: WorkerSlot, ready: Callable[[], None], folder: str) -> None:
+    """Serve until SIGTERM. Creates a marker file when it ends in order."""
+    is_stopped = False
 
-    def told(number: int, frame: FrameType | None) -> None:
-        nonlocal is_told
-        is_told = True
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal is_stopped
+        is_stopped = True
 
-    signal.signal(signal.SIGTERM, told)
-    if place.is_first:
-        print(place.socket.getsockname()[1], flush=True)
+    signal.signal(signal.SIGTERM, on_signal)
+    if slot.is_first:
+        print(slot.socket.getsockname()[1], flush=True)
     ready()
-    while not is_told:
-        readable, _, _ = select.select([place.socket], [], [], 0.05)
+    while not is_stopped:
+        readable, _, _ = select.select([slot.socket], [], [], 0.05)
         if not readable:
             continue
         try:
-            taken, _ = place.socket.accept()
+            connection, _ = slot.socket.accept()
         except BlockingIOError:
-            # Another worker was quicker.
+            # Another worker accepted it first.
             continue
-        with taken:
-            taken.sendall(f"{place.number} {os.getpid()}".encode())
-    Path(marks, f"{os.getpid()}.ended").touch()
+        with connection:
+            connection.sendall(f"{slot.number} {os.getpid()}".encode())
+    Path(folder, f"{os.getpid()}.ended").touch()
 
 
-def cannot_start(place: Place, ready: Callable[[], None], marks: str) -> None:
-    Path(marks, f"{os.getpid()}.tried").touch()
+def fail_to_start(slot: WorkerSlot, ready: Callable[[], None], folder: str) -> None:
+    Path(folder, f"{os.getpid()}.tried").touch()
     raise SystemExit(3)
 
 
-def dies_at_once(place: Place, ready: Callable[[], None], marks: str) -> None:
-    """Serves, and dies: what is done about it must not take the machine."""
-    if place.is_first:
-        print(place.socket.getsockname()[1], flush=True)
-    Path(marks, f"{time.monotonic_ns()}.began").touch()
+def exit_at_once(slot: WorkerSlot, ready: Callable[[], None], folder: str) -> None:
+    """Report ready and exit at once, so that the supervisor has to back off."""
+    if slot.is_first:
+        print(slot.socket.getsockname()[1], flush=True)
+    Path(folder, f"{time.monotonic_ns()}.began").touch()
     ready()
     os._exit(9)
 
 
 def main() -> None:
-    """`worker_work WORK MARKS COUNT`."""
-    work = {"answers": answers, "cannot_start": cannot_start, "dies_at_once": dies_at_once}[sys.argv[1]]
-    listening = replace(Listening(), port=0, workers=int(sys.argv[3]), drain_seconds=5.0)
-    raise SystemExit(supervised(listening, work, (sys.argv[2],), Log.to_stderr()))
+    """Usage: `worker_work WORK FOLDER COUNT`."""
+    work = {"serve_number": serve_number, "fail_to_start": fail_to_start, "exit_at_once": exit_at_once}[sys.argv[1]]
+    server = replace(ServerConfig(), port=0, workers=int(sys.argv[3]), drain_seconds=5.0)
+    raise SystemExit(supervise(server, work, (sys.argv[2],), Log.to_stderr()))

@@ -1,7 +1,7 @@
-"""An MCP server of the older era in plain Python, for what a well-kept SDK would never do. Starts in no time.
+"""An MCP server for the older protocol in plain Python, for behaviour that an SDK would never show. It starts fast.
 
-`python mcp_plain_server.py PAGES`, where PAGES is JSON: a list of pages of tools, each tool as it goes over the wire.
-What a tool does is in its name.
+`python mcp_plain_server.py PAGES`, where PAGES is JSON: a list of pages of tools, each tool as it is sent. A tool's
+name says what it does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 PAGES: list[list[Any]] = json.loads(sys.argv[1])
 NAMED = {"jsonrpc": "2.0"}
-# Calls that are answered a while after the next list was refused.
+# Calls that are answered some time after the next list was refused.
 LATE: list[int] = []
 
 
@@ -23,7 +23,7 @@ def say(**message: Any) -> None:
     sys.stdout.flush()
 
 
-def listed(params: dict[str, Any]) -> dict[str, Any]:
+def list_tools(params: dict[str, Any]) -> dict[str, Any]:
     number = int(params.get("cursor") or 0)
     following = {"nextCursor": str(number + 1)} if number + 1 < len(PAGES) else {}
     return {"tools": PAGES[number], **following}
@@ -33,7 +33,7 @@ def text(words: str, **more: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": words}], **more}
 
 
-def called(id: int, params: dict[str, Any]) -> None:
+def call_tool(id: int, params: dict[str, Any]) -> None:
     arguments = params.get("arguments") or {}
     match params["name"]:
         case "die":
@@ -41,7 +41,7 @@ def called(id: int, params: dict[str, Any]) -> None:
         case "silent":
             pass
         case "flood":
-            # The id comes last, as the SDK of JavaScript writes it.
+            # The id comes last, as in the JavaScript SDK.
             sys.stdout.write('{"result": {"content": [{"type": "text", "text": "' + "x" * arguments["bytes"] + '"}]}, ')
             sys.stdout.write(f'"jsonrpc": "2.0", "id": {id}}}\n')
             sys.stdout.flush()
@@ -79,9 +79,9 @@ def main() -> None:
                 time.sleep(0.2)
                 say(id=LATE.pop(), result=text("late"))
             case "tools/list":
-                say(id=id, result=listed(params))
+                say(id=id, result=list_tools(params))
             case "tools/call":
-                called(id, params)
+                call_tool(id, params)
             case _ if id is not None:
                 say(id=id, error={"code": -32601, "message": "method not found"})
             case _:

@@ -1,4 +1,4 @@
-"""Configurations of the plain server, and calls of its tools."""
+"""Helpers: configurations of the plain server, and calls of its tools."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Outcome
-from ferrule.sources.mcp.config import Process, Server, Timeouts
-from ferrule.sources.mcp.server_connection import Habits
+from ferrule.sources.mcp.config import Server, StdioTransport, Timeouts
+from ferrule.sources.mcp.server_connection import ConnectionOptions
 from ferrule.sources.mcp.servers import McpServers
 
 PLAIN = Path(__file__).parent / "mcp_plain_server.py"
-SWIFT = Habits(refresh=30, first_pause=0.01, longest_pause=0.05, most_bytes=64 * 1024)
+SWIFT = ConnectionOptions(refresh=30, first_pause=0.01, longest_pause=0.05, max_bytes=64 * 1024)
 
 
 def tool(name: str, **more: Any) -> dict[str, Any]:
@@ -22,9 +22,9 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
 
 
 def plain(name: str, *pages: list[Any], trusted: bool = False, timeouts: Timeouts | None = None) -> Server:
-    reach = Process(sys.executable, (str(PLAIN), json.dumps(pages)))
+    reach = StdioTransport(sys.executable, (str(PLAIN), json.dumps(pages)))
     return Server(name, reach, trusted, timeouts or Timeouts())
 
 
-async def called(source: McpServers, name: str, context: CallContext | None = None, **arguments: Any) -> Outcome:
+async def call_tool(source: McpServers, name: str, context: CallContext | None = None, **arguments: Any) -> Outcome:
     return await source.call(name, arguments, context or CallContext(call_id="c1"))

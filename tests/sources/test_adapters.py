@@ -1,4 +1,4 @@
-"""A source seen through a pane: one thing about it is changed, and nothing else."""
+"""Adapters: each changes one thing about a source and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from ferrule import ToolDefinition
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.sources.adapters import Confirmed, Filtered, Prefixed, Remembered, Renamed, Timed
+from ferrule.sources.adapters import (
+    ApprovalAdapter,
+    CacheAdapter,
+    FilterAdapter,
+    PrefixAdapter,
+    RenameAdapter,
+    TimeoutAdapter,
+)
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.source import Source
 
@@ -29,63 +36,63 @@ def names(source: Source) -> list[str]:
     return [tool.name for tool in asyncio.run(source.tools())]
 
 
-def called(source: Source, name: str, arguments: Mapping[str, Any] | None = None, at: CallContext = HERE) -> Outcome:
+def call_tool(source: Source, name: str, arguments: Mapping[str, Any] | None = None, at: CallContext = HERE) -> Outcome:
     return asyncio.run(source.call(name, arguments or {}, at))
 
 
 def test_a_prefix_is_shown_and_taken_off_again() -> None:
-    source = Prefixed(fake())
+    source = PrefixAdapter(fake())
     assert names(source) == ["files_read", "files_write"]
-    assert called(source, "files_read") == Answered("read")
-    assert isinstance(called(source, "read"), NotDelivered)
+    assert call_tool(source, "files_read") == Answered("read")
+    assert isinstance(call_tool(source, "read"), NotDelivered)
 
 
 @given(st.text("ab_", min_size=1, max_size=4), st.text("ab_", min_size=1, max_size=4))
 def test_a_name_with_the_separator_in_it_comes_back_whole(prefix: str, name: str) -> None:
     inner = fake(ToolDefinition(name), id=prefix)
-    source = Prefixed(inner)
-    (shown,) = names(source)
-    assert called(source, shown) == Answered(name)
+    source = PrefixAdapter(inner)
+    (visible,) = names(source)
+    assert call_tool(source, visible) == Answered(name)
 
 
 def test_two_tools_never_answer_to_one_name() -> None:
-    source = Renamed(fake(), lambda name: "same")
+    source = RenameAdapter(fake(), lambda name: "same")
     assert names(source) == ["same"]
-    assert called(source, "same") == Answered("read")
+    assert call_tool(source, "same") == Answered("read")
 
 
 def test_what_is_not_shown_cannot_be_called() -> None:
-    source = Filtered(fake(), lambda tool: not tool.side_effects)
+    source = FilterAdapter(fake(), lambda tool: not tool.side_effects)
     assert names(source) == ["read"]
-    assert isinstance(called(source, "write"), NotDelivered)
+    assert isinstance(call_tool(source, "write"), NotDelivered)
 
 
-def test_a_tool_that_runs_out_of_time_is_unknown_only_where_it_changes_the_world() -> None:
+def test_a_timeout_is_unknown_only_for_a_tool_with_side_effects() -> None:
     class Slow(FakeSource):
         async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
             await asyncio.sleep(60)
             return Answered("late")
 
-    source = Timed(Slow((READ, WRITE)), 0.01)
-    read, write = called(source, "read"), called(source, "write")
+    source = TimeoutAdapter(Slow((READ, WRITE)), 0.01)
+    read, write = call_tool(source, "read"), call_tool(source, "write")
     assert isinstance(read, Answered)
     assert read.is_error
     assert isinstance(write, Unknown)
 
 
-def test_a_tool_can_be_made_to_need_leave() -> None:
-    source = Confirmed(fake(), lambda tool: tool.name == "read")
+def test_a_tool_can_be_made_to_need_approval() -> None:
+    source = ApprovalAdapter(fake(), lambda tool: tool.name == "read")
     assert [tool.side_effects for tool in asyncio.run(source.tools())] == [True, True]
 
 
 def test_the_same_reading_in_one_conversation_happens_once_and_a_writing_every_time() -> None:
     inner = fake()
-    source = Remembered(inner)
+    source = CacheAdapter(inner)
     for name in ("read", "read", "write", "write"):
-        called(source, name, {"path": "a"})
-    called(source, "read", {"path": "b"})
-    called(source, "read", {"path": "a"}, CallContext(conversation="two"))
-    assert [(name, arguments["path"]) for name, arguments, _ in inner.called] == [
+        call_tool(source, name, {"path": "a"})
+    call_tool(source, "read", {"path": "b"})
+    call_tool(source, "read", {"path": "a"}, CallContext(conversation="two"))
+    assert [(name, arguments["path"]) for name, arguments, _ in inner.calls] == [
         ("read", "a"),
         ("write", "a"),
         ("write", "a"),
@@ -96,7 +103,7 @@ def test_the_same_reading_in_one_conversation_happens_once_and_a_writing_every_t
 
 def test_an_error_is_not_remembered() -> None:
     inner = FakeSource((READ,), lambda name, arguments, context: Answered("no", is_error=True))
-    source = Remembered(inner)
-    called(source, "read")
-    called(source, "read")
-    assert len(inner.called) == 2
+    source = CacheAdapter(inner)
+    call_tool(source, "read")
+    call_tool(source, "read")
+    assert len(inner.calls) == 2

@@ -17,20 +17,20 @@ _LINE_BREAKS = str.maketrans("\r\n", "  ")
 
 @given(texts)
 def test_a_header_that_is_not_looked_through_again_is_written_as_if_it_were(text: str) -> None:
-    (sent,) = _one_line({"X": text}).values()
-    assert sent.strip().translate(_LINE_BREAKS) == text.strip().translate(_LINE_BREAKS)
+    (expected,) = _one_line({"X": text}).values()
+    assert expected.strip().translate(_LINE_BREAKS) == text.strip().translate(_LINE_BREAKS)
 
 
 async def _refuses(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A server that knows nobody, and whose reason is lost in a reset unless the client waits for each answer."""
+    """A server that refuses every client. Its reason is lost in a reset unless the client waits for each answer."""
     writer.write(b'INFO {"auth_required": true, "max_payload": 1024}\r\n')
-    asked = await reader.readline()
-    if b'"verbose": true' in asked or b'"verbose":true' in asked:
+    requests = await reader.readline()
+    if b'"verbose": true' in requests or b'"verbose":true' in requests:
         writer.write(b"-ERR 'Authorization Violation'\r\n")
         await writer.drain()
     else:
-        gone = struct.pack("ii", 1, 0)
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, gone)
+        missing = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, missing)
     writer.close()
 
 
@@ -43,6 +43,6 @@ def test_a_reason_that_was_lost_in_a_reset_is_asked_for_once_more() -> None:
         server.close()
         return str(refusal.value)
 
-    told = asyncio.run(scenario())
-    assert "Authorization Violation" in told
-    assert "guessed" not in told
+    output = asyncio.run(scenario())
+    assert "Authorization Violation" in output
+    assert "guessed" not in output

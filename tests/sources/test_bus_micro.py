@@ -39,20 +39,20 @@ def endpoint(tool: str = "search", requests: int = 0, errors: int = 0) -> Endpoi
 def test_info_tells_each_capability_with_the_hash_of_its_definition_and_no_schema() -> None:
     served = endpoint()
     (document,) = documents("INFO", WHO, [served])
-    (found,) = read_info(document)
-    assert (found.worker, found.capability, found.subject) == ("id1", served.capability, served.subject)
-    assert found.fingerprint == served.definition.fingerprint
-    assert found.metadata == {"node": "kitchen"}
+    (result,) = read_info(document)
+    assert (result.worker, result.capability, result.subject) == ("id1", served.capability, served.subject)
+    assert result.fingerprint == served.definition.fingerprint
+    assert result.metadata == {"node": "kitchen"}
     assert b"parameters" not in document
     assert json.loads(document)["type"] == "io.nats.micro.v1.info_response"
 
 
-def test_a_very_long_list_is_told_in_several_messages_each_of_a_moderate_size() -> None:
+def test_a_very_long_list_is_split_into_several_messages_of_moderate_size() -> None:
     many = [endpoint(f"tool_{number}_{'x' * 100}") for number in range(3_000)]
     pages = documents("INFO", WHO, many)
     assert max(map(len, pages)) < 512 * 1024
     assert len({json.loads(page)["id"] for page in pages}) == len(pages)
-    assert [found.capability for page in pages for found in read_info(page)] == [one.capability for one in many]
+    assert [result.capability for page in pages for result in read_info(page)] == [one.capability for one in many]
 
 
 def test_stats_count_and_ping_says_who() -> None:

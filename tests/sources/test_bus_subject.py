@@ -8,13 +8,13 @@ from ferrule.errors import DefinitionError
 from ferrule.sources.bus.subject import (
     Capability,
     changes_subject,
+    decode_part,
     definition_subject,
-    definition_wanted,
+    encode_part,
     read_subject,
+    requested_fingerprint,
     server_wildcard,
     service_name,
-    spelled,
-    unspelled,
     version_of,
 )
 
@@ -28,32 +28,32 @@ FORBIDDEN = set(" \t\r\n.*>")
 
 @given(names)
 def test_a_spelled_name_is_one_part_of_a_subject_and_comes_back(name: str) -> None:
-    token = spelled(name)
+    token = encode_part(name)
     assert token
     assert not FORBIDDEN & set(token)
     assert token.isascii()
-    assert unspelled(token) == name
+    assert decode_part(token) == name
 
 
 @given(names, names)
 def test_no_two_names_are_spelled_alike(one: str, other: str) -> None:
-    assert (spelled(one) == spelled(other)) == (one == other)
+    assert (encode_part(one) == encode_part(other)) == (one == other)
 
 
 @given(st.text(max_size=20) | st.from_regex(r"\A[=A-Fa-f0-9_\-]{1,12}\Z"))
 def test_what_is_no_spelling_is_refused_and_every_other_is_the_only_one(token: str) -> None:
     try:
-        name = unspelled(token)
+        name = decode_part(token)
     except DefinitionError:
         return
-    assert spelled(name) == token
+    assert encode_part(name) == token
 
 
 @given(capabilities, names)
 def test_a_subject_says_which_capability_it_is(capability: Capability, tenant: str) -> None:
-    found_tenant, found = read_subject(capability.subject(tenant))
+    found_tenant, result = read_subject(capability.subject(tenant))
     assert found_tenant == tenant
-    assert (found.name, found.major) == (capability.name, capability.major)
+    assert (result.name, result.major) == (capability.name, capability.major)
 
 
 @given(capabilities, names, capabilities, names)
@@ -76,20 +76,20 @@ def test_a_definition_is_asked_for_under_the_servers_wildcard_and_never_where_a_
     wildcard = server_wildcard(tenant, capability.server)
     assert subject.split(".")[:3] == wildcard.split(".")[:3]
     assert capability.subject(tenant).split(".")[:3] == wildcard.split(".")[:3]
-    assert definition_wanted(subject) == "abc123"
-    assert definition_wanted(capability.subject(tenant)) is None
+    assert requested_fingerprint(subject) == "abc123"
+    assert requested_fingerprint(capability.subject(tenant)) is None
     with pytest.raises(DefinitionError):
         read_subject(subject)
 
 
 @given(names, names)
-def test_tenants_are_told_apart_wherever_they_are_named(one: str, other: str) -> None:
+def test_tenants_have_different_subjects_and_service_names(one: str, other: str) -> None:
     for subject in (service_name, changes_subject):
         assert (subject(one) == subject(other)) == (one == other)
 
 
 @pytest.mark.parametrize(
-    "offered, wanted, serves",
+    "offered, expected, serves",
     [
         ("a.b@1.0", "a.b@1.0", True),
         ("a.b@1.3", "a.b@1.1", True),
@@ -98,8 +98,8 @@ def test_tenants_are_told_apart_wherever_they_are_named(one: str, other: str) ->
         ("a.b@1.0", "a.c@1.0", False),
     ],
 )
-def test_a_newer_minor_version_serves_and_another_major_one_does_not(offered: str, wanted: str, serves: bool) -> None:
-    assert Capability.read(offered).serves(Capability.read(wanted)) is serves
+def test_a_newer_minor_version_serves_and_another_major_one_does_not(offered: str, expected: str, serves: bool) -> None:
+    assert Capability.read(offered).serves(Capability.read(expected)) is serves
 
 
 def test_the_specifications_own_capability_has_its_subject() -> None:

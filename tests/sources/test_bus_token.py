@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.errors import AuthorityError, BudgetError, DefinitionError
-from ferrule.sources.bus.token import LOCAL, checked_key, signed, verified
+from ferrule.sources.bus.token import LOCAL, sign_token, validate_key, verify_token
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 texts = st.text(st.characters(), max_size=20)
@@ -28,17 +28,17 @@ contexts = st.builds(
 
 
 def ignore(progress: Progress) -> None:
-    """Nobody listens."""
+    """Ignore progress."""
 
 
 def token_of(context: CallContext, key: bytes | None = KEY) -> str:
     assert context.deadline is not None
-    return signed(context, key, context.deadline)
+    return sign_token(context, key, context.deadline)
 
 
 @given(contexts)
 def test_a_token_states_exactly_what_was_signed(context: CallContext) -> None:
-    assert verified(token_of(context), KEY, ignore) == context
+    assert verify_token(token_of(context), KEY, ignore) == context
 
 
 @given(contexts, st.data())
@@ -47,14 +47,14 @@ def test_a_token_with_one_changed_byte_is_refused(context: CallContext, data: st
     at = data.draw(st.integers(0, len(token) - 1))
     other = data.draw(st.characters().filter(lambda character: character != token[at]))
     with pytest.raises(AuthorityError):
-        verified(token[:at] + other + token[at + 1 :], KEY, ignore)
+        verify_token(token[:at] + other + token[at + 1 :], KEY, ignore)
 
 
 @given(contexts)
 def test_a_token_of_another_key_or_without_signature_is_refused(context: CallContext) -> None:
     for token in (token_of(context, OTHER), token_of(context, None)):
         with pytest.raises(AuthorityError) as refusal:
-            verified(token, KEY, ignore)
+            verify_token(token, KEY, ignore)
         assert refusal.value.code == "token_scope_insufficient"
         assert refusal.value.hint
 
@@ -62,7 +62,7 @@ def test_a_token_of_another_key_or_without_signature_is_refused(context: CallCon
 @given(st.text(st.characters(), max_size=60), st.sampled_from([None, KEY]))
 def test_any_text_is_a_token_or_refused(text: str, key: bytes | None) -> None:
     with suppress(AuthorityError):
-        verified(text, key, ignore)
+        verify_token(text, key, ignore)
 
 
 def unsigned(stated: object, call: str = "YQ==", deadline: str = "1000") -> str:
@@ -90,30 +90,30 @@ GRANT = {"conv": "", "hops": 6, "sub": "ann", "scp": None, "ten": LOCAL}
     ],
 )
 def test_a_statement_that_is_none_is_refused(token: str) -> None:
-    assert verified(unsigned(GRANT), None, ignore).principal.name == "ann"
+    assert verify_token(unsigned(GRANT), None, ignore).principal.name == "ann"
     with pytest.raises(AuthorityError):
-        verified(token, None, ignore)
+        verify_token(token, None, ignore)
 
 
 @given(contexts)
 def test_without_a_key_only_the_local_tenant_is_believed(context: CallContext) -> None:
     local = replace(context, principal=replace(context.principal, tenant=LOCAL))
-    assert verified(token_of(local, None), None, ignore) == local
+    assert verify_token(token_of(local, None), None, ignore) == local
     if context.principal.tenant != LOCAL:
         with pytest.raises(AuthorityError):
-            verified(token_of(context, None), None, ignore)
+            verify_token(token_of(context, None), None, ignore)
     with pytest.raises(AuthorityError):
-        verified(token_of(local, KEY), None, ignore)
+        verify_token(token_of(local, KEY), None, ignore)
 
 
 @given(contexts)
 def test_a_token_for_a_call_of_a_tool_is_never_wider(context: CallContext) -> None:
-    received = verified(token_of(context), KEY, ignore)
+    received = verify_token(token_of(context), KEY, ignore)
     if received.hops == 0:
         with pytest.raises(BudgetError):
-            received.deeper()
+            received.nested()
         return
-    deeper = verified(token_of(received.deeper()), KEY, ignore)
+    deeper = verify_token(token_of(received.nested()), KEY, ignore)
     assert deeper.hops < context.hops
     assert deeper.principal == context.principal
     assert deeper.deadline is not None
@@ -123,13 +123,13 @@ def test_a_token_for_a_call_of_a_tool_is_never_wider(context: CallContext) -> No
 
 
 def test_a_call_without_an_id_is_given_one() -> None:
-    token = signed(CallContext(), KEY, time.time(), "fresh")
-    assert verified(token, KEY, ignore).call_id == "fresh"
-    assert verified(signed(CallContext(call_id="own"), KEY, 1.0, "fresh"), KEY, ignore).call_id == "own"
+    token = sign_token(CallContext(), KEY, time.time(), "fresh")
+    assert verify_token(token, KEY, ignore).call_id == "fresh"
+    assert verify_token(sign_token(CallContext(call_id="own"), KEY, 1.0, "fresh"), KEY, ignore).call_id == "own"
 
 
 def test_a_short_key_is_refused() -> None:
-    assert checked_key(None) is None
-    assert checked_key(KEY) == KEY
+    assert validate_key(None) is None
+    assert validate_key(KEY) == KEY
     with pytest.raises(DefinitionError):
-        checked_key(b"secret")
+        validate_key(b"secret")

@@ -1,4 +1,4 @@
-"""Python functions as tools: run with the values that their hints ask for, and told of with care when they fail."""
+"""Python functions as tools: they get values of the hinted types, and failures leak nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_two_plain_functions_do_not_wait_for_each_other() -> None:
 
 
 def test_the_context_is_given_by_annotation_and_not_shown_to_the_model() -> None:
-    heard: list[Progress] = []
+    received: list[Progress] = []
 
     @tool
     def greet(word: str, context: CallContext) -> str:
@@ -69,9 +69,9 @@ def test_the_context_is_given_by_annotation_and_not_shown_to_the_model() -> None
         return f"{word} {context.principal.name}, {context.call_id}"
 
     assert set(greet.definition.properties) == {"word"}
-    context = CallContext(call_id="c1", principal=Principal("ann"), tell=heard.append)
+    context = CallContext(call_id="c1", principal=Principal("ann"), on_progress=received.append)
     assert outcome(greet, {"word": "hello"}, context) == Answered("hello ann, c1")
-    assert heard == [Progress(1, 2, "half")]
+    assert received == [Progress(1, 2, "half")]
 
 
 def test_what_a_tool_means_to_say_reaches_the_model_and_what_it_does_not_mean_stays_inside() -> None:
@@ -82,7 +82,7 @@ def test_what_a_tool_means_to_say_reaches_the_model_and_what_it_does_not_mean_st
         raise RuntimeError("password=hunter2")
 
     class PanicError(BaseException):
-        """As an extension raises it that is written in another language."""
+        """An exception like those that extensions in other languages raise."""
 
     async def panicked() -> None:
         raise PanicError("password=hunter2")

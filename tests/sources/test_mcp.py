@@ -1,4 +1,4 @@
-"""Servers of an mcp.json as one source: what one of them does wrong costs the others nothing."""
+"""Several MCP servers as one source: a server that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import pytest
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.mcp.config import Endpoint, McpConfig, Process, Server, Timeouts
+from ferrule.sources.mcp.config import HttpTransport, McpConfig, Server, StdioTransport, Timeouts
 from ferrule.sources.mcp.names import prefixes
 from ferrule.sources.mcp.pins import Pins
-from ferrule.sources.mcp.server_connection import State
+from ferrule.sources.mcp.server_connection import SourceState
 from ferrule.sources.mcp.servers import McpServers
 from ferrule.sources.status import Trust
-from sources.mcp_servers import SWIFT, called, plain, tool
+from sources.mcp_servers import SWIFT, call_tool, plain, tool
 from waiting import until
 
 Story = Callable[[McpServers], Coroutine[Any, Any, None]]
 
 
-def told(servers: list[Server], story: Story, pins: Pins | None = None) -> McpServers:
+def run_story(servers: list[Server], story: Story, pins: Pins | None = None) -> McpServers:
     async def work() -> McpServers:
         async with asyncio.timeout(60):
-            async with McpServers(servers, pins=pins, habits=SWIFT, settle_seconds=30) as source:
+            async with McpServers(servers, pins=pins, options=SWIFT, settle_seconds=30) as source:
                 await story(source)
         return source
 
@@ -37,13 +37,13 @@ def told(servers: list[Server], story: Story, pins: Pins | None = None) -> McpSe
 
 
 def outcome(named: dict[str, Any], timeouts: Timeouts | None = None, **arguments: Any) -> Outcome:
-    got: list[Outcome] = []
+    actual: list[Outcome] = []
 
     async def story(source: McpServers) -> None:
-        got.append(await called(source, f"s_{named['name']}", **arguments))
+        actual.append(await call_tool(source, f"s_{named['name']}", **arguments))
 
-    told([plain("s", [named], timeouts=timeouts)], story)
-    return got[0]
+    run_story([plain("s", [named], timeouts=timeouts)], story)
+    return actual[0]
 
 
 async def names(source: McpServers) -> list[str]:
@@ -54,12 +54,12 @@ def test_a_list_in_pages_is_read_whole_and_a_malformed_tool_costs_only_itself() 
     async def story(source: McpServers) -> None:
         assert await names(source) == ["s_a", "s_b", "s_c"]
         assert source.notices == (
-            "s: tool number 2 of the list has no name and is not offered",
-            "s: odd has no schema of its arguments and is not offered",
+            "s: tool 2 in the list has no name and is not offered",
+            "s: odd has no input schema and is not offered",
         )
 
     broken = [{"description": "no name"}, {"name": "odd", "inputSchema": None}]
-    told(
+    run_story(
         [plain("s", [tool("a"), broken[0]], [broken[1], tool("b", outputSchema={"type": "array"})], [tool("c")])], story
     )
 
@@ -78,44 +78,44 @@ def test_a_hint_to_read_only_counts_only_from_a_trusted_server() -> None:
         effects = {one.name: one.side_effects for one in await source.tools()}
         assert effects == {"near_read": False, "near_write": True, "far_read": True, "far_write": True}
 
-    told([plain("near", tools, trusted=True), plain("far", tools)], story)
+    run_story([plain("near", tools, trusted=True), plain("far", tools)], story)
 
 
-def test_servers_that_fail_or_hang_are_told_of_and_the_others_work() -> None:
+def test_servers_that_fail_or_hang_are_reported_and_the_others_work() -> None:
     servers = [
         plain("good", [tool("a")]),
-        Server("missing", Process("no-such-program-anywhere")),
-        Server("ends", Process(sys.executable, ("-c", "raise SystemExit('I need a key')"))),
-        Server("hangs", Process(sys.executable, ("-c", "import sys; sys.stdin.read()")), timeouts=Timeouts(0.3)),
-        Server("nobody", Endpoint("http://127.0.0.1:9/mcp")),
+        Server("missing", StdioTransport("no-such-program-anywhere")),
+        Server("ends", StdioTransport(sys.executable, ("-c", "raise SystemExit('I need a key')"))),
+        Server("hangs", StdioTransport(sys.executable, ("-c", "import sys; sys.stdin.read()")), timeouts=Timeouts(0.3)),
+        Server("nobody", HttpTransport("http://127.0.0.1:9/mcp")),
     ]
 
     async def story(source: McpServers) -> None:
         await until(lambda: all(one.state != "connecting" for one in source.servers))
         assert await names(source) == ["good_a"]
-        assert isinstance(await called(source, "good_a"), Answered)
+        assert isinstance(await call_tool(source, "good_a"), Answered)
         notices = {one.name: " ".join(one.notices) for one in source.servers}
         assert not notices["good"]
         assert "cannot be started" in notices["missing"]
-        assert "it said: I need a key" in notices["ends"]
+        assert "stderr: I need a key" in notices["ends"]
         assert "connecting took more than 0.3 seconds" in notices["hangs"]
         assert "cannot be reached" in notices["nobody"]
 
-    source = told(servers, story)
-    assert {one.state for one in source.servers} == {State.CLOSED.value}
+    source = run_story(servers, story)
+    assert {one.state for one in source.servers} == {SourceState.CLOSED.value}
 
 
 def test_a_server_that_dies_in_a_call_leaves_it_unknown_and_comes_back() -> None:
     async def story(source: McpServers) -> None:
-        first = await called(source, "s_die")
+        first = await call_tool(source, "s_die")
         assert isinstance(first, Unknown)
-        after = await called(source, "s_echo")
+        after = await call_tool(source, "s_echo")
         assert isinstance(after, NotDelivered)
         await until(lambda: source.servers[0].state == "failed")
         await until(lambda: source.servers[0].state == "ready")
-        assert isinstance(await called(source, "s_echo"), Answered)
+        assert isinstance(await call_tool(source, "s_echo"), Answered)
 
-    told([plain("s", [tool("die"), tool("echo")])], story)
+    run_story([plain("s", [tool("die"), tool("echo")])], story)
 
 
 def test_a_list_that_cannot_be_read_leaves_a_running_call_alone() -> None:
@@ -124,15 +124,15 @@ def test_a_list_that_cannot_be_read_leaves_a_running_call_alone() -> None:
 
 def test_a_call_that_is_never_answered_is_unknown_and_the_connection_stays() -> None:
     async def story(source: McpServers) -> None:
-        lost = await called(source, "s_silent")
+        lost = await call_tool(source, "s_silent")
         assert isinstance(lost, Unknown)
         assert lost.code == "timeout"
         soon, over = (CallContext(deadline=time.time() + seconds) for seconds in (0.05, -1))
-        assert isinstance(await called(source, "s_silent", soon), Unknown)
-        assert isinstance(await called(source, "s_echo", over), NotDelivered)
-        assert isinstance(await called(source, "s_echo"), Answered)
+        assert isinstance(await call_tool(source, "s_silent", soon), Unknown)
+        assert isinstance(await call_tool(source, "s_echo", over), NotDelivered)
+        assert isinstance(await call_tool(source, "s_echo"), Answered)
 
-    told([plain("s", [tool("silent"), tool("echo")], timeouts=Timeouts(call=0.2))], story)
+    run_story([plain("s", [tool("silent"), tool("echo")], timeouts=Timeouts(call=0.2))], story)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_a_call_that_is_never_answered_is_unknown_and_the_connection_stays() -> 
         ("refuse", {"code": -32602}, "bad_request"),
         ("refuse", {"code": -32601}, "bad_request"),
         ("refuse", {"code": -32603}, "tool_failed"),
-        # A server may use the number that the SDK uses for a lost connection.
+        # A server may use the code that the SDK uses for a lost connection.
         ("refuse", {"code": -32000}, "tool_failed"),
-        # And may not claim that a call was not sent.
+        # But it may not claim that a call was not sent.
         ("refuse", {"code": 71_001}, "tool_failed"),
         ("nonsense", {}, "bad_answer"),
         ("flood", {"bytes": 100_000}, "too_large"),
@@ -165,53 +165,53 @@ def test_an_answer_that_does_not_fit_its_own_schema_says_so() -> None:
     assert "/total" in answer.content
 
 
-def test_a_definition_that_changes_is_held_back_until_it_is_pinned_anew() -> None:
+def test_a_definition_that_changes_is_quarantined_until_it_is_pinned_again() -> None:
     async def story(source: McpServers) -> None:
         news = source.changes()
         waiting = asyncio.ensure_future(anext(news))
         await asyncio.sleep(0)
-        await called(source, "s_change")
+        await call_tool(source, "s_change")
         await waiting
         await news.aclose()
         assert await names(source) == ["s_change"]
         assert source.notices == (
-            "s: 'echo' has changed since it was pinned and is not offered until it is pinned anew",
+            "s: 'echo' has changed since it was pinned and is not offered until it is pinned again",
         )
-        refused = await called(source, "s_echo")
+        refused = await call_tool(source, "s_echo")
         assert isinstance(refused, NotDelivered)
-        assert refused.code == "held_back"
-        assert source.held_back == ("s_echo",)
-        source.pin_anew("s", "echo")
+        assert refused.code == "quarantined"
+        assert source.quarantined == ("s_echo",)
+        source.repin("s", "echo")
         assert await names(source) == ["s_echo", "s_change"]
-        assert isinstance(await called(source, "s_echo"), Answered)
+        assert isinstance(await call_tool(source, "s_echo"), Answered)
 
-    told([plain("s", [tool("echo", description="Says it again."), tool("change")])], story)
+    run_story([plain("s", [tool("echo", description="Says it again."), tool("change")])], story)
 
 
-def test_a_server_says_how_it_stands_and_what_its_tools_were_before_they_changed() -> None:
+def test_a_servers_status_has_the_definitions_of_changed_tools_before_and_after() -> None:
     async def story(source: McpServers) -> None:
-        await called(source, "s_change")
-        await until(lambda: bool(source.held_back))
-        ready, gone = source.standings
-        assert (ready.name, ready.kind, ready.state, ready.trust) == ("s", "mcp", State.READY, Trust.TRUSTED)
-        assert (ready.why, ready.tools) == ("", ("s_change",))
-        (held,) = ready.quarantined
-        assert held.tool == "s_echo"
-        assert held.why == "'echo' has changed since it was pinned and is not offered until it is pinned anew"
-        assert held.before is not None
-        assert held.before.description == "Says it again."
-        assert held.now.description != held.before.description
-        assert held.before.fingerprint == source.pins.of("s", "echo") != held.now.fingerprint
-        assert (gone.name, gone.trust, gone.tools) == ("none", Trust.UNTRUSTED, ())
-        assert gone.state is State.FAILED
-        assert gone.why.startswith("it cannot be started or reached")
-        source.pin_anew("s", "echo")
-        assert source.standings[0].quarantined == ()
+        await call_tool(source, "s_change")
+        await until(lambda: bool(source.quarantined))
+        ready, missing = source.statuses
+        assert (ready.name, ready.kind, ready.state, ready.trust) == ("s", "mcp", SourceState.READY, Trust.TRUSTED)
+        assert (ready.reason, ready.tools) == ("", ("s_change",))
+        (entry,) = ready.quarantined
+        assert entry.tool == "s_echo"
+        assert entry.reason == "'echo' has changed since it was pinned and is not offered until it is pinned again"
+        assert entry.before is not None
+        assert entry.before.description == "Says it again."
+        assert entry.now.description != entry.before.description
+        assert entry.before.fingerprint == source.pins.of("s", "echo") != entry.now.fingerprint
+        assert (missing.name, missing.trust, missing.tools) == ("none", Trust.UNTRUSTED, ())
+        assert missing.state is SourceState.FAILED
+        assert missing.reason.startswith("cannot be started or reached")
+        source.repin("s", "echo")
+        assert source.statuses[0].quarantined == ()
 
-    told(
+    run_story(
         [
             plain("s", [tool("echo", description="Says it again."), tool("change")], trusted=True),
-            Server("none", Process("/no/such/program")),
+            Server("none", StdioTransport("/no/such/program")),
         ],
         story,
     )
@@ -222,19 +222,19 @@ def test_pins_that_were_saved_as_hashes_alone_learn_what_they_are_of() -> None:
         await source.tools()
 
     server = plain("s", [tool("echo")])
-    known = told([server], nothing).pins
-    learnt = told([server], nothing, Pins(known.held)).pins
-    assert learnt == known
-    assert learnt.before("s", "echo")
+    previous = run_story([server], nothing).pins
+    learnt = run_story([server], nothing, Pins(previous.hashes)).pins
+    assert learnt == previous
+    assert learnt.pinned_text("s", "echo")
 
 
 def test_a_change_that_nobody_tells_of_is_found_by_reading_the_list_again() -> None:
     async def work() -> None:
-        often = replace(SWIFT, refresh=0.02, least_gap=0.01)
+        often = replace(SWIFT, refresh=0.02, min_gap=0.01)
         async with McpServers(
-            [plain("s", [tool("echo"), tool("change_quietly")])], habits=often, settle_seconds=30
+            [plain("s", [tool("echo"), tool("change_quietly")])], options=often, settle_seconds=30
         ) as source:
-            await called(source, "s_change_quietly")
+            await call_tool(source, "s_change_quietly")
             await until(lambda: bool(source.notices))
             assert "has changed" in source.notices[0]
 
@@ -245,34 +245,34 @@ def test_saved_pins_hold_against_another_definition_and_another_program_under_th
     async def nothing(source: McpServers) -> None:
         await source.tools()
 
-    before = told([plain("s", [tool("echo")])], nothing)
+    before = run_story([plain("s", [tool("echo")])], nothing)
     pins = Pins.from_json(before.pins.to_json())
 
-    async def held_back(source: McpServers) -> None:
+    async def quarantined(source: McpServers) -> None:
         assert await names(source) == []
 
     async def offered(source: McpServers) -> None:
         assert await names(source) == ["s_echo"]
 
-    told([plain("s", [tool("echo")])], offered, pins)
-    told([plain("s", [tool("echo", description="Other.")])], held_back, pins)
+    run_story([plain("s", [tool("echo")])], offered, pins)
+    run_story([plain("s", [tool("echo", description="Other.")])], quarantined, pins)
 
 
-def test_names_that_would_collide_are_told_apart_and_reach_their_own_tools() -> None:
-    found = prefixes(["a", "a_"])
-    assert found["a"] == "a"
+def test_names_that_would_collide_are_made_unique_and_reach_their_own_tools() -> None:
+    server_prefixes = prefixes(["a", "a_"])
+    assert server_prefixes["a"] == "a"
 
     async def story(source: McpServers) -> None:
         offered: dict[str, ToolDefinition] = {one.name: one for one in await source.tools()}
         assert len(offered) == 2
         other = next(name for name in offered if name != "a__b")
         for name, inner in (("a__b", "_b"), (other, "b")):
-            answer = await called(source, name, at=inner)
+            answer = await call_tool(source, name, at=inner)
             assert isinstance(answer, Answered)
             assert answer.content["arguments"] == {"at": inner}
         assert source.notices == (f"a_: 'b' is offered as {other}",)
 
-    told([plain("a", [tool("_b")]), plain("a_", [tool("b")])], story)
+    run_story([plain("a", [tool("_b")]), plain("a_", [tool("b")])], story)
 
 
 def test_a_tool_listed_twice_with_two_meanings_is_not_offered() -> None:
@@ -280,15 +280,15 @@ def test_a_tool_listed_twice_with_two_meanings_is_not_offered() -> None:
         assert await names(source) == ["s_fine"]
         assert "listed more than once" in source.notices[0]
 
-    told([plain("s", [tool("x"), tool("x", description="Other."), tool("fine"), tool("fine")])], story)
+    run_story([plain("s", [tool("x"), tool("x", description="Other."), tool("fine"), tool("fine")])], story)
 
 
 def test_a_list_that_does_not_end_costs_its_server_only() -> None:
     async def story(source: McpServers) -> None:
-        await until(lambda: any("its list has more than" in notice for notice in source.notices))
+        await until(lambda: any("its tool list has more than" in notice for notice in source.notices))
         assert await names(source) == ["good_a"]
 
-    told([plain("good", [tool("a")]), plain("endless", *([tool(f"t{n}")] for n in range(300)))], story)
+    run_story([plain("good", [tool("a")]), plain("endless", *([tool(f"t{n}")] for n in range(300)))], story)
 
 
 def test_a_tool_that_needs_a_task_is_not_offered() -> None:
@@ -296,7 +296,7 @@ def test_a_tool_that_needs_a_task_is_not_offered() -> None:
         assert await names(source) == []
         assert "runs only as a task" in source.notices[0]
 
-    told([plain("s", [tool("x", execution={"taskSupport": "required"})])], story)
+    run_story([plain("s", [tool("x", execution={"taskSupport": "required"})])], story)
 
 
 def test_what_was_wrong_with_the_configuration_is_among_the_notices() -> None:
@@ -305,6 +305,6 @@ def test_what_was_wrong_with_the_configuration_is_among_the_notices() -> None:
 
 def test_a_tool_that_is_not_there_is_not_delivered() -> None:
     async def story(source: McpServers) -> None:
-        assert isinstance(await called(source, "s_nothing"), NotDelivered)
+        assert isinstance(await call_tool(source, "s_nothing"), NotDelivered)
 
-    told([plain("s", [tool("a")])], story)
+    run_story([plain("s", [tool("a")])], story)

@@ -1,4 +1,4 @@
-"""mcp.json as it is found in the wild: read as values, and what cannot be used is told with what to do."""
+"""mcp.json files as clients write them: they are read, and invalid entries are reported with a fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp.config import Endpoint, McpConfig, Process, Server, Timeouts, config_of, read_config
+from ferrule.sources.mcp.config import (
+    HttpTransport,
+    McpConfig,
+    Server,
+    StdioTransport,
+    Timeouts,
+    config_of,
+    read_config,
+)
 
 SET = {"TOKEN": "secret", "EMPTY": ""}
 
@@ -21,38 +29,38 @@ def config(entry: object, name: str = "s", key: str = "mcpServers") -> McpConfig
 
 
 def server(entry: object) -> Server:
-    (found,) = config(entry).servers
-    return found
+    (result,) = config(entry).servers
+    return result
 
 
 def fault(entry: object) -> str:
-    found = config(entry)
-    assert not found.servers
-    (told,) = found.faults
-    return told
+    result = config(entry)
+    assert not result.servers
+    (message,) = result.faults
+    return message
 
 
 def test_a_process_and_an_endpoint_are_read_whichever_top_key_they_stand_under() -> None:
     process = {"command": "npx", "args": ["-y", "pkg"], "env": {"K": "v"}, "cwd": "there"}
     endpoint = {"type": "http", "url": "https://host/mcp", "headers": {"X": "y"}}
     for key in ("mcpServers", "servers"):
-        found = config_of({key: {"fs": process, "web": endpoint}}, {})
-        assert found.servers == (
-            Server("fs", Process("npx", ("-y", "pkg"), {"K": "v"}, "there")),
-            Server("web", Endpoint("https://host/mcp", {"X": "y"})),
+        parsed = config_of({key: {"fs": process, "web": endpoint}}, {})
+        assert parsed.servers == (
+            Server("fs", StdioTransport("npx", ("-y", "pkg"), {"K": "v"}, "there")),
+            Server("web", HttpTransport("https://host/mcp", {"X": "y"})),
         )
-        assert not found.faults
+        assert not parsed.faults
 
 
 def test_both_top_keys_are_read_and_a_name_in_both_is_used_once() -> None:
     one, two = {"command": "one"}, {"command": "two"}
-    found = config_of({"mcpServers": {"a": one, "b": one}, "servers": {"b": two, "c": two}}, {})
-    assert [one.name for one in found.servers] == ["a", "b", "c"]
-    assert found.faults == ("b: it is named twice; keep one of the two",)
+    parsed = config_of({"mcpServers": {"a": one, "b": one}, "servers": {"b": two, "c": two}}, {})
+    assert [one.name for one in parsed.servers] == ["a", "b", "c"]
+    assert parsed.faults == ("b: the server is defined twice; remove one of the two",)
 
 
 @pytest.mark.parametrize(
-    "given, got",
+    "value, expected",
     [
         ("Bearer ${TOKEN}", "Bearer secret"),
         ("${env:TOKEN}", "secret"),
@@ -63,37 +71,41 @@ def test_both_top_keys_are_read_and_a_name_in_both_is_used_once() -> None:
         ("$TOKEN and }{", "$TOKEN and }{"),
     ],
 )
-def test_variables_are_filled_in_everywhere(given: str, got: str) -> None:
-    assert server({"url": "https://h", "headers": {"A": given}}).reach == Endpoint("https://h", {"A": got})
-    assert server({"command": "c", "args": [given], "env": {"A": given}}).reach == Process("c", (got,), {"A": got})
+def test_variables_are_filled_in_everywhere(value: str, expected: str) -> None:
+    assert server({"url": "https://h", "headers": {"A": value}}).transport == HttpTransport(
+        "https://h", {"A": expected}
+    )
+    assert server({"command": "c", "args": [value], "env": {"A": value}}).transport == StdioTransport(
+        "c", (expected,), {"A": expected}
+    )
 
 
 @pytest.mark.parametrize(
-    "entry, told",
+    "entry, expected",
     [
         ({"command": "${NOT_SET}"}, "${NOT_SET} is not set; set it, or write ${NOT_SET:-default}"),
         ({"command": "${input:key}"}, "use an environment variable"),
-        ({}, 'it has no "command"'),
-        ({"type": "http"}, 'it has no "url"'),
-        ({"url": "file:///etc/passwd"}, "begins with http:// or https://"),
-        ({"type": "sse", "url": "https://h"}, "give the server's address for that and type http"),
+        ({}, '"command" is missing'),
+        ({"type": "http"}, '"url" is missing'),
+        ({"url": "file:///etc/passwd"}, "must begin with http:// or https://"),
+        ({"type": "sse", "url": "https://h"}, "use the server's streamable HTTP URL and type http"),
         ({"type": "carrier-pigeon", "command": "c"}, "write stdio or http"),
         ({"command": "c", "args": ["a", 1]}, "quote numbers"),
         ({"command": "c", "env": {"A": 1}}, "quote numbers"),
         ({"command": "c", "timeout": 60}, "for seconds write 60000"),
         ({"command": "c", "timeout": "1m"}, "milliseconds"),
-        ({"command": "c", "trusted": "yes"}, '"trusted" is true or false'),
+        ({"command": "c", "trusted": "yes"}, '"trusted" must be true or false'),
         ("npx", "an entry is an object"),
     ],
 )
-def test_an_entry_that_cannot_be_used_says_what_to_do(entry: object, told: str) -> None:
-    assert told in fault(entry)
+def test_an_entry_that_cannot_be_used_says_what_to_do(entry: object, expected: str) -> None:
+    assert expected in fault(entry)
 
 
 def test_one_bad_entry_costs_the_others_nothing() -> None:
-    found = config_of({"mcpServers": {"bad": {}, "good": {"command": "c"}}}, {})
-    assert [one.name for one in found.servers] == ["good"]
-    assert found.faults == ('bad: it has no "command"',)
+    parsed = config_of({"mcpServers": {"bad": {}, "good": {"command": "c"}}}, {})
+    assert [one.name for one in parsed.servers] == ["good"]
+    assert parsed.faults == ('bad: "command" is missing',)
 
 
 def test_timeouts_are_in_milliseconds_and_keys_of_other_programs_are_left_alone() -> None:
@@ -148,6 +160,6 @@ keys = st.sampled_from(["type", "command", "args", "env", "cwd", "url", "headers
 
 
 @given(st.dictionaries(st.text(max_size=5), st.dictionaries(keys, json_values, max_size=6) | json_values, max_size=4))
-def test_whatever_stands_in_an_entry_it_is_a_server_or_a_fault(entries: dict[str, Any]) -> None:
-    found = config_of({"mcpServers": entries}, SET)
-    assert len(found.servers) + len(found.faults) <= len(entries)
+def test_any_entry_becomes_a_server_or_a_fault(entries: dict[str, Any]) -> None:
+    parsed = config_of({"mcpServers": entries}, SET)
+    assert len(parsed.servers) + len(parsed.faults) <= len(entries)

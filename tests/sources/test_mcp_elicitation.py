@@ -1,4 +1,4 @@
-"""What servers ask: declined unless somebody answers, and an answer fits the form or is none."""
+"""Elicitation: requests are declined without a callback, and only an answer that matches the form is sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.sources.mcp.elicitation import Elicit, ElicitAnswer, Elicitation, answer_to, declined
+from ferrule.sources.mcp.elicitation import Elicit, ElicitAnswer, Elicitation, answer_to, decline
 
 FORM = {
     "type": "object",
@@ -18,26 +18,26 @@ ASKED = Elicitation("s", "Who?", FORM)
 
 
 def answers(answer: ElicitAnswer) -> Elicit:
-    async def elicit(asked: Elicitation) -> ElicitAnswer:
+    async def elicit(question: Elicitation) -> ElicitAnswer:
         return answer
 
     return elicit
 
 
-def answer(elicit: Elicit, asked: Elicitation = ASKED) -> ElicitAnswer:
-    return asyncio.run(answer_to(asked, elicit))
+def answer(elicit: Elicit, question: Elicitation = ASKED) -> ElicitAnswer:
+    return asyncio.run(answer_to(question, elicit))
 
 
 def test_without_anybody_to_ask_it_is_declined() -> None:
-    assert answer(declined) == ElicitAnswer("decline")
+    assert answer(decline) == ElicitAnswer("decline")
 
 
 @pytest.mark.parametrize(
-    "content, sent",
+    "content, expected",
     [({}, {"name": "Ann"}), ({"name": "Bob"}, {"name": "Bob"}), ({"age": 3}, {"name": "Ann", "age": 3})],
 )
-def test_defaults_of_the_form_are_filled_in(content: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert answer(answers(ElicitAnswer("accept", content))) == ElicitAnswer("accept", sent)
+def test_defaults_of_the_form_are_filled_in(content: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert answer(answers(ElicitAnswer("accept", content))) == ElicitAnswer("accept", expected)
 
 
 def test_an_answer_that_does_not_fit_the_form_is_no_answer() -> None:
@@ -46,8 +46,8 @@ def test_an_answer_that_does_not_fit_the_form_is_no_answer() -> None:
     assert answer(answers(ElicitAnswer("accept", {})), remote) == ElicitAnswer("cancel")
 
 
-def test_whoever_answers_and_fails_gives_no_answer() -> None:
-    async def failing(asked: Elicitation) -> ElicitAnswer:
+def test_an_answer_callback_that_raises_gives_no_answer() -> None:
+    async def failing(question: Elicitation) -> ElicitAnswer:
         raise RuntimeError("no screen")
 
     assert answer(failing) == ElicitAnswer("cancel")

@@ -1,4 +1,4 @@
-"""Results and errors of MCP as outcomes: structure first, texts joined, what is no text described."""
+"""MCP results and errors as outcomes: structured content first, texts joined, other content described."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.json_text import dumps
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.sources.mcp.results import GONE, NOT_SENT, TOO_LARGE, outcome_of_error, outcome_of_result
+from ferrule.sources.mcp.results import CONNECTION_LOST, NOT_SENT, TOO_LARGE, outcome_of_error, outcome_of_result
 from schema.json_values import json_values
 
 TEXT = {"type": "text", "text": "one"}
@@ -30,12 +30,12 @@ def test_texts_are_joined_and_structure_comes_first() -> None:
     assert content() == ""
 
 
-def test_what_is_no_text_is_described_and_not_poured_out() -> None:
+def test_content_that_is_not_text_is_described_and_not_included() -> None:
     described = {"type": "image", "mimeType": "image/png", "bytes": 3000, "note": "not shown"}
     assert content(TEXT, IMAGE) == [TEXT, described]
     assert content(IMAGE, structuredContent={"a": 1}) == {"structured": {"a": 1}, "content": [described]}
-    held = {"uri": "x://y", "mimeType": "text/plain", "text": "words", "_meta": {}}
-    assert content({"type": "resource", "resource": held}) == [
+    entry = {"uri": "x://y", "mimeType": "text/plain", "text": "words", "_meta": {}}
+    assert content({"type": "resource", "resource": entry}) == [
         {"type": "resource", "uri": "x://y", "mimeType": "text/plain", "text": "words"}
     ]
     blob = {"type": "resource", "resource": {"uri": "x://y", "blob": "AAAA"}}
@@ -67,7 +67,7 @@ def test_structure_that_does_not_fit_is_an_error_and_a_schema_that_is_not_admitt
 
 
 @pytest.mark.parametrize(
-    "code, message, is_ours, outcome",
+    "code, message, is_from_transport, outcome",
     [
         (-32602, "no", False, Answered("no", is_error=True, code="bad_request")),
         (-32601, "no", False, Answered("no", is_error=True, code="bad_request")),
@@ -82,11 +82,11 @@ def test_structure_that_does_not_fit_is_an_error_and_a_schema_that_is_not_admitt
         (-32001, "late", False, Unknown("late", code="timeout")),
         (NOT_SENT, "no", True, NotDelivered("no")),
         (NOT_SENT, "no", False, Answered("no", is_error=True, code="tool_failed")),
-        (GONE, "no", True, Unknown("no")),
+        (CONNECTION_LOST, "no", True, Unknown("no")),
         (TOO_LARGE, "no", True, Answered("no", is_error=True, code="too_large")),
     ],
 )
 def test_an_error_says_whether_the_call_may_have_happened(
-    code: int, message: str, is_ours: bool, outcome: Outcome
+    code: int, message: str, is_from_transport: bool, outcome: Outcome
 ) -> None:
-    assert outcome_of_error(code, message, is_ours=is_ours) == outcome
+    assert outcome_of_error(code, message, is_from_transport=is_from_transport) == outcome

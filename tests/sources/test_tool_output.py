@@ -1,4 +1,4 @@
-"""Whatever a tool gives is JSON or text once, and no more of it than a model should read."""
+"""Tool output: any value becomes JSON or text, and is truncated to what a model should read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.json_text import dumps
-from ferrule.sources.tool_output import Remainders, capped, shaped
+from ferrule.sources.tool_output import TruncatedOutputs, to_json_value, truncate
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates() | st.uuids(),
@@ -35,11 +35,11 @@ class Point:
 
 @given(ANYTHING)
 def test_anything_becomes_json(value: Any) -> None:
-    dumps(shaped(value))
+    dumps(to_json_value(value))
 
 
 @pytest.mark.parametrize(
-    "value, meant",
+    "value, expected",
     [
         (Point(1, Colour.RED), {"x": 1, "label": "red"}),
         (datetime.date(2026, 1, 2), "2026-01-02"),
@@ -50,30 +50,30 @@ def test_anything_becomes_json(value: Any) -> None:
         (PurePosixPath("a/b"), "a/b"),
     ],
 )
-def test_values_keep_their_meaning(value: Any, meant: Any) -> None:
-    assert shaped(value) == meant
+def test_values_keep_their_meaning(value: Any, expected: Any) -> None:
+    assert to_json_value(value) == expected
 
 
 def test_what_contains_itself_ends() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    dumps(shaped(loop))
+    dumps(to_json_value(loop))
 
 
 @given(st.text(min_size=0, max_size=400), st.integers(1, 100))
 def test_what_is_cut_can_be_fetched_piece_by_piece_and_joins_to_the_whole(text: str, most: int) -> None:
-    remainders = Remainders()
-    shown = capped(text, "r1", remainders, most)
-    if shown == text:
+    remainders = TruncatedOutputs()
+    visible = truncate(text, "r1", remainders, most)
+    if visible == text:
         assert len(text.encode()) <= most
         return
     pieces = [remainders.fetch("r1", start, 7) or "" for start in range(0, len(text), 7)]
     assert "".join(pieces) == text
-    assert "r1" in shown
+    assert "r1" in visible
 
 
 def test_the_oldest_remainder_goes_first() -> None:
-    remainders = Remainders(most_bytes=10)
+    remainders = TruncatedOutputs(max_bytes=10)
     remainders.keep("a", "x" * 6)
     remainders.keep("b", "y" * 6)
     assert remainders.fetch("a") is None

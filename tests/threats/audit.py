@@ -1,6 +1,6 @@
-"""What the interpreter itself says that it does, while a test looks on: processes, connections, files.
+"""Record audit events of the interpreter during a test: processes, connections, files.
 
-A hook of this kind stays for as long as the process lives, so there is one, and it listens only when it is told to.
+An audit hook cannot be removed, so there is a single one, and it records only while a test listens.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ OPENS = frozenset({"open"})
 _LISTENERS: list[tuple[frozenset[str], list[str]]] = []
 
 
-def _heard(event: str, arguments: tuple[object, ...]) -> None:
-    for events, told in _LISTENERS:
+def _on_event(event: str, arguments: tuple[object, ...]) -> None:
+    for events, records in _LISTENERS:
         if event in events:
-            told.append(f"{event} {arguments!r:.300}")
+            records.append(f"{event} {arguments!r:.300}")
 
 
-sys.addaudithook(_heard)
+sys.addaudithook(_on_event)
 
 
 @contextmanager
-def audited(events: frozenset[str]) -> Generator[list[str]]:
-    """Everything of these kinds that happens meanwhile, in any thread."""
+def audit(events: frozenset[str]) -> Generator[list[str]]:
+    """Collect the given audit events of all threads."""
     listener = (events, list[str]())
     _LISTENERS.append(listener)
     try:

@@ -1,4 +1,4 @@
-"""Row 3: a schema that is built to hurt is refused before anything is compiled, rendered or sent on, and cheaply."""
+"""Row 3: a hostile schema is refused cheaply, before anything is compiled, rendered or sent to an engine."""
 
 from __future__ import annotations
 
@@ -8,70 +8,70 @@ from typing import Any
 
 import pytest
 
-from ferrule.schema.admission import Limits
-from ferrule.schema.admission_cache import admitted_text
-from ferrule.server.auth.request_limits import Admission
-from schema.test_hostile import MOST_CALLS, REFUSED, calls_during
-from server.client import speaking
-from threats.house import ANN, chat, house
+from ferrule.schema.admission import SchemaLimits
+from ferrule.schema.admission_cache import admit_text
+from ferrule.server.auth.request_limits import RequestLimits
+from schema.test_hostile import MAX_CALLS, REFUSED, calls_during
+from server.client import scripted_engine
+from threats.gateway_fixture import ANN, chat, threat_gateway
 
 
-def written(make: Any) -> str | None:
-    """The schema as a client would send it; None where there is no such JSON."""
+def json_text(make: Any) -> str | None:
+    """The schema as JSON; None if it cannot be encoded."""
     try:
         return json.dumps(make())
     except (ValueError, RecursionError):
         return None
 
 
-# In a text every list is written out, so that none is held twice.
+# JSON has no shared references: this schema would be endless as text.
 NEVER_ENDS = {"one list held 2 to the 60 times"}
-CORPUS = {name: text for name, make, _ in REFUSED if name not in NEVER_ENDS and (text := written(make)) is not None}
+CORPUS = {name: text for name, make, _ in REFUSED if name not in NEVER_ENDS and (text := json_text(make)) is not None}
 
 
 @pytest.mark.parametrize("kind", CORPUS)
 @pytest.mark.parametrize("place", ["tools", "response_format"])
-def test_a_hostile_schema_is_refused_and_no_engine_hears_of_it(kind: str, place: str) -> None:
+def test_a_hostile_schema_is_refused_before_any_engine(kind: str, place: str) -> None:
     async def scenario() -> tuple[int, int]:
-        engine = speaking("Hello.")
-        async with house(engine=engine) as client:
+        engine = scripted_engine("Hello.")
+        async with threat_gateway(engine=engine) as client:
             schema = json.loads(CORPUS[kind])
-            brought: Any = {
+            value: Any = {
                 "tools": [{"type": "function", "function": {"name": "t", "parameters": schema}}],
                 "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
             }[place]
-            answer = await chat(client, ANN, **{place: brought})
+            answer = await chat(client, ANN, **{place: value})
             return answer.status, len(engine.requests)
 
-    status, asked = asyncio.run(scenario())
+    status, request_count = asyncio.run(scenario())
     assert status in (400, 413)
-    assert asked == 0
+    assert request_count == 0
 
 
 @pytest.mark.parametrize("kind", CORPUS)
-def test_refusing_takes_no_more_steps_than_the_bytes_that_are_let_in_allow(kind: str) -> None:
-    def refused() -> None:
+def test_refusing_a_schema_takes_a_bounded_number_of_steps(kind: str) -> None:
+    def admit() -> None:
         with pytest.raises(Exception, match=r".+"):
-            admitted_text(CORPUS[kind])
+            admit_text(CORPUS[kind])
 
-    assert calls_during(refused) < MOST_CALLS
+    assert calls_during(admit) < MAX_CALLS
 
 
-def test_what_is_remembered_of_schemas_is_bounded() -> None:
-    most = admitted_text.cache_info().maxsize
-    assert most is not None
-    assert most * Limits().max_bytes < 200_000_000
+def test_the_schema_caches_are_bounded() -> None:
+    size = admit_text.cache_info().maxsize
+    assert size is not None
+    assert size * SchemaLimits().max_bytes < 200_000_000
 
     async def scenario() -> int:
         from ferrule.core.message import ChatMessage
         from ferrule.core.request import ToolCallRequest
-        from ferrule.server.config.config import Limits as Settings
+        from ferrule.server.config.config import GatewayLimits as Settings
 
-        admission = Admission(Settings())
+        limits = RequestLimits(Settings())
         for at in range(5_000):
             schema = {"title": str(at)}
-            await admission.check(ToolCallRequest(messages=(ChatMessage.user("Hi."),), response_schema=schema))
-        return admission.remembered
+            await limits.check(ToolCallRequest(messages=(ChatMessage.user("Hi."),), response_schema=schema))
+        return limits.cache_size
 
     assert asyncio.run(scenario()) <= 4_096
 
@@ -79,9 +79,9 @@ def test_what_is_remembered_of_schemas_is_bounded() -> None:
 @pytest.mark.parametrize(
     "schema", [{"type": "nonsense"}, {"pattern": "(?:"}, {"pattern": "[", "type": "string"}, {"type": 7}]
 )
-def test_a_schema_that_is_none_is_refused_and_the_gateway_lives_on(schema: dict[str, Any]) -> None:
+def test_an_invalid_schema_is_refused_and_the_gateway_continues(schema: dict[str, Any]) -> None:
     async def scenario() -> list[int]:
-        async with house("Hello.", "Hello.") as client:
+        async with threat_gateway("Hello.", "Hello.") as client:
             tool = {"type": "function", "function": {"name": "t", "parameters": {"properties": {"x": schema}}}}
             bad = await chat(client, ANN, tools=[tool])
             return [bad.status, (await chat(client, ANN)).status]

@@ -1,4 +1,4 @@
-"""Row 4: nothing in a request makes the gateway reach for an address."""
+"""Row 4: nothing in a request makes the gateway connect to an address."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ferrule.server.app import routes_of
-from server.client import speaking
+from server.client import scripted_engine
 from server.keys import bearer
-from threats.audit import CONNECTS, OPENS, audited
-from threats.house import ANN, bodies, endless, filled, house
+from threats.audit import CONNECTS, OPENS, audit
+from threats.gateway_fixture import ANN, bodies, endless_engine, fill_path, threat_gateway
 
 FORMS = [
     "http://127.0.0.1:{port}/x",
@@ -31,9 +31,9 @@ FORMS = [
 
 
 @contextmanager
-def listening() -> Generator[tuple[int, list[object]]]:
-    """A port, and who came to it."""
-    server, came = socket.create_server(("127.0.0.1", 0)), list[object]()
+def open_port() -> Generator[tuple[int, list[object]]]:
+    """A listening port, and the peers that connected to it."""
+    server, peers = socket.create_server(("127.0.0.1", 0)), list[object]()
 
     def accept() -> None:
         while True:
@@ -41,21 +41,21 @@ def listening() -> Generator[tuple[int, list[object]]]:
                 connection, peer = server.accept()
             except OSError:
                 return
-            came.append(peer)
+            peers.append(peer)
             connection.close()
 
     thread = threading.Thread(target=accept)
     thread.start()
     try:
-        yield server.getsockname()[1], came
+        yield server.getsockname()[1], peers
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
         thread.join()
 
 
-def naming(address: str) -> dict[str, Any]:
-    """Everything that any server of this kind has ever taken an address from."""
+def fields_with_address(address: str) -> dict[str, Any]:
+    """All fields from which servers of this kind have ever taken a URL."""
     image = {"type": "image_url", "image_url": {"url": address}}
     return {
         **dict.fromkeys(("api_base", "base_url", "endpoint", "url", "webhook", "callback_url", "model_url"), address),
@@ -69,33 +69,33 @@ def naming(address: str) -> dict[str, Any]:
     }
 
 
-def test_no_field_of_any_route_makes_the_gateway_reach_out_or_read_a_file() -> None:
+def test_no_field_of_any_route_opens_a_connection_or_a_file() -> None:
     async def scenario(port: int) -> set[int]:
-        found: set[int] = set()
-        async with house(engine=endless()) as client:
+        statuses: set[int] = set()
+        async with threat_gateway(engine=endless_engine()) as client:
             routes = [route for route in routes_of(client.gateway) if route.method == "POST"]
-            for at, name in enumerate(naming("")):
-                brought = naming(FORMS[at % len(FORMS)].format(port=port))[name]
+            for at, name in enumerate(fields_with_address("")):
+                value = fields_with_address(FORMS[at % len(FORMS)].format(port=port))[name]
                 for route in routes:
                     for body in bodies(route):
-                        answer = await client.post(filled(route.path), {**body, name: brought}, bearer(ANN))
-                        found.add(answer.status // 100)
-        return found
+                        answer = await client.post(fill_path(route.path), {**body, name: value}, bearer(ANN))
+                        statuses.add(answer.status // 100)
+        return statuses
 
-    with listening() as (port, came):
-        # The loop's own pair of sockets, and the ledger's file, are there before anybody asks.
-        with audited(CONNECTS | OPENS) as done:
+    with open_port() as (port, peers):
+        # The event loop's socket pair and the ledger's file exist before the first request.
+        with audit(CONNECTS | OPENS) as events:
             statuses = asyncio.run(scenario(port))
-        assert came == []
-        assert not [one for one in done if str(port) in one or "hostname" in one]
+        assert peers == []
+        assert not [one for one in events if str(port) in one or "hostname" in one]
     assert 5 not in statuses
 
 
 @pytest.mark.parametrize("reference", [*(form.format(port=9) for form in FORMS), "../x.json", "urn:x:y"])
-def test_a_reference_to_elsewhere_is_refused(reference: str) -> None:
+def test_a_remote_reference_is_refused(reference: str) -> None:
     async def scenario() -> tuple[int, str, int]:
-        engine = speaking("Hello.")
-        async with house(engine=engine) as client:
+        engine = scripted_engine("Hello.")
+        async with threat_gateway(engine=engine) as client:
             body = {"model": "e0", "messages": [{"role": "user", "content": "Hi."}]}
             body["guided_json_schema"] = {"$ref": reference}  # type: ignore[assignment]
             answer = await client.post("/v1/chat/completions", body, bearer(ANN))

@@ -1,4 +1,4 @@
-"""Row 12: programs are started from the configuration alone. No request can name one, on any route."""
+"""Row 12: only the configuration starts programs. No request can name one, on any route."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from ferrule.server import app
 from server.keys import bearer
-from threats.audit import SPAWNS, audited
-from threats.house import ANN, bodies, endless, filled, house, knock, socket_paths
+from threats.audit import SPAWNS, audit
+from threats.gateway_fixture import ANN, bodies, endless_engine, fill_path, open_websocket, socket_paths, threat_gateway
 
 COMMAND = "touch ferrule-was-here"
 
 
-def naming(path: Path) -> dict[str, Any]:
-    """Everything that any server of this kind has ever taken a program from."""
+def fields_with_command(path: Path) -> dict[str, Any]:
+    """All fields from which servers of this kind have ever taken a command."""
     command = ["sh", "-c", f"touch {path}"]
     server = {"command": "sh", "args": ["-c", f"touch {path}"], "env": {"LD_PRELOAD": str(path)}}
     return {
@@ -35,36 +35,36 @@ def naming(path: Path) -> dict[str, Any]:
 
 
 def test_no_route_starts_a_process_whatever_it_is_sent(tmp_path: Path) -> None:
-    mark = tmp_path / "was-here"
+    marker = tmp_path / "was-here"
 
     async def scenario() -> set[int]:
-        found: set[int] = set()
-        async with house(engine=endless()) as client:
-            everything = naming(mark)
-            with audited(SPAWNS) as spawned:
+        statuses: set[int] = set()
+        async with threat_gateway(engine=endless_engine()) as client:
+            everything = fields_with_command(marker)
+            with audit(SPAWNS) as processes:
                 for route in app.routes_of(client.gateway):
                     for more in [everything, *({name: value} for name, value in everything.items())]:
                         for body in bodies(route, **more):
-                            answer = await client.ask(route.method, filled(route.path), body, bearer(ANN))
-                            found.add(answer.status)
+                            answer = await client.request(route.method, fill_path(route.path), body, bearer(ANN))
+                            statuses.add(answer.status)
                 for path in socket_paths(client):
-                    await knock(client, path, bearer(ANN))
-            assert spawned == []
-        return found
+                    await open_websocket(client, path, bearer(ANN))
+            assert processes == []
+        return statuses
 
     statuses = asyncio.run(scenario())
-    assert not mark.exists()
+    assert not marker.exists()
     assert {200, 400} <= statuses
     assert 500 not in statuses
 
 
-def test_the_hook_hears_of_a_process_when_there_is_one() -> None:
+def test_the_audit_hook_sees_a_process() -> None:
     import subprocess
     import sys
 
-    with audited(SPAWNS) as spawned:
+    with audit(SPAWNS) as processes:
         subprocess.run([sys.executable, "-c", ""], check=True)
-    assert spawned
+    assert processes
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_hook_hears_of_a_process_when_there_is_one() -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 def test_there_is_no_route_to_add_a_server_an_engine_or_a_setting(path: str, method: str) -> None:
     async def scenario() -> int:
-        async with house("Hello.") as client:
-            return (await client.ask(method, path, {"command": COMMAND}, bearer(ANN))).status
+        async with threat_gateway("Hello.") as client:
+            return (await client.request(method, path, {"command": COMMAND}, bearer(ANN))).status
 
     assert asyncio.run(scenario()) == 404

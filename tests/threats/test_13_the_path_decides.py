@@ -1,4 +1,4 @@
-"""Row 13: which route it is, and whether it needs a key, is decided by the path that was asked for and nothing else."""
+"""Row 13: only the path of the request selects the route, and with it whether a key is needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from ferrule.server.app import routes_of
 from ferrule.server.http import OPEN
 from server.keys import bearer
-from threats.house import ANN, bodies, closed_routes, filled, house, knock, socket_paths
+from threats.gateway_fixture import ANN, bodies, fill_path, keyed_routes, open_websocket, socket_paths, threat_gateway
 
 HOSTS = [
     *("a/b?", "#", "@", "localhost#", "localhost/healthz", "localhost/healthz?", "localhost/healthz#", "x@localhost"),
@@ -21,64 +21,64 @@ REWRITES = [
     *("x-original-url", "x-rewrite-url", "x-forwarded-path", "x-forwarded-prefix", "x-http-method-override"),
     *("x-forwarded-host", "x-forwarded-for", "x-real-ip", "forwarded", "x-forwarded-user", "x-remote-user"),
 ]
-# The console is a page that holds nothing, and asks for a key itself.
+# The console is a static page that asks for a key itself.
 OPEN_PATHS = {"/healthz", "/readyz", "/openapi.json", "/", "/console", "/console/{path:path}"}
 
 
-def test_every_route_asks_for_a_key() -> None:
+def test_every_route_needs_a_key() -> None:
     async def scenario() -> None:
-        async with house("Hello.") as client:
+        async with threat_gateway("Hello.") as client:
             assert {route.path for route in routes_of(client.gateway) if route.scope == OPEN} <= OPEN_PATHS
-            assert closed_routes(client)
-            for route in closed_routes(client):
+            assert keyed_routes(client)
+            for route in keyed_routes(client):
                 for body in bodies(route):
-                    answer = await client.ask(route.method, filled(route.path), body)
+                    answer = await client.request(route.method, fill_path(route.path), body)
                     assert answer.status == 401, route
                     assert "error" in answer.json()
             for path in socket_paths(client):
-                [refusal] = await knock(client, path, {})
+                [refusal] = await open_websocket(client, path, {})
                 assert refusal["type"] == "websocket.close", path
 
     asyncio.run(scenario())
 
 
-def test_what_is_not_there_looks_to_a_stranger_like_what_is() -> None:
+def test_without_a_key_unknown_paths_look_like_known_ones() -> None:
     async def scenario() -> list[Any]:
-        async with house("Hello.") as client:
+        async with threat_gateway("Hello.") as client:
             there = await client.get("/v1/models")
             others = [
-                await client.ask(how, path, {})
+                await client.request(how, path, {})
                 for how, path in [("GET", "/v1/no"), ("PUT", "/v1/models"), ("GET", "/no")]
             ]
             return [(one.status, one.json()["error"]["message"]) for one in (there, *others)]
 
-    told = asyncio.run(scenario())
-    assert len(set(told)) == 1
-    assert told[0][0] == 401
+    answers = asyncio.run(scenario())
+    assert len(set(answers)) == 1
+    assert answers[0][0] == 401
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_host_that_holds_a_path_opens_no_route_to_anybody(host: str) -> None:
+def test_a_host_header_with_a_path_opens_no_route(host: str) -> None:
     async def scenario() -> set[int]:
-        async with house(*["Hello."] * 9) as client:
-            found: set[int] = set()
+        async with threat_gateway(*["Hello."] * 9) as client:
+            statuses: set[int] = set()
             for route in routes_of(client.gateway):
                 for headers in ({"host": host}, {"host": host, **bearer(ANN)}):
-                    found.add((await client.ask(route.method, filled(route.path), {}, headers)).status)
+                    statuses.add((await client.request(route.method, fill_path(route.path), {}, headers)).status)
             for path in socket_paths(client):
-                [refusal] = await knock(client, path, {"host": host, **bearer(ANN)})
+                [refusal] = await open_websocket(client, path, {"host": host, **bearer(ANN)})
                 assert refusal["type"] == "websocket.close"
-            return found
+            return statuses
 
     assert asyncio.run(scenario()) <= {400, 403}
 
 
-def test_where_all_hosts_are_served_such_a_host_opens_nothing_either() -> None:
+def test_a_host_header_with_a_path_opens_no_route_if_all_hosts_are_served() -> None:
     async def scenario() -> set[int]:
-        async with house(*["Hello."] * 9, hosts=("*",)) as client:
+        async with threat_gateway(*["Hello."] * 9, hosts=("*",)) as client:
             return {
-                (await client.ask(route.method, filled(route.path), {}, {"host": host})).status
-                for route in closed_routes(client)
+                (await client.request(route.method, fill_path(route.path), {}, {"host": host})).status
+                for route in keyed_routes(client)
                 for host in HOSTS
             }
 
@@ -86,14 +86,16 @@ def test_where_all_hosts_are_served_such_a_host_opens_nothing_either() -> None:
 
 
 @pytest.mark.parametrize("header", REWRITES)
-def test_headers_of_proxies_change_neither_the_path_nor_who_asks(header: str) -> None:
+def test_proxy_headers_change_neither_path_nor_principal(header: str) -> None:
     async def scenario() -> set[int]:
-        async with house("Hello.") as client:
-            found: set[int] = set()
+        async with threat_gateway("Hello.") as client:
+            statuses: set[int] = set()
             for value in ("/healthz", "localhost", "127.0.0.1", "GET", "ann", "for=127.0.0.1;host=localhost"):
-                for route in closed_routes(client):
-                    found.add((await client.ask(route.method, filled(route.path), {}, {header: value})).status)
-            return found
+                for route in keyed_routes(client):
+                    statuses.add(
+                        (await client.request(route.method, fill_path(route.path), {}, {header: value})).status
+                    )
+            return statuses
 
     assert asyncio.run(scenario()) == {401}
 
@@ -113,9 +115,9 @@ def test_headers_of_proxies_change_neither_the_path_nor_who_asks(header: str) ->
         *("/consoles", "/Console/", "//console/", "/v1/console/", "/console;/v1/models", "/%2e/console"),
     ],
 )
-def test_a_path_that_is_bent_leads_nowhere_without_a_key(path: str) -> None:
+def test_a_manipulated_path_needs_a_key(path: str) -> None:
     async def scenario() -> int:
-        async with house("Hello.") as client:
+        async with threat_gateway("Hello.") as client:
             return (await client.get(path)).status
 
     assert asyncio.run(scenario()) == 401

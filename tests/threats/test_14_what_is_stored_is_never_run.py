@@ -1,4 +1,4 @@
-"""Row 14: what clients write into the ledger is data there, and stays data when it is read."""
+"""Row 14: text from clients stays data in the ledger, and is still data when it is read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,20 @@ import pytest
 
 from ferrule.server.app import routes_of
 from server.client import gateway_of
-from server.keys import bearer, keyed
-from threats.audit import SPAWNS, audited
-from threats.house import ANN, CHAT, KEYS, USER, bodies, call, endless, filled, house, tools
+from server.keys import bearer, config_with_keys
+from threats.audit import SPAWNS, audit
+from threats.gateway_fixture import (
+    ANN,
+    CHAT,
+    KEYS,
+    USER,
+    bodies,
+    call,
+    endless_engine,
+    fill_path,
+    threat_gateway,
+    tools,
+)
 
 SOURCE = Path(__file__).parents[2] / "src" / "ferrule"
 INJECTIONS = [
@@ -34,33 +45,34 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
-def test_no_text_in_any_place_becomes_part_of_a_statement(text: str) -> None:
+def test_no_text_of_a_client_becomes_part_of_an_sql_statement(text: str) -> None:
     async def scenario() -> tuple[set[int], int]:
-        found: set[int] = set()
-        async with house(call("send", to=text), "Done.", source=tools()) as client:
+        statuses: set[int] = set()
+        async with threat_gateway(call("send", to=text), "Done.", source=tools()) as client:
             await client.post(CHAT, {"model": "e0", "messages": USER}, bearer(ANN))
             for route in routes_of(client.gateway):
-                path = filled(route.path, text)
+                path = fill_path(route.path, text)
                 names = ("text", "tool", "after", "limit", "state", "principal", "starting_after", "order")
-                # In the place of an id, in the query, and in the body.
-                answers = [await client.ask(route.method, path, {}, bearer(ANN))]
+                # As an ID, in the query, and in the body.
+                answers = [await client.request(route.method, path, {}, bearer(ANN))]
                 answers += [
-                    await client.ask(route.method, f"{path}?{name}={_quoted(text)}", {}, bearer(ANN)) for name in names
+                    await client.request(route.method, f"{path}?{name}={_quote(text)}", {}, bearer(ANN))
+                    for name in names
                 ]
                 for body in bodies(route, name=text, conversation=text, call_id=text, previous_response_id=text):
-                    answers.append(await client.ask(route.method, path, body, bearer(ANN)))
+                    answers.append(await client.request(route.method, path, body, bearer(ANN)))
                 resume = {"model": "e0", "messages": USER, "ferrule": {"resume": text}}
-                answers.append(await client.ask(route.method, path, resume, bearer(ANN)))
-                found |= {answer.status for answer in answers}
-            kept = await client.gateway.ledger.approvals_of("acme")
-            return found, len(kept)
+                answers.append(await client.request(route.method, path, resume, bearer(ANN)))
+                statuses |= {answer.status for answer in answers}
+            approvals = await client.gateway.ledger.approvals_of("acme")
+            return statuses, len(approvals)
 
-    statuses, kept = asyncio.run(scenario())
+    statuses, approval_count = asyncio.run(scenario())
     assert 500 not in statuses
-    assert kept >= 1
+    assert approval_count >= 1
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     from urllib.parse import quote
 
     return quote(text)
@@ -75,27 +87,29 @@ class Payload:
 
 @pytest.mark.parametrize("poison", [pickle.dumps(Payload()), b'{"messages": "cos\\nsystem"}', b"not JSON", b"[1, 2"])
 def test_a_poisoned_row_is_refused_and_never_run(poison: bytes, tmp_path: Path) -> None:
-    where = tmp_path / "ledger.db"
-    config = replace(keyed(*KEYS), ledger=str(where))
+    file = tmp_path / "ledger.db"
+    config = replace(config_with_keys(*KEYS), ledger=str(file))
 
-    async def waits() -> str:
-        from server.client import speaking
+    async def start_call() -> str:
+        from server.client import scripted_engine
 
-        async with gateway_of(speaking(call("send", to="x"), "Done."), sources=[tools()], config=config) as client:
-            told = (await client.post(CHAT, {"model": "e0", "messages": USER}, bearer(ANN))).json()
-            return next(one["waiting"]["conversation"] for one in told["ferrule"]["asides"] if "waiting" in one)
+        async with gateway_of(
+            scripted_engine(call("send", to="x"), "Done."), sources=[tools()], config=config
+        ) as client:
+            response = (await client.post(CHAT, {"model": "e0", "messages": USER}, bearer(ANN))).json()
+            return next(one["waiting"]["conversation"] for one in response["ferrule"]["events"] if "waiting" in one)
 
-    async def resumes(conversation: str) -> int:
+    async def resume(conversation: str) -> int:
         source = tools()
-        async with gateway_of(endless(), sources=[source], config=config) as client:
+        async with gateway_of(endless_engine(), sources=[source], config=config) as client:
             body = {"model": "e0", "messages": USER, "ferrule": {"resume": conversation}}
             answer = await client.post(CHAT, body, bearer(ANN))
             await client.get(f"/v1/conversations/{conversation}", bearer(ANN))
-            assert source.called == []
+            assert source.calls == []
             return answer.status
 
-    conversation = asyncio.run(waits())
-    with sqlite3.connect(where) as database:
+    conversation = asyncio.run(start_call())
+    with sqlite3.connect(file) as database:
         try:
             text = poison.decode()
         except UnicodeDecodeError:
@@ -103,10 +117,10 @@ def test_a_poisoned_row_is_refused_and_never_run(poison: bytes, tmp_path: Path) 
         changed = database.execute("UPDATE ferrule_conversation SET state = ? WHERE id = ?", (text, conversation))
         assert changed.rowcount == 1
     database.close()
-    with audited(SPAWNS) as spawned:
-        status = asyncio.run(resumes(conversation))
+    with audit(SPAWNS) as processes:
+        status = asyncio.run(resume(conversation))
     assert status >= 400
-    assert spawned == []
+    assert processes == []
 
 
 UNSAFE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
@@ -114,7 +128,7 @@ RUNNING = {"eval", "exec", "execfile"}
 
 
 def test_nothing_in_the_package_reads_pickles_or_runs_text() -> None:
-    found: list[str] = []
+    uses: list[str] = []
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names: list[str] = []
@@ -124,15 +138,15 @@ def test_nothing_in_the_package_reads_pickles_or_runs_text() -> None:
                 names = [node.module or ""] if (node.module or "").partition(".")[0] in UNSAFE else []
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 names = [node.func.id] if node.func.id in RUNNING else []
-            found += [f"{path.name}:{name}" for name in names]
-    assert found == []
+            uses += [f"{path.name}:{name}" for name in names]
+    assert uses == []
 
 
-def test_no_statement_of_a_database_is_put_together_where_it_is_executed() -> None:
-    found: list[str] = []
+def test_no_sql_statement_is_built_where_it_is_executed() -> None:
+    uses: list[str] = []
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "execute":
-                made = node.args and isinstance(node.args[0], ast.JoinedStr | ast.BinOp)
-                found += [f"{path.name}:{node.lineno}"] if made else []
-    assert found == []
+                is_built = node.args and isinstance(node.args[0], ast.JoinedStr | ast.BinOp)
+                uses += [f"{path.name}:{node.lineno}"] if is_built else []
+    assert uses == []

@@ -1,4 +1,4 @@
-"""Row 17: an id is looked up and never opened: no file is reached by what a client writes."""
+"""Row 17: IDs are looked up and never opened: no text of a client reaches the file system."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from ferrule.server.app import routes_of
 from server.keys import bearer
-from threats.audit import OPENS, audited
-from threats.house import ANN, CHAT, USER, bodies, endless, filled, house
+from threats.audit import OPENS, audit
+from threats.gateway_fixture import ANN, CHAT, USER, bodies, endless_engine, fill_path, threat_gateway
 
 MARK = "ferrule-canary-file"
 PATHS = [
@@ -32,22 +32,22 @@ PATHS = [
 @pytest.mark.parametrize("text", PATHS)
 def test_no_file_is_opened_by_what_a_client_writes(text: str) -> None:
     async def scenario() -> set[int]:
-        found: set[int] = set()
-        async with house(engine=endless()) as client:
+        statuses: set[int] = set()
+        async with threat_gateway(engine=endless_engine()) as client:
             for route in routes_of(client.gateway):
-                answers = [await client.ask(route.method, filled(route.path, text), {}, bearer(ANN))]
+                answers = [await client.request(route.method, fill_path(route.path, text), {}, bearer(ANN))]
                 for body in bodies(
                     route, model=text, conversation=text, previous_response_id=text, name=text, user=text
                 ):
-                    answers.append(await client.ask(route.method, filled(route.path), body, bearer(ANN)))
+                    answers.append(await client.request(route.method, fill_path(route.path), body, bearer(ANN)))
                 body = {"model": "e0", "messages": USER, "ferrule": {"resume": text, "tools": [text]}}
-                answers.append(await client.ask(route.method, filled(route.path), body, bearer(ANN)))
-                found |= {answer.status for answer in answers}
-        return found
+                answers.append(await client.request(route.method, fill_path(route.path), body, bearer(ANN)))
+                statuses |= {answer.status for answer in answers}
+        return statuses
 
-    with audited(OPENS) as done:
+    with audit(OPENS) as events:
         statuses = asyncio.run(scenario())
-    assert not [one for one in done if MARK in one]
+    assert not [one for one in events if MARK in one]
     assert 500 not in statuses
 
 
@@ -56,19 +56,19 @@ def test_no_file_is_opened_by_what_a_client_writes(text: str) -> None:
 )
 def test_no_file_is_served(path: str) -> None:
     async def scenario() -> int:
-        async with house("Hello.") as client:
+        async with threat_gateway("Hello.") as client:
             return (await client.get(path, bearer(ANN))).status
 
     assert asyncio.run(scenario()) == 404
 
 
-def test_a_model_named_like_a_path_is_one_that_is_not_there() -> None:
+def test_a_model_name_that_is_a_path_is_not_found() -> None:
     from ferrule.server.config.config import Config, EngineConfig
-    from server.client import gateway_of, speaking
+    from server.client import gateway_of, scripted_engine
 
     async def scenario() -> int:
         config = Config(engines=(EngineConfig(name="e0", use="e0"), EngineConfig(name="e1", use="e1")))
-        async with gateway_of(speaking("Hello."), speaking("Hello."), config=config) as client:
+        async with gateway_of(scripted_engine("Hello."), scripted_engine("Hello."), config=config) as client:
             return (await client.post(CHAT, {"model": "../../etc/passwd", "messages": USER})).status
 
     assert asyncio.run(scenario()) == 404

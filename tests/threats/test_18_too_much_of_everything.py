@@ -1,4 +1,4 @@
-"""Row 18: whatever comes without end is cut off while it comes, with memory flat."""
+"""Row 18: oversized input is refused while it arrives, in constant memory."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered as Done
 from ferrule.core.outcome import Outcome
 from ferrule.sources.fake import FakeSource
-from server.client import speaking
+from server.client import scripted_engine
 from server.keys import bearer
-from threats.house import ANN, CHAT, READ, USER, call, chat, house
+from threats.gateway_fixture import ANN, CHAT, READ, USER, call, chat, threat_gateway
 
 MEGABYTE = 1_000_000
 MANY_TOOLS = [{"type": "function", "function": {"name": f"t{n}"}} for n in range(600)]
 
 
-def test_a_body_without_end_is_left_after_as_much_as_a_body_may_have() -> None:
+def test_an_endless_body_is_read_only_up_to_the_limit() -> None:
     async def scenario() -> tuple[int, int]:
-        async with house("Hello.") as client:
-            sent: list[dict[str, Any]] = []
-            taken = 0
+        async with threat_gateway("Hello.") as client:
+            messages: list[dict[str, Any]] = []
+            chunks_read = 0
 
             async def receive() -> dict[str, Any]:
-                nonlocal taken
-                taken += 1
+                nonlocal chunks_read
+                chunks_read += 1
                 return {"type": "http.request", "body": b"x" * MEGABYTE, "more_body": True}
 
             async def send(message: Any) -> None:
-                sent.append(message)
+                messages.append(message)
 
             headers = {**client.headers, **bearer(ANN), "transfer-encoding": "chunked"}
             scope = {
@@ -45,31 +45,31 @@ def test_a_body_without_end_is_left_after_as_much_as_a_body_may_have() -> None:
                 "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
             }
             await client.app(scope, receive, send)
-            return sent[0]["status"], taken
+            return messages[0]["status"], chunks_read
 
     tracemalloc.start()
     try:
-        status, taken = asyncio.run(scenario())
-        most = tracemalloc.get_traced_memory()[1]
+        status, chunks_read = asyncio.run(scenario())
+        peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert status == 413
-    assert taken <= 11
-    assert most < 40 * MEGABYTE
+    assert chunks_read <= 11
+    assert peak < 40 * MEGABYTE
 
 
-@pytest.mark.parametrize("told", ["1000000000", "99999999999999999999", "9" * 5_000, "-1", "0x10", "²", "1e3"])
-def test_a_body_that_says_it_is_too_long_is_not_read(told: str) -> None:
+@pytest.mark.parametrize("length", ["1000000000", "99999999999999999999", "9" * 5_000, "-1", "0x10", "²", "1e3"])
+def test_a_body_with_an_excessive_content_length_is_not_read(length: str) -> None:
     async def scenario() -> int:
-        async with house("Hello.") as client:
-            return (await client.post(CHAT, {"messages": USER}, {**bearer(ANN), "content-length": told})).status
+        async with threat_gateway("Hello.") as client:
+            return (await client.post(CHAT, {"messages": USER}, {**bearer(ANN), "content-length": length})).status
 
     assert asyncio.run(scenario()) == 413
 
 
-def test_a_body_is_never_unpacked() -> None:
+def test_a_body_is_never_decompressed() -> None:
     async def scenario() -> int:
-        async with house("Hello.") as client:
+        async with threat_gateway("Hello.") as client:
             bomb = gzip.compress(b" " * 50 * MEGABYTE + b"{}")
             return (await client.post(CHAT, bomb, {**bearer(ANN), "content-encoding": "gzip"})).status
 
@@ -99,31 +99,31 @@ def test_a_body_is_never_unpacked() -> None:
 )
 def test_a_body_that_holds_too_much_is_refused(body: bytes) -> None:
     async def scenario() -> tuple[int, int]:
-        engine = speaking("Hello.")
-        async with house(engine=engine) as client:
+        engine = scripted_engine("Hello.")
+        async with threat_gateway(engine=engine) as client:
             answer = await client.post(CHAT, body, bearer(ANN))
             assert "error" in answer.json()
             return answer.status, len(engine.requests)
 
-    status, asked = asyncio.run(scenario())
+    status, request_count = asyncio.run(scenario())
     assert status in (400, 413)
-    assert asked == 0
+    assert request_count == 0
 
 
 @pytest.mark.parametrize("content", ["x" * 20 * MEGABYTE, {"text": "y" * 20 * MEGABYTE}, ["z" * 1000] * 20_000])
-def test_a_result_that_is_too_long_does_not_reach_the_model_whole(content: Any) -> None:
+def test_a_result_that_is_too_long_is_truncated_for_the_model(content: Any) -> None:
     def flood(name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         return Done(content)
 
     async def scenario() -> tuple[int, int]:
-        engine = speaking(call("read", what="x"), "Done.")
-        async with house(engine=engine, source=FakeSource([READ], flood)) as client:
+        engine = scripted_engine(call("read", what="x"), "Done.")
+        async with threat_gateway(engine=engine, source=FakeSource([READ], flood)) as client:
             answer = await chat(client, ANN)
-            said = "".join(
+            text = "".join(
                 str(result.content) for message in engine.requests[-1].messages for result in message.results
             )
-            return answer.status, len(said)
+            return answer.status, len(text)
 
-    status, said = asyncio.run(scenario())
+    status, length = asyncio.run(scenario())
     assert status == 200
-    assert 0 < said <= 2 * MEGABYTE
+    assert 0 < length <= 2 * MEGABYTE

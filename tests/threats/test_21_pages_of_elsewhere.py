@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ferrule.server.app import routes_of
-from server.client import gateway_of, speaking
-from server.keys import bearer, keyed
-from threats.house import ANN, CHAT, USER, filled, house, knock, socket_paths
+from server.client import gateway_of, scripted_engine
+from server.keys import bearer, config_with_keys
+from threats.gateway_fixture import ANN, CHAT, USER, fill_path, open_websocket, socket_paths, threat_gateway
 
 STRANGERS = [
     {"host": "evil.example"},
@@ -32,63 +32,65 @@ STRANGERS = [
 @pytest.mark.parametrize("headers", STRANGERS, ids=str)
 def test_a_foreign_host_or_origin_is_refused_on_every_route_even_with_a_key(headers: dict[str, str]) -> None:
     async def scenario() -> set[int]:
-        async with house("Hello.") as client:
-            given = {**bearer(ANN), **headers}
+        async with threat_gateway("Hello.") as client:
+            all_headers = {**bearer(ANN), **headers}
             for path in socket_paths(client):
-                [refusal] = await knock(client, path, given)
+                [refusal] = await open_websocket(client, path, all_headers)
                 assert refusal["type"] == "websocket.close"
             routes = routes_of(client.gateway)
-            return {(await client.ask(route.method, filled(route.path), {}, given)).status for route in routes}
+            return {
+                (await client.request(route.method, fill_path(route.path), {}, all_headers)).status for route in routes
+            }
 
     assert asyncio.run(scenario()) == {403}
 
 
-def test_a_page_that_is_named_comes_in_on_every_kind_of_route() -> None:
+def test_a_listed_origin_is_admitted_on_every_kind_of_route() -> None:
     async def scenario() -> tuple[int, list[str]]:
         page = "https://chat.example.com"
-        async with house("Hello.", origins=(page,)) as client:
-            given = {**bearer(ANN), "origin": page}
-            opened = [(await knock(client, path, given))[0]["type"] for path in socket_paths(client)]
-            return (await client.get("/v1/models", given)).status, opened
+        async with threat_gateway("Hello.", origins=(page,)) as client:
+            all_headers = {**bearer(ANN), "origin": page}
+            messages = [(await open_websocket(client, path, all_headers))[0]["type"] for path in socket_paths(client)]
+            return (await client.get("/v1/models", all_headers)).status, messages
 
-    status, opened = asyncio.run(scenario())
+    status, messages = asyncio.run(scenario())
     assert status == 200
-    assert set(opened) <= {"websocket.accept"}
+    assert set(messages) <= {"websocket.accept"}
 
 
-def test_the_gateways_own_page_comes_in_like_any_client_and_only_where_it_was_loaded_from() -> None:
+def test_the_gateways_own_page_may_call_only_its_own_host_and_port() -> None:
     async def scenario() -> dict[str, tuple[int, str]]:
-        seen: dict[str, tuple[int, str]] = {}
-        async with house("Hello.") as client:
+        results: dict[str, tuple[int, str]] = {}
+        async with threat_gateway("Hello.") as client:
             for port in ("8000", "8001"):
-                given = {**bearer(ANN), "host": "localhost:8000", "origin": f"http://localhost:{port}"}
+                all_headers = {**bearer(ANN), "host": "localhost:8000", "origin": f"http://localhost:{port}"}
                 [path] = socket_paths(client)
-                seen[port] = (
-                    (await client.get("/v1/models", given)).status,
-                    (await knock(client, path, given))[0]["type"],
+                results[port] = (
+                    (await client.get("/v1/models", all_headers)).status,
+                    (await open_websocket(client, path, all_headers))[0]["type"],
                 )
-        return seen
+        return results
 
     assert asyncio.run(scenario()) == {"8000": (200, "websocket.accept"), "8001": (403, "websocket.close")}
 
 
 @pytest.mark.parametrize("listening", [{}, {"hosts": ("*",), "insecure": True}], ids=["this machine", "everybody"])
-def test_a_name_made_to_lead_here_does_not_make_a_page_ours_where_nobody_has_a_key(listening: dict[str, Any]) -> None:
+def test_dns_rebinding_fails_on_a_gateway_without_keys(listening: dict[str, Any]) -> None:
     async def scenario() -> tuple[int, str]:
         page = {"host": "evil.example:8000", "origin": "http://evil.example:8000"}
-        async with gateway_of(speaking("Hello."), config=keyed(**listening)) as client:
+        async with gateway_of(scripted_engine("Hello."), config=config_with_keys(**listening)) as client:
             [path] = socket_paths(client)
             posted = await client.post(CHAT, {"model": "e0", "messages": USER}, page)
-            return posted.status, (await knock(client, path, page))[0]["type"]
+            return posted.status, (await open_websocket(client, path, page))[0]["type"]
 
     assert asyncio.run(scenario()) == (403, "websocket.close")
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "HEAD", "TRACE", "CONNECT"])
-def test_no_answer_lets_a_page_of_elsewhere_read_it(method: str) -> None:
+def test_no_response_has_cors_headers_for_a_foreign_page(method: str) -> None:
     async def scenario() -> dict[str, str]:
-        async with house("Hello.") as client:
+        async with threat_gateway("Hello.") as client:
             headers = {"origin": "http://evil.example", "access-control-request-method": "POST", **bearer(ANN)}
-            return dict((await client.ask(method, "/v1/chat/completions", {}, headers)).headers)
+            return dict((await client.request(method, "/v1/chat/completions", {}, headers)).headers)
 
     assert not [name for name in asyncio.run(scenario()) if name.startswith("access-control")]

@@ -1,4 +1,4 @@
-"""Row 22: an engine gets the fields that we know, in the ranges that they have, and nothing else that a client sent."""
+"""Row 22: an engine receives only known fields with values in range, and nothing else that a client sent."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ferrule.dialects.openai_chat.request_encoder import request_body
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.text.engine import TextEngine, TextOptions
-from server.client import speaking
+from server.client import scripted_engine
 from server.keys import bearer
-from threats.house import ANN, CHAT, USER, house
+from threats.gateway_fixture import ANN, CHAT, USER, threat_gateway
 
 KNOWN_TO_OTHERS = {
     **{"n_discard": -1, "n_keep": -1, "n_predict": 10**9, "id_slot": -5, "cache_prompt": True, "grammar": "root ::= x"},
@@ -48,41 +48,41 @@ OUR_FIELDS = {
 
 @settings(max_examples=15)
 @given(st.dictionaries(st.sampled_from(sorted(KNOWN_TO_OTHERS)), st.none(), min_size=1))
-def test_fields_that_we_do_not_know_reach_no_engine(names: dict[str, None]) -> None:
-    def asked(more: dict[str, Any]) -> list[Any]:
+def test_unknown_fields_reach_no_engine(names: dict[str, None]) -> None:
+    def requests_with(more: dict[str, Any]) -> list[Any]:
         async def scenario() -> list[Any]:
-            engine = speaking("Hello.")
-            async with house(engine=engine) as client:
+            engine = scripted_engine("Hello.")
+            async with threat_gateway(engine=engine) as client:
                 body = {"model": "e0", "messages": USER, "ferrule": {"tools": "none"}, **more}
                 assert (await client.post(CHAT, body, bearer(ANN))).status == 200
             return [asdict(request) for request in engine.requests]
 
         return asyncio.run(scenario())
 
-    assert asked({name: KNOWN_TO_OTHERS[name] for name in names}) == asked({})
+    assert requests_with({name: KNOWN_TO_OTHERS[name] for name in names}) == requests_with({})
 
 
-def test_what_is_sent_to_an_engine_over_http_has_our_fields_and_no_others() -> None:
+def test_a_request_to_a_remote_engine_has_only_known_fields() -> None:
     async def scenario() -> Any:
-        engine = speaking("Hello.")
-        async with house(engine=engine) as client:
+        engine = scripted_engine("Hello.")
+        async with threat_gateway(engine=engine) as client:
             body = {"messages": USER, "temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": ["x"], "max_tokens": 9}
             await client.post(CHAT, {"model": "e0", **body, **KNOWN_TO_OTHERS}, bearer(ANN))
             return engine.requests[0]
 
-    sent = request_body(asyncio.run(scenario()), model="small", stream=True)
-    assert set(sent) <= OUR_FIELDS
-    assert (sent["temperature"], sent["top_p"], sent["seed"]) == (0.5, 0.9, 3)
+    body = request_body(asyncio.run(scenario()), model="small", stream=True)
+    assert set(body) <= OUR_FIELDS
+    assert (body["temperature"], body["top_p"], body["seed"]) == (0.5, 0.9, 3)
 
 
 @pytest.mark.parametrize("field", OUT_OF_RANGE, ids=lambda field: f"{field!s:.40}")
 def test_a_value_out_of_its_range_is_refused_before_any_engine(field: dict[str, Any]) -> None:
     async def scenario() -> tuple[int, int]:
         generator = FakeGenerator(["Hello."])
-        async with house(engine=TextEngine(generator, TextOptions(format="hermes"))) as client:
+        async with threat_gateway(engine=TextEngine(generator, TextOptions(format="hermes"))) as client:
             answer = await client.post(CHAT, {"model": "e0", "messages": USER, **field}, bearer(ANN))
-            return answer.status, len(generator.asked)
+            return answer.status, len(generator.requests)
 
-    status, asked = asyncio.run(scenario())
+    status, request_count = asyncio.run(scenario())
     assert status in (400, 413)
-    assert asked == 0
+    assert request_count == 0

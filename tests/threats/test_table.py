@@ -1,4 +1,4 @@
-"""Each row of the table of threats has a test, and the page that explains them says so."""
+"""Each row of the table of threats has a test file and an entry in the README."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ ROWS = set(range(1, 23))
 
 
 def test_every_row_is_tested() -> None:
-    tested = {int(path.name[5:7]) for path in HERE.glob("test_[0-9][0-9]_*.py")}
-    assert tested == ROWS
+    rows = {int(path.name[5:7]) for path in HERE.glob("test_[0-9][0-9]_*.py")}
+    assert rows == ROWS
 
 
-def test_every_file_says_which_row_it_is() -> None:
+def test_every_file_starts_with_the_number_of_its_row() -> None:
     for path in HERE.glob("test_[0-9][0-9]_*.py"):
         number = int(path.name[5:7])
         assert path.read_text(encoding="utf-8").startswith(f'"""Row {number}: '), path.name
@@ -22,7 +22,7 @@ def test_every_file_says_which_row_it_is() -> None:
 
 def test_the_page_names_every_row_once() -> None:
     page = (HERE / "README.md").read_text(encoding="utf-8")
-    named = [int(found) for found in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
-    assert named == sorted(ROWS)
-    excused = {int(found) for found in re.findall(r"^- Row (\d+),", page, re.MULTILINE)}
-    assert excused <= ROWS
+    rows = [int(match) for match in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
+    assert rows == sorted(ROWS)
+    exempt = {int(match) for match in re.findall(r"^- Row (\d+),", page, re.MULTILINE)}
+    assert exempt <= ROWS

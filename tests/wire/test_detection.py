@@ -1,4 +1,4 @@
-"""The family is found from the marks in a chat template, or the template is refused with a reason."""
+"""Detection finds the format from the markers in a chat template, or refuses the template with a reason."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from ferrule import FormatConflictError, UnknownFormatError, formats, get_format, register
 from ferrule.errors import TemplateError
 from ferrule.wire import registry
-from ferrule.wire.detection import How, detect
+from ferrule.wire.detection import DetectionMethod, detect
 
 FORMATS = formats()
-MARKED = sorted(name for name, form in FORMATS.items() if form.marks)
+MARKED = sorted(name for name, form in FORMATS.items() if form.markers)
 PLAIN = "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}{% endfor %}"
 
 
@@ -23,23 +23,23 @@ def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
 
 
-def told(name: str) -> str:
-    """The smallest template that holds a format's marks."""
-    return "{% if tools %}{% raw %}" + "\n".join(FORMATS[name].marks) + "{% endraw %}{% endif %}" + PLAIN
+def smallest_template(name: str) -> str:
+    """The smallest template that contains a format's markers."""
+    return "{% if tools %}{% raw %}" + "\n".join(FORMATS[name].markers) + "{% endraw %}{% endif %}" + PLAIN
 
 
 @pytest.mark.parametrize("name", MARKED)
-def test_a_template_with_a_formats_marks_is_of_that_format_or_of_one_that_beats_it(name: str) -> None:
-    found = detect(told(name))
-    assert found.how is How.MARKS
-    assert found.format.name == name or name in found.beaten
-    assert set(found.marks) == set(found.format.marks)
-    assert all(repr(mark) in found.told for mark in found.marks)
+def test_a_template_with_a_formats_markers_has_that_format_or_one_that_beats_it(name: str) -> None:
+    detection = detect(smallest_template(name))
+    assert detection.method is DetectionMethod.MARKERS
+    assert detection.format.name == name or name in detection.beaten
+    assert set(detection.markers) == set(detection.format.markers)
+    assert all(repr(mark) in detection.evidence for mark in detection.markers)
 
 
 @pytest.mark.parametrize("name", sorted(set(MARKED) - {"hermes_strict", "llama3_python_tag"}))
 def test_every_format_can_be_found_but_those_that_share_a_template_with_another(name: str) -> None:
-    assert detect(told(name)).format.name == name
+    assert detect(smallest_template(name)).format.name == name
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -48,11 +48,11 @@ def test_no_format_beats_one_that_beats_it(name: str) -> None:
 
 
 @given(st.text(alphabet="abc {}<>|\n", max_size=60))
-def test_any_text_without_tools_gets_the_generic_format_and_it_is_said_why(text: str) -> None:
+def test_any_text_without_tools_gets_the_generic_format_with_the_reason(text: str) -> None:
     source = "{% raw %}" + text + "{% endraw %}" + PLAIN
-    found = detect(source)
-    assert (found.format.name, found.how, found.marks) == ("generic_xml", How.NO_TOOLS, ())
-    assert "knows nothing of tools" in found.told
+    detection = detect(source)
+    assert (detection.format.name, detection.method, detection.markers) == ("generic_xml", DetectionMethod.NO_TOOLS, ())
+    assert "has no tool support" in detection.evidence
 
 
 @pytest.mark.parametrize(
@@ -65,19 +65,19 @@ def test_any_text_without_tools_gets_the_generic_format_and_it_is_said_why(text:
     ],
 )
 def test_tools_that_no_format_knows_are_refused_with_a_reason(source: str) -> None:
-    with pytest.raises(UnknownFormatError, match="marks of no known format") as refusal:
+    with pytest.raises(UnknownFormatError, match="markers of no known format") as refusal:
         detect(source)
-    assert "by hand" in refusal.value.hint
+    assert "explicitly" in refusal.value.hint
 
 
 def test_a_word_that_is_only_printed_makes_no_tools() -> None:
-    assert detect("I have no tools and make no tool_calls." + PLAIN).how is How.NO_TOOLS
+    assert detect("I have no tools and make no tool_calls." + PLAIN).method is DetectionMethod.NO_TOOLS
 
 
 @pytest.mark.usefixtures("clean_registry")
-def test_two_formats_with_the_same_marks_are_a_conflict_that_names_both() -> None:
+def test_two_formats_with_the_same_markers_are_a_conflict_that_names_both() -> None:
     for name in ("acme_one", "acme_two"):
-        register(replace(get_format("hermes"), name=name, about=name, marks=("<acme>",), beats=()))
+        register(replace(get_format("hermes"), name=name, about=name, markers=("<acme>",), beats=()))
     with pytest.raises(FormatConflictError, match="acme_one and acme_two") as refusal:
         detect("<acme>{{ tools }}")
     assert refusal.value.hint
@@ -85,21 +85,21 @@ def test_two_formats_with_the_same_marks_are_a_conflict_that_names_both() -> Non
 
 @pytest.mark.usefixtures("clean_registry")
 def test_beating_settles_it_and_beating_each_other_does_not() -> None:
-    register(replace(get_format("hermes"), name="acme_one", about="1", marks=("<acme>",), beats=()))
-    register(replace(get_format("hermes"), name="acme_two", about="2", marks=("<acme>",), beats=("acme_one",)))
-    found = detect("<acme>{{ tools }}")
-    assert (found.format.name, found.beaten) == ("acme_two", ("acme_one",))
-    assert "beats acme_one" in found.told
+    register(replace(get_format("hermes"), name="acme_one", about="1", markers=("<acme>",), beats=()))
+    register(replace(get_format("hermes"), name="acme_two", about="2", markers=("<acme>",), beats=("acme_one",)))
+    detection = detect("<acme>{{ tools }}")
+    assert (detection.format.name, detection.beaten) == ("acme_two", ("acme_one",))
+    assert "beats acme_one" in detection.evidence
     registry._registered["acme_one"] = replace(get_format("acme_one"), beats=("acme_two",))
     with pytest.raises(FormatConflictError, match="acme_one and acme_two"):
         detect("<acme>{{ tools }}")
 
 
-def test_a_mark_may_stand_in_a_string_literal_with_its_escapes() -> None:
+def test_a_marker_may_be_in_a_string_literal_with_its_escapes() -> None:
     source = r"""{% if tools %}{{ "<arg_key>k</arg_key>\n<arg_value>\"v\"</arg_value>" }}{% endif %}"""
     assert detect(source).format.name == "glm45"
 
 
-def test_a_broken_template_without_marks_is_said_to_be_broken() -> None:
-    with pytest.raises(TemplateError, match="cannot be read"):
+def test_an_invalid_template_without_markers_is_reported_as_invalid() -> None:
+    with pytest.raises(TemplateError, match="cannot be parsed"):
         detect("{% if tools %}")

@@ -1,4 +1,4 @@
-"""The families: each is data, says whom it is for, and its examples are what it writes and reads."""
+"""Each format module is data only, names its models, and its examples parse and render as declared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ferrule.wire.format import PARIS, Example
 from ferrule.wire.parse_plan import plan_of
 from ferrule.wire.parser import Parser
 from ferrule.wire.registry import examples, families_of_formats
-from ferrule.wire.round_trip_check import says_the_same
+from ferrule.wire.round_trip_check import is_same_part
 from wire.weather import TOOLS
 
 FORMATS = formats()
@@ -25,11 +25,11 @@ CANONICAL = [example for example in EXAMPLES if example.is_canonical]
 FILES = sorted(path for path in Path(families.__path__[0]).glob("*.py") if path.name != "__init__.py")
 
 
-def is_meant(example: Example, got: Reply) -> bool:
+def is_expected(example: Example, actual: Reply) -> bool:
     with_ids = plan_of(FORMATS[example.format]).writes_ids
-    wanted = example.reply.parts
-    return len(wanted) == len(got.parts) and all(
-        says_the_same(a, b, with_ids) for a, b in zip(wanted, got.parts, strict=True)
+    expected = example.reply.parts
+    return len(expected) == len(actual.parts) and all(
+        is_same_part(a, b, with_ids) for a, b in zip(expected, actual.parts, strict=True)
     )
 
 
@@ -40,8 +40,8 @@ def test_an_example_reads_as_the_reply_that_it_means_in_pieces_of(example: Examp
     step = size or len(example.text)
     pieces = [example.text[start : start + step] for start in range(0, len(example.text), step)]
     events = [event for piece in pieces for event in parser.feed(piece)]
-    got = fold([*events, *parser.close()])
-    assert is_meant(example, got), got
+    reply = fold([*events, *parser.close()])
+    assert is_expected(example, reply), reply
 
 
 @pytest.mark.parametrize("example", CANONICAL, ids=lambda example: f"{example.format} {example.text[:20]!r}")
@@ -56,26 +56,26 @@ def test_names_are_unique_over_all_families() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_has_an_example_and_its_examples_are_its_own(family: str) -> None:
-    shown = {example.format for example in import_module(f"{families.__name__}.{family}").EXAMPLES}
-    assert shown
-    assert shown <= {form.name for form in FAMILIES[family]}
+    names = {example.format for example in import_module(f"{families.__name__}.{family}").EXAMPLES}
+    assert names
+    assert names <= {form.name for form in FAMILIES[family]}
 
 
 def test_a_format_says_which_models_it_is_for_and_no_two_say_the_same() -> None:
-    said = [form.about.strip() for form in FORMATS.values()]
-    assert all(said)
-    assert len(set(said)) == len(said)
+    descriptions = [form.about.strip() for form in FORMATS.values()]
+    assert all(descriptions)
+    assert len(set(descriptions)) == len(descriptions)
 
 
-def test_only_the_formats_for_every_model_have_no_marks() -> None:
-    unmarked = {name for name, form in FORMATS.items() if not form.marks}
+def test_only_the_formats_for_every_model_have_no_markers() -> None:
+    unmarked = {name for name, form in FORMATS.items() if not form.markers}
     assert unmarked == {"generic_xml"} | {form.name for form in FAMILIES["plain_json"]}
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_marks_tokens_and_stops_are_texts_and_what_a_format_beats_is_there(name: str) -> None:
+def test_markers_tokens_and_stops_are_texts_and_beaten_formats_exist(name: str) -> None:
     form = FORMATS[name]
-    assert all((*form.marks, *form.tokens, *form.stops))
+    assert all((*form.markers, *form.tokens, *form.stops))
     assert set(form.beats) <= set(FORMATS) - {name}
 
 
@@ -158,7 +158,7 @@ def test_each_family_that_the_specification_names_is_written_and_read(id: str) -
         call = ToolCall(form.ids.sample("get_weather", 0), PARIS.function)
         assert render(form, Reply.of(call), TOOLS) == text, name
         reply = parse(form, text, TOOLS)
-        assert [found.function for found in reply.calls] == [PARIS.function], name
+        assert [parsed_call.function for parsed_call in reply.calls] == [PARIS.function], name
         assert not reply.diagnostics, name
 
 
@@ -168,13 +168,13 @@ def test_the_specifications_formats_are_all_looked_at() -> None:
 
 def test_a_bare_array_is_read_fenced_or_not() -> None:
     text = SPECIFIED["F8"]["xlam"]
-    for spelled in (text, f"```json\n{text}\n```", f"```\n{text}\n```"):
-        assert parse(get_format("xlam"), spelled, TOOLS).calls[0].function == PARIS.function
+    for variant in (text, f"```json\n{text}\n```", f"```\n{text}\n```"):
+        assert parse(get_format("xlam"), variant, TOOLS).calls[0].function == PARIS.function
 
 
-def test_mistral_shows_its_tools_between_its_own_marks() -> None:
-    shown = get_format("mistral_v3").declaration
-    assert (shown.open, shown.close) == ("[AVAILABLE_TOOLS][", "][/AVAILABLE_TOOLS]")
+def test_mistral_shows_its_tools_between_its_own_markers() -> None:
+    shape = get_format("mistral_v3").declaration
+    assert (shape.open, shape.close) == ("[AVAILABLE_TOOLS][", "][/AVAILABLE_TOOLS]")
 
 
 def test_newlines_are_demanded_by_the_strict_variant_alone() -> None:

@@ -1,4 +1,4 @@
-"""What a family writes around a call is measured, not guessed."""
+"""The markup around a call is measured by rendering."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def test_every_format_has_something_around_a_call_and_around_an_argument(name: s
     assert argument >= len('":"')
 
 
-def test_the_marks_of_tagged_arguments_are_counted() -> None:
+def test_the_markers_of_tagged_arguments_are_counted() -> None:
     assert overhead_of(get_format("qwen_xml"))[1] == len("<parameter=>\n\n</parameter>\n")

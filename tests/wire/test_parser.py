@@ -1,4 +1,4 @@
-"""What the parser makes of what models write: reasoning, prose that looks like markup, broken and cut-off calls."""
+"""The parser on typical model output: reasoning, prose that looks like markup, malformed and cut-off calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HERMES = get_format("hermes")
 ROME = '{"name": "get_weather", "arguments": {"city": "Rome"}}'
 
 
-def test_a_call_inside_reasoning_is_found_and_the_reasoning_goes_on_after_it() -> None:
+def test_a_call_inside_reasoning_is_parsed_and_the_reasoning_continues_after_it() -> None:
     reply = parse(HERMES, f"<think>let me <tool_call>{ROME}</tool_call> and then</think>done", TOOLS)
     assert [call.name for call in reply.calls] == ["get_weather"]
     assert reply.reasoning == "let me  and then"
@@ -59,7 +59,7 @@ def test_white_space_around_calls_is_not_text() -> None:
 
 
 @pytest.mark.parametrize("end", range(len(f"<tool_call>\n{ROME}") - 1))
-def test_a_cut_off_call_is_never_handed_on(end: int) -> None:
+def test_a_cut_off_call_is_never_complete(end: int) -> None:
     reply = parse(HERMES, f"<tool_call>\n{ROME}"[:end], TOOLS)
     assert not reply.calls
     assert not any(isinstance(part, Text) and "name" in part.text for part in reply.parts)
@@ -77,7 +77,7 @@ def test_a_length_stop_wins_over_a_finished_call() -> None:
     assert fold(events).finish_reason is FinishReason.LENGTH
 
 
-def test_one_broken_call_does_not_spoil_its_neighbours() -> None:
+def test_one_malformed_call_does_not_affect_the_others() -> None:
     broken = '<tool_call>\n{"name": "get_weather", "arguments": {\'city\': \'Oslo\'}}\n</tool_call>'
     good = f"<tool_call>\n{ROME}\n</tool_call>"
     reply = parse(HERMES, f"{good}\n{broken}\n{good}", TOOLS)
@@ -103,7 +103,7 @@ def test_a_raw_string_argument_streams_and_a_number_waits_for_its_end() -> None:
     assert "".join(event.json for event in later if isinstance(event, ArgumentsDelta)) == 'me", "days": '
 
 
-def test_a_value_of_the_wrong_type_stays_visible_and_is_told() -> None:
+def test_a_value_of_the_wrong_type_stays_visible_and_is_reported() -> None:
     text = "<tool_call>\n<function=get_weather>\n<parameter=days>\ntwo\n</parameter>\n</function>\n</tool_call>"
     reply = parse(get_format("qwen_xml"), text, TOOLS)
     assert reply.calls[0].arguments == {"days": "two"}
@@ -140,11 +140,11 @@ def test_a_call_quoted_in_a_code_fence_is_not_a_call(name: str) -> None:
 
 def test_ids_that_the_model_wrote_are_kept_verbatim_and_others_are_made_in_the_familys_form() -> None:
     mistral = get_format("mistral_v11")
-    written = parse(mistral, '[TOOL_CALLS]get_weather[CALL_ID]Zz09aBcDe[ARGS]{"city": "Rome"}', TOOLS)
-    assert written.calls[0].id == "Zz09aBcDe"
-    made = parse(get_format("mistral_v13"), '[TOOL_CALLS]get_weather[ARGS]{"city": "Rome"}', TOOLS)
-    assert len(made.calls[0].id) == 9
-    assert made.calls[0].id.isalnum()
+    with_id = parse(mistral, '[TOOL_CALLS]get_weather[CALL_ID]Zz09aBcDe[ARGS]{"city": "Rome"}', TOOLS)
+    assert with_id.calls[0].id == "Zz09aBcDe"
+    without_id = parse(get_format("mistral_v13"), '[TOOL_CALLS]get_weather[ARGS]{"city": "Rome"}', TOOLS)
+    assert len(without_id.calls[0].id) == 9
+    assert without_id.calls[0].id.isalnum()
 
 
 def test_kimi_counts_calls_over_the_whole_conversation() -> None:
@@ -184,6 +184,6 @@ def test_a_quote_that_the_template_forgot_to_escape_stays_in_the_string() -> Non
     ]
 
 
-def test_a_key_that_means_nothing_is_told() -> None:
+def test_an_unknown_key_is_reported() -> None:
     reply = parse(HERMES, '<tool_call>{"name": "ping", "arguments": {}, "mood": [1]}</tool_call>', TOOLS)
     assert [(note.code, note.text) for note in reply.diagnostics] == [("unknown_key", "[1]")]

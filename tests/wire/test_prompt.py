@@ -69,17 +69,17 @@ def test_a_longer_conversation_begins_with_the_prompt_of_the_shorter(name: str) 
 @pytest.mark.parametrize("name", FORMATS)
 def test_calls_in_the_history_read_back_as_themselves(name: str) -> None:
     form = FORMATS[name]
-    wanted = [call.function for call in conversation(form)[2].tool_calls]
-    spoken = format_with_tools(form, conversation(form), TOOLS)[2].content
-    assert [call.function for call in parse_tool_calls(form, spoken, TOOLS)] == wanted
+    expected = [call.function for call in conversation(form)[2].tool_calls]
+    content = format_with_tools(form, conversation(form), TOOLS)[2].content
+    assert [call.function for call in parse_tool_calls(form, content, TOOLS)] == expected
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_calls_of_tools_that_are_offered_no_longer_stay_in_the_history(name: str) -> None:
     form = FORMATS[name]
-    wanted = [call.function for call in conversation(form)[2].tool_calls]
-    spoken = format_with_tools(form, conversation(form), [ToolDefinition("another")])[2].content
-    assert [call.function for call in parse_tool_calls(form, spoken, TOOLS)] == wanted
+    expected = [call.function for call in conversation(form)[2].tool_calls]
+    content = format_with_tools(form, conversation(form), [ToolDefinition("another")])[2].content
+    assert [call.function for call in parse_tool_calls(form, content, TOOLS)] == expected
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -91,10 +91,10 @@ def test_results_in_a_row_come_in_one_message(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_model_is_told_every_tool_as_json(name: str) -> None:
-    told = declaration(FORMATS[name], TOOLS)
+def test_the_declaration_contains_every_tool_as_json(name: str) -> None:
+    text = declaration(FORMATS[name], TOOLS)
     for tool in TOOLS:
-        assert json.dumps(tool.as_function()["function"], ensure_ascii=False) in told
+        assert json.dumps(tool.as_function()["function"], ensure_ascii=False) in text
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -107,16 +107,16 @@ def test_the_model_is_shown_a_call_that_the_same_format_reads(name: str) -> None
     assert not reply.diagnostics
 
 
-def test_tools_are_told_behind_the_system_message_or_in_one_of_their_own() -> None:
+def test_tools_are_declared_after_the_system_message_or_in_a_new_one() -> None:
     form = get_format("generic_xml")
-    told = declaration(form, TOOLS)
+    text = declaration(form, TOOLS)
     with_own = format_with_tools(form, [ChatMessage.system("Be brief."), ChatMessage.user("Hi")], TOOLS)
-    assert [message.content for message in with_own] == [f"Be brief.\n\n{told}", "Hi"]
+    assert [message.content for message in with_own] == [f"Be brief.\n\n{text}", "Hi"]
     without = format_with_tools(form, [ChatMessage.user("Hi")], TOOLS)
-    assert [(message.role, message.content) for message in without] == [(Role.SYSTEM, told), (Role.USER, "Hi")]
+    assert [(message.role, message.content) for message in without] == [(Role.SYSTEM, text), (Role.USER, "Hi")]
 
 
-def test_without_tools_nothing_is_told() -> None:
+def test_without_tools_nothing_is_declared() -> None:
     messages = (ChatMessage.user("Hi"), ChatMessage.assistant("Hello."))
     assert format_with_tools(get_format("generic_xml"), messages, ()) == messages
 
@@ -141,23 +141,23 @@ def test_calls_are_taken_from_a_models_output() -> None:
     assert parse_tool_calls(get_format("generic_xml"), "nothing to do") == ()
 
 
-@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.marks])
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if form.markers])
 def test_support_is_native_where_the_template_has_every_mark(name: str) -> None:
     form = FORMATS[name]
-    assert has_native_support(form, f"{{% if tools %}}{' '.join(form.marks)}{{% endif %}}")
+    assert has_native_support(form, f"{{% if tools %}}{' '.join(form.markers)}{{% endif %}}")
     assert not has_native_support(form, "{% for message in messages %}{{ message.content }}{% endfor %}")
 
 
-def test_one_mark_of_two_is_not_enough() -> None:
+def test_one_marker_of_two_is_not_enough() -> None:
     assert not has_native_support(get_format("mistral_v3"), "[TOOL_CALLS]")
 
 
 @pytest.mark.parametrize("name", ["generic_xml", "bare_json", "fenced_json"])
 def test_a_format_for_every_model_is_native_to_none(name: str) -> None:
-    assert not has_native_support(get_format(name), "".join(mark for form in FORMATS.values() for mark in form.marks))
+    assert not has_native_support(get_format(name), "".join(mark for form in FORMATS.values() for mark in form.markers))
 
 
-def test_a_description_in_another_script_is_told_as_it_is() -> None:
+def test_a_description_in_another_script_is_not_escaped() -> None:
     assert "翻訳 é" in declaration(get_format("hermes"), [ToolDefinition("translate", "翻訳 é")])
 
 

@@ -1,4 +1,4 @@
-"""The registry: formats by name, outsiders beside the built-in ones, and presets that read several."""
+"""The registry: formats by name, external ones beside the built-in ones, and presets that parse several."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def at_signs(name: str = "at_signs") -> Format:
     return replace(
         get_format("generic_xml"),
         name=name,
-        marks=("@@",),
+        markers=("@@",),
         reply=turn(free(), calls(seq("@@", NAME, ARGS, "@@"))),
     )
 
@@ -43,7 +43,7 @@ def at_signs(name: str = "at_signs") -> Format:
 def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(registry, "_registered", {})
     yield
-    registry._built_in.cache_clear()
+    registry._load_formats.cache_clear()
 
 
 def install(where: Path, module: str, source: str, points: str) -> None:
@@ -53,7 +53,7 @@ def install(where: Path, module: str, source: str, points: str) -> None:
     facts.mkdir()
     (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8")
     (facts / "entry_points.txt").write_text(f"[ferrule.formats]\n{points}\n", encoding="utf-8")
-    registry._built_in.cache_clear()
+    registry._load_formats.cache_clear()
 
 
 SOURCE = """
@@ -73,9 +73,9 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_every_format_is_found_under_its_own_name_in_sorted_order() -> None:
-    known = formats()
-    assert list(known) == sorted(known)
-    assert all(form.name == name and get_format(name) is form for name, form in known.items())
+    by_name = formats()
+    assert list(by_name) == sorted(by_name)
+    assert all(form.name == name and get_format(name) is form for name, form in by_name.items())
 
 
 def test_an_unknown_name_fails_at_once_and_lists_the_known_ones() -> None:
@@ -189,5 +189,5 @@ def test_a_preset_reads_the_reasoning_and_the_stops_of_every_member() -> None:
 
 
 def test_a_preset_of_nothing_is_refused_with_a_hint() -> None:
-    with pytest.raises(UnknownFormatError, match="names no format"):
+    with pytest.raises(UnknownFormatError, match="has no members"):
         preset("x", [])

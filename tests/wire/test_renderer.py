@@ -1,4 +1,4 @@
-"""Rendering: what a format has no spelling for is refused by name, and results go back as the family reads them."""
+"""Rendering: what a format cannot express is refused by name, and results are written as the family expects."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ def of(arguments: str) -> ToolCall:
 
 
 REFUSALS = [
-    ("text after a call", "hermes", Reply.of(ROME, "done"), "text", "no place for it after a call"),
-    ("text after a call", "mistral_v13", Reply.of(ROME, "done"), "text", "no place for it after a call"),
-    ("reasoning after text", "hermes", Reply.of("hi", Reasoning("hm")), "reasoning", "no place for it after text"),
-    ("reasoning without marks", "gigachat31", Reply.of(Reasoning("hm")), "reasoning", "no place for it in this format"),
+    ("text after a call", "hermes", Reply.of(ROME, "done"), "text", "it cannot be written after a call"),
+    ("text after a call", "mistral_v13", Reply.of(ROME, "done"), "text", "it cannot be written after a call"),
+    ("reasoning after text", "hermes", Reply.of("hi", Reasoning("hm")), "reasoning", "it cannot be written after text"),
+    (
+        "reasoning without markers",
+        "gigachat31",
+        Reply.of(Reasoning("hm")),
+        "reasoning",
+        "it cannot be written in this format",
+    ),
     ("calls before reasoning", "gemma4", Reply.of(ROME, Reasoning("hm")), "reasoning", "after a call"),
-    ("too many calls", "gigachat31", Reply.of(ROME, ROME), "2 calls", "takes 1 in a turn"),
+    ("too many calls", "gigachat31", Reply.of(ROME, ROME), "2 calls", "allows 1 per turn"),
     ("a cut-off call", "hermes", Reply.of(replace(ROME, complete=False)), "'get_weather'", "it was cut off"),
     ("an id of the wrong form", "mistral_v3", Reply.of(replace(ROME, id="call_1")), "'get_weather'", "nine_alnum"),
     ("an id of another tool", "kimi_k2", Reply.of(replace(ROME, id="functions.ping:0")), "'get_weather'", "counter"),
@@ -36,16 +42,16 @@ REFUSALS = [
     ("a number", "pythonic", Reply.of(of("3")), "'get_weather'", "not an object"),
     ("an array behind JSON", "hermes", Reply.of(of("[1]")), "'get_weather'", ""),
     ("a string behind JSON", "deepseek_v31", Reply.of(of('"x"')), "'get_weather'", ""),
-    ("a number for a string", "qwen_xml", Reply.of(of('{"city": 5}')), "'get_weather'", "takes string"),
-    ("a word for a number", "glm45", Reply.of(of('{"days": "two"}')), "'get_weather'", "takes integer"),
+    ("a number for a string", "qwen_xml", Reply.of(of('{"city": 5}')), "'get_weather'", "expects string"),
+    ("a word for a number", "glm45", Reply.of(of('{"days": "two"}')), "'get_weather'", "expects integer"),
     ("a key with a space", "gemma4", Reply.of(of('{"a b": 1}')), "'get_weather'", "without quotes"),
     ("a key with a space", "pythonic", Reply.of(of('{"a b": 1}')), "'get_weather'", "without quotes"),
     ("a tool that is not offered", "bare_json", Reply.of(ToolCall.of("nobody")), "'nobody'", ""),
     ("a name that ends its tag", "qwen_xml", Reply.of(ToolCall.of("a>b")), "'a>b'", ""),
-    ("a call in the text", "hermes", Reply.of(f"look: {MARKED}"), "text", "reads as markup"),
-    ("a closer in the text", "hermes", Reply.of("see </tool_call>"), "text", "reads as markup"),
-    ("a closer in reasoning", "hermes", Reply.of(Reasoning("so </think> then")), "reasoning", "reads as markup"),
-    ("a stop in the text", "hermes", Reply.of("<|im_end|>"), "text", "reads as markup"),
+    ("a call in the text", "hermes", Reply.of(f"look: {MARKED}"), "text", "parses as markup"),
+    ("a closer in the text", "hermes", Reply.of("see </tool_call>"), "text", "parses as markup"),
+    ("a closer in reasoning", "hermes", Reply.of(Reasoning("so </think> then")), "reasoning", "parses as markup"),
+    ("a stop in the text", "hermes", Reply.of("<|im_end|>"), "text", "parses as markup"),
 ]
 
 
@@ -71,8 +77,8 @@ def test_an_empty_id_is_made_where_the_wire_has_one_and_counts_on_over_the_conve
     text = render(kimi, Reply.of(ROME, ROME), TOOLS, calls_before=3)
     assert [call.id for call in parse(kimi, text).calls] == ["functions.get_weather:3", "functions.get_weather:4"]
     mistral = get_format("mistral_v3")
-    made = parse(mistral, render(mistral, Reply.of(ROME), TOOLS)).calls[0].id
-    assert mistral.ids.fits(made, "get_weather")
+    call_id = parse(mistral, render(mistral, Reply.of(ROME), TOOLS)).calls[0].id
+    assert mistral.ids.fits(call_id, "get_weather")
 
 
 def test_an_id_is_left_out_where_the_wire_has_no_place_for_it() -> None:

@@ -1,4 +1,4 @@
-"""What a request lets a model write: the choice, parallel calls, reasoning, and an answer bound by a schema."""
+"""The rule of a request: tool choice, parallel calls, reasoning, and an answer constrained by a schema."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_tools_and_an_answer_bound_by_a_schema_are_one_rule() -> None:
     assert not rule.accepts('{"sum": "three"}')
 
 
-def test_arguments_are_held_to_the_schema_and_to_what_is_declared() -> None:
+def test_arguments_must_match_the_schema_and_be_declared() -> None:
     rule = matcher(ToolChoice.required())
     for arguments in ("{}", '{"city": 1}', '{"city": "Rome", "days": "two"}', '{"city": "Rome", "mood": 1}'):
         assert not rule.accepts(f'<tool_call>\n{{"name": "get_weather", "arguments": {arguments}}}\n</tool_call>')
 
 
 def test_a_choice_of_a_tool_that_is_not_offered_raises_before_anything_is_generated() -> None:
-    with pytest.raises(DefinitionError, match="not offered"):
+    with pytest.raises(DefinitionError, match="unknown tools: other"):
         bind(HERMES, TOOLS, ToolChoice.one("other"))
 
 

@@ -1,4 +1,4 @@
-"""Stops: the leftmost literal, then the longest, and never a different one because of where the text was cut."""
+"""Stops finds the leftmost literal, then the longest, independent of where the text was split."""
 
 from __future__ import annotations
 
@@ -8,65 +8,69 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.wire.stops import Hit, Stops
-from schema.json_values import cut, cut_places
+from schema.json_values import cut_offsets, split_text
 
 # Few characters, so that literals overlap; some of them mean something inside a character class.
 texts = st.text("ab<^]-\\", max_size=24)
 literals = st.lists(st.text("ab<^]-\\", max_size=4), max_size=5)
 
 
-def naive(text: str, known: list[str], at: int = 0) -> Hit:
+def naive(text: str, stop_texts: list[str], at: int = 0) -> Hit:
     for start in range(at, len(text)):
-        found = max((literal for literal in known if literal and text.startswith(literal, start)), key=len, default="")
-        if found:
-            return Hit(start, found)
+        longest = max(
+            (literal for literal in stop_texts if literal and text.startswith(literal, start)), key=len, default=""
+        )
+        if longest:
+            return Hit(start, longest)
     return Hit(len(text), "")
 
 
-def naive_all(text: str, known: list[str]) -> Iterator[Hit]:
+def naive_all(text: str, stop_texts: list[str]) -> Iterator[Hit]:
     at = 0
-    while (hit := naive(text, known, at)).found:
+    while (hit := naive(text, stop_texts, at)).literal:
         yield hit
-        at = hit.at + len(hit.found)
+        at = hit.at + len(hit.literal)
 
 
-def streamed(pieces: list[str], known: list[str]) -> Iterator[Hit]:
-    """What is found when the text arrives in pieces and what was passed over is thrown away."""
-    stops = Stops(known)
-    kept, passed = "", 0
+def scan_pieces(pieces: list[str], stop_texts: list[str]) -> Iterator[Hit]:
+    """The hits when the text arrives in pieces and scanned text is discarded."""
+    stops = Stops(stop_texts)
+    buffer, passed = "", 0
     for number, piece in enumerate(pieces):
-        kept += piece
+        buffer += piece
         at_end = number == len(pieces) - 1
         while True:
-            hit = stops.scan(kept, 0, at_end)
-            end = hit.at + len(hit.found)
-            if hit.found:
-                yield Hit(passed + hit.at, hit.found)
-            kept, passed = kept[end:], passed + end
-            if not hit.found:
+            hit = stops.scan(buffer, 0, at_end)
+            end = hit.at + len(hit.literal)
+            if hit.literal:
+                yield Hit(passed + hit.at, hit.literal)
+            buffer, passed = buffer[end:], passed + end
+            if not hit.literal:
                 break
-    assert not kept
+    assert not buffer
 
 
 @given(texts, literals, st.integers(0, 24))
-def test_a_whole_text_is_searched_as_the_plain_way_would(text: str, known: list[str], at: int) -> None:
+def test_a_whole_text_is_searched_as_the_plain_way_would(text: str, stop_texts: list[str], at: int) -> None:
     at = min(at, len(text))
-    assert Stops(known).scan(text, at, True) == naive(text, known, at)
+    assert Stops(stop_texts).scan(text, at, True) == naive(text, stop_texts, at)
 
 
-@given(texts, literals, cut_places)
-def test_any_cut_finds_the_same_literals_in_the_same_places(text: str, known: list[str], places: list[int]) -> None:
-    wanted = list(naive_all(text, known))
-    assert list(streamed(cut(text, places), known)) == wanted
-    assert list(streamed([*text, ""], known)) == wanted
+@given(texts, literals, cut_offsets)
+def test_any_cut_finds_the_same_literals_in_the_same_places(
+    text: str, stop_texts: list[str], places: list[int]
+) -> None:
+    expected = list(naive_all(text, stop_texts))
+    assert list(scan_pieces(split_text(text, places), stop_texts)) == expected
+    assert list(scan_pieces([*text, ""], stop_texts)) == expected
 
 
 @given(texts, texts, literals)
-def test_what_is_passed_over_holds_no_literal_whatever_follows(text: str, rest: str, known: list[str]) -> None:
-    hit = Stops(known).scan(text, 0, False)
-    whole = naive(text + rest, known)
+def test_what_is_passed_over_holds_no_literal_whatever_follows(text: str, rest: str, stop_texts: list[str]) -> None:
+    hit = Stops(stop_texts).scan(text, 0, False)
+    whole = naive(text + rest, stop_texts)
     assert hit.at <= whole.at
-    if hit.found:
+    if hit.literal:
         assert hit == whole
 
 

@@ -13,8 +13,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ferrule.core.json_text import dumps
 from ferrule.errors import TemplateError
-from ferrule.wire.template.budget import Budget, Limits
-from ferrule.wire.template.chat_template import ChatTemplate, words_of
+from ferrule.wire.template.budget import Budget, TemplateLimits
+from ferrule.wire.template.chat_template import ChatTemplate, identifiers_of
 
 VALUES = st.recursive(
     st.none()
@@ -96,7 +96,7 @@ def test_blocks_are_trimmed_as_chat_templates_expect() -> None:
     assert ChatTemplate(source).render([{"content": "a"}, {"content": ""}, {"content": "b"}]) == "a\nb\nend"
 
 
-def test_loops_can_be_left_and_generation_marks_are_passed_over() -> None:
+def test_loops_can_break_and_generation_tags_are_ignored() -> None:
     source = "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}"
     source += "{% generation %}<{{ i }}>{% endgeneration %}{% endfor %}"
     assert ChatTemplate(source).render([]) == "<0><2>"
@@ -155,7 +155,7 @@ def test_what_the_caller_gave_is_never_changed(source: str) -> None:
 
 @pytest.mark.parametrize("source", ["{% if %}", "{{ a", "{% for x in y %}", "{{ 1 | no_such_filter }}", "{% frob %}"])
 def test_a_broken_template_is_refused_when_it_is_read(source: str) -> None:
-    with pytest.raises(TemplateError, match="cannot be read"):
+    with pytest.raises(TemplateError, match="cannot be parsed"):
         ChatTemplate(source)
 
 
@@ -169,13 +169,13 @@ def test_limits_are_the_callers_to_set() -> None:
     source = "{% for i in range(50) %}{{ i }}{% endfor %}"
     assert ChatTemplate(source).render([])
     with pytest.raises(TemplateError, match="more than 20 steps") as refusal:
-        ChatTemplate(source, limits=Limits(steps=20)).render([])
+        ChatTemplate(source, limits=TemplateLimits(steps=20)).render([])
     assert "Limits" in refusal.value.hint
 
 
 @given(st.integers(0, 5_000))
 def test_more_messages_may_use_more_and_never_less(count: int) -> None:
-    limits, grown = Limits(), Limits().grown(count)
+    limits, grown = TemplateLimits(), TemplateLimits().scale_to(count)
     assert grown.steps == limits.steps * max(1, (count + 199) // 200)
     assert (grown.value, grown.range, grown.source, grown.nesting) == (8_000_000, 100_000, 128 * 1024, 100)
 
@@ -187,7 +187,7 @@ def test_a_template_may_look_through_a_long_conversation_for_each_message_of_it(
     assert ChatTemplate(source).render(messages) == "".join(message["content"] for message in messages)
 
 
-def test_the_words_of_a_template_are_those_of_its_code() -> None:
-    words = words_of("say tools {% for t in tools_list %}{{ t['name'] }}{{ t.function }}{% endfor %}")
+def test_the_identifiers_of_a_template_are_those_of_its_code() -> None:
+    words = identifiers_of("say tools {% for t in tools_list %}{{ t['name'] }}{{ t.function }}{% endfor %}")
     assert {"tools_list", "t", "name", "function"} <= words
     assert "tools" not in words

@@ -1,4 +1,4 @@
-"""A template is a stranger's program: whatever it asks for, it stops within counted limits and cannot leave."""
+"""A template is untrusted code: whatever it does, it stops within counted limits and cannot leave the sandbox."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import TemplateError
-from ferrule.wire.template.budget import Budget, Limits
+from ferrule.wire.template.budget import Budget, TemplateLimits
 from ferrule.wire.template.chat_template import ChatTemplate
 
-SMALL = Limits(steps=5_000, characters=2_000_000, output=50_000, value=50_000, range=1_000)
+SMALL = TemplateLimits(steps=5_000, characters=2_000_000, output=50_000, value=50_000, range=1_000)
 MOST_BYTES = 40_000_000
 
 ESCAPES = (
@@ -160,8 +160,8 @@ def test_output_stops_while_it_is_written_and_not_after() -> None:
 
 
 @given(st.recursive(st.text(max_size=9), lambda inner: st.lists(inner, max_size=4), max_leaves=20), st.integers(0, 5))
-def test_what_is_held_twice_counts_twice(value: object, doublings: int) -> None:
-    budget = Budget(Limits())
+def test_a_value_contained_twice_counts_twice(value: object, doublings: int) -> None:
+    budget = Budget(TemplateLimits())
     size = budget.size(value)
     for _ in range(doublings):
         value = [value, value]
@@ -170,7 +170,7 @@ def test_what_is_held_twice_counts_twice(value: object, doublings: int) -> None:
 
 
 def _run(source: str) -> str | None:
-    """What it wrote, None where it was stopped; no counter goes past its limit by more than the step that broke it."""
+    """The output, or None if it was stopped. No counter exceeds its limit by more than the step that broke it."""
     budget = Budget(SMALL)
     text, code = None, "bad_template"
     try:

@@ -19,14 +19,14 @@ from ferrule import (
     parse,
     render,
 )
-from ferrule.wire.neutral_text import neutral
+from ferrule.wire.neutral_text import neutralize
 from ferrule.wire.node import Calls
 from ferrule.wire.template.chat_template import ChatTemplate, messages_of
 from wire.weather import TOOLS
 
 FORMATS = formats()
 WRITTEN = ChatTemplate("{% for m in messages %}{{ m.content }}\n{% endfor %}")
-# Where nothing marks a call, nothing can be broken: only what a model writes is parsed.
+# A format without markers has nothing to neutralize: only the model's own text is parsed.
 MARKED = sorted(
     name
     for name, form in FORMATS.items()
@@ -39,7 +39,7 @@ def test_a_result_is_neutral_whatever_it_holds(name: str, content: str, data: st
     form = FORMATS[name]
     mark = data.draw(st.sampled_from([*form.tokens, *form.stops, "x"]))
     (message,) = messages_of([ChatMessage.tool("c", content + mark + content, "f")], form)
-    assert message["content"] == neutral(content + mark + content, form)
+    assert message["content"] == neutralize(content + mark + content, form)
     assert message["role"] == "tool"
 
 
@@ -80,10 +80,10 @@ def test_every_part_has_its_place() -> None:
     ]
 
 
-def test_each_result_has_a_message_of_its_own_before_what_was_said_with_it() -> None:
+def test_each_result_has_its_own_message_before_the_text_with_it() -> None:
     message = ChatMessage(Role.USER, (ToolResult("1", "f", "a"), ToolResult("2", "g", "b"), Text("and?")))
-    told = messages_of([message], get_format("hermes"))
-    assert [(entry["role"], entry["content"]) for entry in told] == [("tool", "a"), ("tool", "b"), ("user", "and?")]
+    messages = messages_of([message], get_format("hermes"))
+    assert [(entry["role"], entry["content"]) for entry in messages] == [("tool", "a"), ("tool", "b"), ("user", "and?")]
 
 
 def test_a_call_that_was_cut_off_is_left_out_and_silence_is_empty_text() -> None:

@@ -1,4 +1,4 @@
-"""What a template does to a conversation is found by trying it."""
+"""The probe finds out what a template does to a conversation by rendering one."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ DAMAGED = {
 
 
 def faults(source: str, format: str = "hermes") -> dict[str, str]:
-    return {fault.kind.value: fault.told for fault in probe(ChatTemplate(source), get_format(format))}
+    return {fault.kind.value: fault.message for fault in probe(ChatTemplate(source), get_format(format))}
 
 
 @pytest.mark.parametrize("source, expected", DAMAGED.values(), ids=DAMAGED.keys())
 def test_a_fault_is_found_and_nothing_else(source: str, expected: list[str]) -> None:
-    found = faults(source)
-    assert list(found) == expected
-    assert all(told[0].isupper() and told.endswith(".") and "\n" not in told for told in found.values())
+    by_kind = faults(source)
+    assert list(by_kind) == expected
+    assert all(message[0].isupper() and message.endswith(".") and "\n" not in message for message in by_kind.values())
 
 
 def test_python_spelling_that_reads_back_as_the_same_values_is_no_fault() -> None:
@@ -96,7 +96,7 @@ def test_a_format_that_the_template_does_not_write_is_noticed() -> None:
     assert list(faults(HERMES, "qwen_xml")) == ["changes_arguments"]
 
 
-def test_which_turns_lose_their_calls_is_told() -> None:
+def test_the_fault_names_the_turns_that_lose_their_calls() -> None:
     some = HERMES.replace(WRITES_CALLS, "((m.tool_calls or []) if not m.content else [])")
     assert "that has text" in faults(some)["drops_calls"]
     null = HERMES.replace(WRITES_CALLS, "((m.tool_calls or []) if m.content is none else [])")
@@ -104,17 +104,17 @@ def test_which_turns_lose_their_calls_is_told() -> None:
     assert "an assistant's turn" in faults(HERMES.replace(WRITES_CALLS, "[]"))["drops_calls"]
 
 
-def test_what_is_refused_is_told_with_the_templates_own_words() -> None:
-    told = faults(DAMAGED["refuses two calls"][0])["refuses"]
-    assert "two calls in one turn" in told
-    assert "one!" in told
+def test_a_refusal_quotes_the_templates_own_message() -> None:
+    message = faults(DAMAGED["refuses two calls"][0])["refuses"]
+    assert "two calls in one turn" in message
+    assert "one!" in message
 
 
 def test_variables_that_a_template_needs_can_be_given() -> None:
-    source = HERMES.replace("m.content }}", "m.content + house.style }}", 1)
-    template = ChatTemplate(source.replace("{{ t | tojson }}", "{{ t | tojson }}{{ house.style }}"))
+    source = HERMES.replace("m.content }}", "m.content + options.style }}", 1)
+    template = ChatTemplate(source.replace("{{ t | tojson }}", "{{ t | tojson }}{{ options.style }}"))
     assert [fault.kind for fault in probe(template, get_format("hermes"))] == [FaultKind.REFUSES]
-    assert not probe(template, get_format("hermes"), house={"style": ""})
+    assert not probe(template, get_format("hermes"), options={"style": ""})
 
 
 def test_a_probe_gives_the_same_every_time() -> None:

@@ -1,4 +1,4 @@
-"""What tools give back is somebody else's text: it cannot forge a result, a call or the end of a turn."""
+"""Tool results are untrusted text: they cannot forge a result, a call or the end of a turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import ToolResult, formats, get_format, parse, render_results
-from ferrule.wire.neutral_text import BREAK, neutral
+from ferrule.wire.neutral_text import BREAK, neutralize
 from laws.cuts import two_call_text
 from laws.replies import TOOLS
 
@@ -25,11 +25,11 @@ def test_a_result_cannot_end_itself_and_begin_another() -> None:
 def test_a_call_quoted_in_a_result_is_no_call_when_it_is_read(name: str) -> None:
     form = FORMATS[name]
     if any(item.only_offered for item in (form.calls, *form.reply.also)):
-        return  # Nothing marks such a call, so nothing can be broken: only what a model writes is parsed.
-    assert not parse(form, neutral(two_call_text(form), form), TOOLS).calls
+        return  # A format without markers has nothing to neutralize: only the model's own text is parsed.
+    assert not parse(form, neutralize(two_call_text(form), form), TOOLS).calls
 
 
 @given(st.text())
 def test_ordinary_text_is_left_as_it_is(text: str) -> None:
     if "<" not in text:
-        assert neutral(text, get_format("hermes")) == text
+        assert neutralize(text, get_format("hermes")) == text

@@ -1,4 +1,4 @@
-"""The tools that the wire tests speak of."""
+"""The tools for the wire tests."""
 
 from ferrule import JsonSchema, ToolDefinition
 

@@ -1,1 +1,1 @@
-"""What `ferrule bench` needs: BFCL's questions and scores, valid replies counted, the cost of the constraint."""
+"""Benchmarks for `ferrule bench`: BFCL questions and scores, the share of valid replies, the cost of constraints."""

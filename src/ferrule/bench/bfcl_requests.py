@@ -1,6 +1,7 @@
-"""BFCL v4's questions as requests: the official words and tools, nothing added.
+"""BFCL v4's questions as requests: the official messages and tools, nothing added.
 
-A category whose answer is one call is asked with parallel calls off, as its answers expect. Must not know any engine.
+Categories whose answer is a single call are asked with parallel calls off, as their answers expect. Independent of
+engines.
 """
 
 import json
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from ferrule.bench.bfcl_tools import normalised
+from ferrule.bench.bfcl_tools import normalize_types
 from ferrule.core.choice import ToolChoice
 from ferrule.core.message import ChatMessage, Role, Text
 from ferrule.core.request import ToolCallRequest
@@ -17,20 +18,20 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError
 
 RELEASE: Final = "bfcl-eval==2026.3.23"
-"""The release of the official package that the questions are read from."""
+"""The release of the official package that contains the questions."""
 DATA: Final = Path(".cache") / "wheels" / "bfcl_eval" / "bfcl_eval" / "data"
-"""Where scripts/setup-oracles unpacks the data, from the root of a checkout."""
+"""Where scripts/setup-oracles unpacks the data, relative to the root of a checkout."""
 _WHEEL: Final = f"{RELEASE.replace('-', '_').replace('==', '-')}-py3-none-any.whl"
 _FETCH: Final = (
-    f"`pip download --no-deps {RELEASE}`, then `python -m zipfile -e {_WHEEL} bfcl`, and give --data bfcl; "
+    f"`pip download --no-deps {RELEASE}`, then `python -m zipfile -e {_WHEEL} bfcl`, and pass --data bfcl; "
     "in a checkout, run scripts/setup-oracles --bfcl."
 )
 CATEGORIES: Final = ("simple_python", "multiple", "parallel", "live_simple")
 _PARALLEL: Final = frozenset({"parallel", "parallel_multiple", "live_parallel", "live_parallel_multiple"})
 
 
-class QuestionsMissing(FerruleError):
-    """BFCL's data was not fetched."""
+class QuestionsMissingError(FerruleError):
+    """BFCL's data is not available."""
 
     code = "bench_data_missing"
     hint = _FETCH
@@ -57,39 +58,39 @@ class Question:
         )
 
 
-def questions(count: int, categories: Sequence[str] = CATEGORIES, data: Path = DATA) -> list[Question]:
-    """As many questions as asked for, taken in turn from each category until one after the other runs out."""
+def load_questions(count: int, categories: Sequence[str] = CATEGORIES, data: Path = DATA) -> list[Question]:
+    """Load `count` questions, taken from the categories in turn until they run out."""
     sources = [_of_category(category, data) for category in categories]
-    found: list[Question] = []
-    while sources and len(found) < count:
+    questions: list[Question] = []
+    while sources and len(questions) < count:
         for source in tuple(sources):
             question = next(source, None)
             if question is None:
                 sources.remove(source)
-            elif len(found) < count:
-                found.append(question)
-    return found
+            elif len(questions) < count:
+                questions.append(question)
+    return questions
 
 
-def data_folder(given: Path | None = None) -> Path:
-    """The folder with the questions: that one, also where it is what the wheel was unpacked to, or the checkout's."""
-    if given is None:
+def data_folder(folder: Path | None = None) -> Path:
+    """The folder with the questions: the given one, or the data inside it if it is an unpacked wheel, or DATA."""
+    if folder is None:
         return DATA
-    inside = given / "bfcl_eval" / "data"
-    return inside if inside.is_dir() else given
+    inside = folder / "bfcl_eval" / "data"
+    return inside if inside.is_dir() else folder
 
 
 def _of_category(category: str, data: Path) -> Iterator[Question]:
-    for entry in entries(category, data):
+    for entry in read_entries(category, data):
         yield question_of(entry, category)
 
 
-def entries(category: str, data: Path, under: str = "") -> Iterator[Mapping[str, Any]]:
-    """The lines of a category's file, as they are: its questions, or what stands in the folder `under`."""
+def read_entries(category: str, data: Path, under: str = "") -> Iterator[Mapping[str, Any]]:
+    """The lines of a category's file: its questions, or what is in the subfolder `under`."""
     path = data / under / f"BFCL_v4_{category}.json"
     if not path.is_file():
-        raise QuestionsMissing(f"the file {under}{'/' if under else ''}{path.name} of BFCL is not there")
-    # Not splitlines, which also cuts at separators that JSON lets stand inside a string.
+        raise QuestionsMissingError(f"BFCL's file {under}{'/' if under else ''}{path.name} is missing")
+    # Not splitlines: it also splits at separators that JSON allows inside strings.
     for line in path.read_text(encoding="utf-8").split("\n"):
         if line.strip():
             yield json.loads(line)
@@ -97,9 +98,9 @@ def entries(category: str, data: Path, under: str = "") -> Iterator[Mapping[str,
 
 def question_of(entry: Mapping[str, Any], category: str) -> Question:
     turns = cast("list[list[Mapping[str, str]]]", entry["question"])
-    messages = tuple(ChatMessage(Role(said["role"]), (Text(said["content"]),)) for said in turns[0])
+    messages = tuple(ChatMessage(Role(message["role"]), (Text(message["content"]),)) for message in turns[0])
     tools = tuple(
-        ToolDefinition(held["name"], held.get("description", ""), normalised(held["parameters"])[0])
-        for held in entry["function"]
+        ToolDefinition(function["name"], function.get("description", ""), normalize_types(function["parameters"])[0])
+        for function in entry["function"]
     )
     return Question(entry["id"], category, messages, tools)

@@ -1,8 +1,8 @@
-"""BFCL's function documents as tool definitions would have them: read from the wheel's data, types spelled as JSON's.
+"""Convert BFCL's function documents to JSON Schema type names.
 
-The documents are written with the type names of Python, Java and JavaScript. Every name that is not JSON Schema's is
-replaced by one rule of a table, which is counted; everything else stays as it is. Must not know Ferrule's admission,
-formats or targets: what is wrong with a document besides its type names is for those to find.
+The documents use the type names of Python, Java and JavaScript. Every name that JSON Schema does not have is replaced
+by one rule of a table, and the replacements are counted; everything else is unchanged. Independent of schema admission,
+formats and targets: they find whatever else is wrong with a document.
 """
 
 import json
@@ -16,7 +16,7 @@ Document = Mapping[str, Any]
 
 _JSON_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 ANYTHING: Final = "no type"
-"""What a rule gives for a name that says nothing of the value."""
+"""The replacement for a name that does not restrict the value."""
 
 RULES: Final[Mapping[str, str]] = {
     # Python
@@ -39,7 +39,7 @@ RULES: Final[Mapping[str, str]] = {
     "": ANYTHING,
 }
 
-# What holds one schema, and what holds schemas by name. The documents use no other keyword that holds any.
+# Keywords that contain one schema, and keywords that contain schemas by name. The documents use no others.
 _ONE: Final = frozenset({"items", "additionalProperties"})
 _BY_NAME: Final = frozenset({"properties"})
 
@@ -49,7 +49,7 @@ DOCUMENTS: Final = "multi_turn_func_doc/*.json"
 
 @dataclass(frozen=True, slots=True)
 class FunctionDocument:
-    """One distinct document: its name, what it is for, its parameters in JSON's types, and the rules that took."""
+    """One distinct document: name, description, parameters with JSON Schema types, and the rules that were applied."""
 
     name: str
     description: str
@@ -58,67 +58,67 @@ class FunctionDocument:
 
 
 def function_documents(data: Path) -> list[Document]:
-    """Every document as often as BFCL shows it: those of the questions, then those that turns share."""
-    found: list[Document] = []
+    """All documents, as often as they occur in BFCL: those of the questions, then those shared by multi-turn tests."""
+    documents: list[Document] = []
     for path in sorted(data.glob(QUESTIONS)):
         for entry in _lines(path):
-            offered: Any = entry.get("function", ())
-            found.extend(cast("list[Document]", [offered] if isinstance(offered, Mapping) else offered))
+            functions: Any = entry.get("function", ())
+            documents.extend(cast("list[Document]", [functions] if isinstance(functions, Mapping) else functions))
     for path in sorted(data.glob(DOCUMENTS)):
-        found.extend(_lines(path))
-    return found
+        documents.extend(_lines(path))
+    return documents
 
 
-def distinct(documents: Iterable[Document]) -> list[FunctionDocument]:
-    """The documents that differ in name, description or parameters, normalised, in the order in which they came."""
-    seen: dict[str, FunctionDocument] = {}
+def distinct_documents(documents: Iterable[Document]) -> list[FunctionDocument]:
+    """The documents that differ in name, description or parameters, with normalized types, in order."""
+    by_key: dict[str, FunctionDocument] = {}
     for document in documents:
-        shown = [document["name"], document.get("description", ""), document.get("parameters", {})]
-        # Properties in another order are another document: a rule keeps their order.
-        key = json.dumps(shown)
-        if key not in seen:
-            parameters, rules = normalised(shown[2])
-            seen[key] = FunctionDocument(shown[0], shown[1], parameters, rules)
-    return list(seen.values())
+        identity = [document["name"], document.get("description", ""), document.get("parameters", {})]
+        # A different order of properties makes a different document, because a rule keeps their order.
+        key = json.dumps(identity)
+        if key not in by_key:
+            parameters, rules = normalize_types(identity[2])
+            by_key[key] = FunctionDocument(identity[0], identity[1], parameters, rules)
+    return list(by_key.values())
 
 
-def normalised(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Counter[str]]:
-    """A schema whose type names are JSON Schema's, and how often each name of another language was replaced."""
-    used: Counter[str] = Counter()
-    return _normalised(schema, used), used
+def normalize_types(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Counter[str]]:
+    """A schema with JSON Schema type names only, and how often each other name was replaced."""
+    counts: Counter[str] = Counter()
+    return _normalize(schema, counts), counts
 
 
-def _normalised(schema: Mapping[str, Any], used: Counter[str]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for keyword, held in schema.items():
+def _normalize(schema: Mapping[str, Any], counts: Counter[str]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for keyword, value in schema.items():
         if keyword == "type":
-            said = _type(held, used)
-            if said != ANYTHING:
-                made[keyword] = said
+            type_name = _normalize_type(value, counts)
+            if type_name != ANYTHING:
+                result[keyword] = type_name
         elif keyword in _ONE:
-            made[keyword] = _inner(held, used)
-        elif keyword in _BY_NAME and isinstance(held, Mapping):
-            by_name = cast("Mapping[str, Any]", held)
-            made[keyword] = {name: _inner(inner, used) for name, inner in by_name.items()}
+            result[keyword] = _normalize_inner(value, counts)
+        elif keyword in _BY_NAME and isinstance(value, Mapping):
+            by_name = cast("Mapping[str, Any]", value)
+            result[keyword] = {name: _normalize_inner(inner, counts) for name, inner in by_name.items()}
         else:
-            made[keyword] = held
-    return made
+            result[keyword] = value
+    return result
 
 
-def _inner(held: Any, used: Counter[str]) -> Any:
-    return _normalised(cast("Mapping[str, Any]", held), used) if isinstance(held, Mapping) else held
+def _normalize_inner(value: Any, counts: Counter[str]) -> Any:
+    return _normalize(cast("Mapping[str, Any]", value), counts) if isinstance(value, Mapping) else value
 
 
-def _type(held: Any, used: Counter[str]) -> Any:
-    """A name as the table has it. What the table does not know stays, for admission to refuse."""
-    if not isinstance(held, str) or held in _JSON_TYPES or held not in RULES:
-        return held
-    used[held] += 1
-    return RULES[held]
+def _normalize_type(value: Any, counts: Counter[str]) -> Any:
+    """A type name, replaced by the table. Unknown names stay, and schema admission refuses them."""
+    if not isinstance(value, str) or value in _JSON_TYPES or value not in RULES:
+        return value
+    counts[value] += 1
+    return RULES[value]
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The entries of a file with one on each line. The one file that is a single document holds no functions."""
+    """The entries of a JSON Lines file. The one file that is a single JSON document contains no functions."""
     text = path.read_text(encoding="utf-8")
     if text.startswith("{\n"):
         return

@@ -1,8 +1,8 @@
-"""What the guarantee costs on a real engine, beside the same engine run bare.
+"""Measure what the grammar constraint costs on an engine, compared with the same engine without it.
 
-Bare is the engine's own completion of the same prompt, without a grammar, read token by token with nothing done to it.
-Both ways take turns in one run, and what is told are ratios between neighbours, so that a machine which slows down
-slows both.
+The baseline ("bare") is the engine's own completion of the same prompt, without a grammar, read token by token and not
+processed. Both alternate in one run, and the results are ratios of neighbouring measurements, so that a machine that
+slows down affects both.
 """
 
 import statistics
@@ -17,12 +17,12 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
-from ferrule.engines.generator import Ended, Piece, TextGenerator, Writing
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece, TextGenerator
 from ferrule.engines.text.engine import TextEngine
 from ferrule.errors import FerruleError
 
-_AIM: Final = 0.95
-_FEWEST: Final = 10
+_TARGET_RATIO: Final = 0.95
+_MIN_PIECES: Final = 10
 _NOTE: Final = (
     ToolDefinition.build("take_note")
     .description("Writes a note down.")
@@ -30,7 +30,7 @@ _NOTE: Final = (
     .parameter("text", {"type": "string", "minLength": 380, "maxLength": 400}, required=True)
     .done()
 )
-ASKED: Final = ToolCallRequest(
+REQUEST: Final = ToolCallRequest(
     messages=(ChatMessage.user("Take a note that tells the history of Paris in a few sentences."),),
     tools=(_NOTE,),
     tool_choice=ToolChoice.required(),
@@ -40,15 +40,15 @@ ASKED: Final = ToolCallRequest(
 )
 
 
-class TooShort(FerruleError):
-    """An answer came in so few pieces that it has no rate."""
+class AnswerTooShortError(FerruleError):
+    """An answer has too few pieces to compute a rate."""
 
     code = "bench_answer_too_short"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One answer: seconds to its first token, tokens a second after that, and our CPU seconds for each token."""
+    """One answer: seconds to the first token, tokens per second after that, and our CPU seconds per token."""
 
     first: float
     rate: float
@@ -56,58 +56,59 @@ class Run:
     tokens: int
 
 
-class Tapped:
-    """A backend that notes when its pieces come and what it was asked."""
+class RecordingGenerator:
+    """Wraps a text generator; records when its pieces arrive and what was requested."""
 
     def __init__(self, inner: TextGenerator) -> None:
         self._inner = inner
-        self.traits, self.facts, self.templated, self.close = inner.traits, inner.facts, inner.templated, inner.close
-        self.count, self.cut, self.spelled = inner.count, inner.cut, inner.spelled
+        self.traits, self.facts, self.close = inner.traits, inner.facts, inner.close
+        self.apply_template, self.count_tokens = inner.apply_template, inner.count_tokens
+        self.tokenize, self.detokenize = inner.tokenize, inner.detokenize
         self.times: list[float] = []
-        self.asked: Writing | None = None
+        self.last_request: CompletionRequest | None = None
 
-    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
-        self.asked, self.times = writing, []
-        async for piece in self._inner.write(writing):
+    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        self.last_request, self.times = request, []
+        async for piece in self._inner.generate(request):
             if isinstance(piece, Piece):
                 self.times.append(time.monotonic())
             yield piece
 
 
-async def constrained(engine: Engine, tap: Tapped) -> Run:
+async def run_constrained(engine: Engine, recorder: RecordingGenerator) -> Run:
     started, cpu = time.monotonic(), time.process_time()
-    await engine.generate_with_tools(ASKED)
-    return _run(tap, started, time.process_time() - cpu)
+    await engine.generate_with_tools(REQUEST)
+    return _measure_run(recorder, started, time.process_time() - cpu)
 
 
-async def bare(tap: Tapped, writing: Writing) -> Run:
+async def run_bare(recorder: RecordingGenerator, writing: CompletionRequest) -> Run:
     started, cpu = time.monotonic(), time.process_time()
-    async for _ in tap.write(writing):
+    async for _ in recorder.generate(writing):
         pass
-    return _run(tap, started, time.process_time() - cpu)
+    return _measure_run(recorder, started, time.process_time() - cpu)
 
 
-def _run(tap: Tapped, started: float, cpu: float) -> Run:
-    count = len(tap.times)
-    if count < _FEWEST:
-        raise TooShort(f"an answer came in {count} pieces, which is too few for a rate")
-    first, last = tap.times[0], tap.times[-1]
+def _measure_run(recorder: RecordingGenerator, started: float, cpu: float) -> Run:
+    count = len(recorder.times)
+    if count < _MIN_PIECES:
+        raise AnswerTooShortError(f"an answer has {count} pieces, which is too few to compute a rate")
+    first, last = recorder.times[0], recorder.times[-1]
     return Run(first - started, (count - 1) / (last - first), cpu / count, count)
 
 
-async def measured(opened: TextEngine, rounds: int, advance: Callable[[], None]) -> list[tuple[Run, Run]]:
-    """Pairs of a constrained and a bare run. The first pair warms caches up and is left out."""
+async def measure(base_engine: TextEngine, rounds: int, advance: Callable[[], None]) -> list[tuple[Run, Run]]:
+    """Measure pairs of a constrained and a bare run. The first pair warms up caches and is discarded."""
     pairs: list[tuple[Run, Run]] = []
-    tap = Tapped(opened.generator)
-    # What a token costs is asked here; skipping some of them is another question (scripts/bench-skip).
-    engine = TextEngine(tap, replace(opened.options, skips=False))
+    recorder = RecordingGenerator(base_engine.generator)
+    # This measures the cost of a token. Skipping tokens is measured separately (scripts/bench-skip).
+    engine = TextEngine(recorder, replace(base_engine.options, skips=False))
     for number in range(rounds + 1):
-        ours = await constrained(engine, tap)
-        asked = tap.asked
-        assert asked is not None
-        # Left to itself the model would stop after a sentence, and a rate over ten tokens says little.
+        ours = await run_constrained(engine, recorder)
+        writing = recorder.last_request
+        assert writing is not None
+        # Unconstrained, the model would stop after a sentence, and a rate over ten tokens says little.
         endless = {"ignore_eos": True}
-        theirs = await bare(tap, replace(asked, grammar=None, max_tokens=ours.tokens, extra=endless))
+        theirs = await run_bare(recorder, replace(writing, grammar=None, max_tokens=ours.tokens, extra=endless))
         if number:
             pairs.append((ours, theirs))
         advance()
@@ -123,7 +124,7 @@ def row_of(name: str, pairs: list[tuple[Run, Run]]) -> tuple[str, ...]:
         name,
         f"{middle([theirs.rate for _, theirs in pairs]):.1f}",
         f"{middle([ours.rate for ours, _ in pairs]):.1f}",
-        f"{ratio:.2f} ({'met' if ratio >= _AIM else 'missed'})",
+        f"{ratio:.2f} ({'met' if ratio >= _TARGET_RATIO else 'missed'})",
         f"{1e6 * middle([ours.cpu for ours, _ in pairs]):.0f}",
         f"{1e6 * middle([theirs.cpu for _, theirs in pairs]):.0f}",
         f"{1000 * middle([ours.first - theirs.first for ours, theirs in pairs]):.0f}",
@@ -133,11 +134,11 @@ def row_of(name: str, pairs: list[tuple[Run, Run]]) -> tuple[str, ...]:
 
 def table_of(rows: list[tuple[str, ...]]) -> Table:
     return Table(
-        "Tokens per second under the rule, and bare",
-        f"One request at a time; the middle of the rounds. The aim is a ratio of {_AIM} or better. CPU is that of the "
-        "process that Ferrule runs in, in microseconds a token; for `llama` the model itself runs in that process. "
-        "*to first* is what is added to the time to the first token, in milliseconds: the template, the rule, and the "
-        "engine's own reading of the grammar.",
-        ("engine", "bare", "under the rule", "ratio", "CPU", "CPU, bare", "to first", "rounds"),
+        "Tokens per second, constrained and bare",
+        f"One request at a time; median of the rounds. The target is a ratio of {_TARGET_RATIO} or better. CPU is that "
+        "of Ferrule's process, in microseconds per token; for `llama` the model itself runs in that process. "
+        "*to first* is the time added before the first token, in milliseconds: the chat template, the rule, and the "
+        "engine's compilation of the grammar.",
+        ("engine", "bare", "constrained", "ratio", "CPU", "CPU, bare", "to first", "rounds"),
         rows,
     )

@@ -1,4 +1,4 @@
-"""A table of results, for the terminal and for a page. Knows nothing of what was measured."""
+"""A table of results, for the terminal and for Markdown. Independent of what was measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,41 +11,46 @@ from rich.text import Text
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A title, what the numbers are, and rows of texts. So many columns are words and stand left; the others, right."""
+    """A title, an explanation and rows of text. The first `text_columns` columns are aligned left, the others right."""
 
     title: str
     about: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
-    words: int = 1
+    text_columns: int = 1
 
 
-def show(table: Table, console: Console) -> None:
-    drawn = TerminalTable(title=table.title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+def print_table(table: Table, console: Console) -> None:
+    terminal_table = TerminalTable(title=table.title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for number, column in enumerate(table.columns):
-        drawn.add_column(column, justify="left" if number < table.words else "right", no_wrap=not number)
+        terminal_table.add_column(
+            column, justify="left" if number < table.text_columns else "right", no_wrap=not number
+        )
     for row in table.rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    console.print(drawn)
+        terminal_table.add_row(*(Text(cell) for cell in row))
+    console.print(terminal_table)
     for note in table.notes:
         console.print(Text(f"  {note}"))
 
 
 def markdown(table: Table) -> str:
-    head = [_line(table.columns), "|---" * table.words + "|---:" * (len(table.columns) - table.words) + "|"]
+    head = [
+        _line(table.columns),
+        "|---" * table.text_columns + "|---:" * (len(table.columns) - table.text_columns) + "|",
+    ]
     parts = [f"### {table.title}", table.about, "\n".join([*head, *(_line(row) for row in table.rows)])]
     if table.notes:
-        parts.append("\n".join(f"- {escaped(note)}" for note in table.notes))
+        parts.append("\n".join(f"- {escape_markdown(note)}" for note in table.notes))
     return "\n\n".join(part for part in parts if part)
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(escaped(cell) for cell in cells) + " |"
+    return "| " + " | ".join(escape_markdown(cell) for cell in cells) + " |"
 
 
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in a cell of a table too."""
-    for mark in "\\|<>*_`[]":
-        text = text.replace(mark, f"\\{mark}")
+def escape_markdown(text: str) -> str:
+    """Escape text so that Markdown shows it unchanged, also in a table cell."""
+    for character in "\\|<>*_`[]":
+        text = text.replace(character, f"\\{character}")
     return text.replace("\n", " ")

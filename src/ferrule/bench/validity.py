@@ -1,7 +1,7 @@
-"""How many replies are valid calls, format by format, under the rule and without it.
+"""Count how many replies are valid calls, by format, with the grammar constraint and without it.
 
-The same weights, questions and prompts both ways, in one run: first with a call required and constrained by the rule,
-then the model unconstrained. Each format gets its share of the questions, each category through each format.
+Both use the same weights, questions and prompts in one run: first with a call required and constrained, then
+unconstrained. Each format gets a share of the questions of every category.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import Final
 
 from ferrule.bench.bfcl_requests import CATEGORIES, Question
 from ferrule.bench.tables import Table
-from ferrule.bench.validity_count import Tally, tally_engine
+from ferrule.bench.validity_count import ReplyCounts, count_replies
 from ferrule.core.choice import ToolChoice
 from ferrule.engines.engine import Engine
 from ferrule.engines.text.engine import TextEngine
@@ -21,60 +21,83 @@ FORMATS: Final = ("hermes", "qwen_xml", "llama3", "mistral_v13", "pythonic", "ge
 @dataclass(frozen=True, slots=True)
 class Row:
     format: str
-    ruled: Tally
-    free: Tally
+    constrained: ReplyCounts
+    unconstrained: ReplyCounts
 
 
-def dealt(asked: Sequence[Question], names: Sequence[str] = FORMATS) -> dict[str, list[Question]]:
-    """The questions dealt out over the formats, a category at a time, so that each comes through each of them."""
+def questions_by_format(questions: Sequence[Question], names: Sequence[str] = FORMATS) -> dict[str, list[Question]]:
+    """Distribute the questions over the formats, so that each format gets questions of every category."""
     width = len(CATEGORIES)
-    groups = [asked[at : at + width] for at in range(0, len(asked), width)]
+    groups = [questions[at : at + width] for at in range(0, len(questions), width)]
     return {name: [q for group in groups[n :: len(names)] for q in group] for n, name in enumerate(names)}
 
 
-def both_ways(engine: TextEngine, format: str) -> tuple[TextEngine, TextEngine]:
-    """The engine's backend in that format, under the rule and left free."""
-    ruled = replace(engine.options, format=format, is_constrained=True)
-    return TextEngine(engine.generator, ruled), TextEngine(engine.generator, replace(ruled, is_constrained=False))
+def engine_pair(engine: TextEngine, format: str) -> tuple[TextEngine, TextEngine]:
+    """The engine's backend with that format, constrained and unconstrained."""
+    options = replace(engine.options, format=format, is_constrained=True)
+    return TextEngine(engine.generator, options), TextEngine(engine.generator, replace(options, is_constrained=False))
 
 
-async def tallied(
-    name: str, ruled: Engine, free: Engine | None, asked: Sequence[Question], every: int, advance: Callable[[], None]
+async def measure_row(
+    name: str,
+    constrained: Engine,
+    unconstrained: Engine | None,
+    questions: Sequence[Question],
+    every: int,
+    advance: Callable[[], None],
 ) -> Row:
-    """The questions under the rule and, where the engine can be left free, every so many-th of them without one."""
-    held = await tally_engine(ruled, asked, ToolChoice.required(), advance=advance)
-    left = await tally_engine(free, asked[::every], ToolChoice.auto(), advance=advance) if free else Tally()
-    return Row(name, held, left)
+    """Ask the questions constrained and, if the engine allows it, every `every`-th of them unconstrained."""
+    with_rule = await count_replies(constrained, questions, ToolChoice.required(), advance=advance)
+    without_rule = (
+        await count_replies(unconstrained, questions[::every], ToolChoice.auto(), advance=advance)
+        if unconstrained
+        else ReplyCounts()
+    )
+    return Row(name, with_rule, without_rule)
 
 
-def table_of(rows: Sequence[Row], count: int, minutes: float, who: str, every: int) -> Table:
-    together = Row("together", summed([row.ruled for row in rows]), summed([row.free for row in rows]))
+def table_of(rows: Sequence[Row], count: int, minutes: float, engine_name: str, every: int) -> Table:
+    total = Row("total", sum_counts([row.constrained for row in rows]), sum_counts([row.unconstrained for row in rows]))
     return Table(
         f"{count} questions of BFCL v4 ({', '.join(CATEGORIES)})",
-        f"{who}, at most 512 tokens. *valid*: replies with a call, all of whose calls name "
-        "an offered tool and fit its schema by a validator that is not ours (`jsonschema`), and that were not cut off. "
-        f"*without*: the same model with the same prompts and no rule, on one of every {every} questions.",
-        ("format", "under the rule, valid", "calls", "invalid", "cut off", "refused", "failed", "without, valid"),
+        f"{engine_name}, at most 512 tokens. *valid*: replies that contain a call, were not cut off, and whose calls "
+        "all name an offered tool and match its schema according to an independent validator (`jsonschema`). "
+        f"*unconstrained*: the same model and prompts without a grammar, on one of every {every} questions.",
+        (
+            *("format", "constrained, valid", "calls", "invalid", "cut off", "refused", "failed"),
+            "unconstrained, valid",
+        ),
         [
             (
-                *(row.format, _share(row.ruled)),
-                *map(str, (row.ruled.calls, row.ruled.invalid_calls, row.ruled.cut_off, row.ruled.refused)),
-                *(str(row.ruled.errors), _share(row.free)),
+                *(row.format, _share(row.constrained)),
+                *map(
+                    str,
+                    (
+                        row.constrained.calls,
+                        row.constrained.invalid_calls,
+                        row.constrained.cut_off,
+                        row.constrained.refused,
+                    ),
+                ),
+                *(str(row.constrained.errors), _share(row.unconstrained)),
             )
-            for row in (*rows, together)
+            for row in (*rows, total)
         ],
-        [f"{minutes:.0f} minutes", *(f"{row.format}: {problem}" for row in rows for problem in row.ruled.problems[:5])],
-        words=2,
+        [
+            f"{minutes:.0f} minutes",
+            *(f"{row.format}: {problem}" for row in rows for problem in row.constrained.problems[:5]),
+        ],
+        text_columns=2,
     )
 
 
-def _share(tally: Tally) -> str:
-    return f"{tally.valid} of {tally.replies} ({tally.share})" if tally.replies else "-"
+def _share(counts: ReplyCounts) -> str:
+    return f"{counts.valid} of {counts.replies} ({counts.share})" if counts.replies else "-"
 
 
-def summed(tallies: Sequence[Tally]) -> Tally:
-    whole = Tally()
-    for tally in tallies:
+def sum_counts(counts: Sequence[ReplyCounts]) -> ReplyCounts:
+    total = ReplyCounts()
+    for one in counts:
         for name in (
             "replies",
             "valid",
@@ -86,10 +109,10 @@ def summed(tallies: Sequence[Tally]) -> Tally:
             "seconds",
             "problems",
         ):
-            setattr(whole, name, getattr(whole, name) + getattr(tally, name))
-    return whole
+            setattr(total, name, getattr(total, name) + getattr(one, name))
+    return total
 
 
-def repeated(once: Sequence[Question], count: int) -> list[Question]:
-    """So many questions, from the first again where there are fewer."""
-    return [once[number % len(once)] for number in range(count)] if once else []
+def repeat_questions(questions: Sequence[Question], count: int) -> list[Question]:
+    """Return `count` questions, repeating them if there are fewer."""
+    return [questions[number % len(questions)] for number in range(count)] if questions else []

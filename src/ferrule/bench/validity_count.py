@@ -1,4 +1,4 @@
-"""What share of replies are valid calls, judged by a validator that is not ours (`jsonschema`)."""
+"""Count the replies that are valid calls, according to an independent validator (`jsonschema`)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -17,8 +17,8 @@ from ferrule.errors import FerruleError
 
 
 @dataclass(slots=True)
-class Tally:
-    """Replies and the calls in them. A reply is valid if it has a call, all its calls are valid and it was not cut."""
+class ReplyCounts:
+    """Counts of replies and calls. A reply is valid if it has calls, all of them are valid and it was not cut off."""
 
     replies: int = 0
     valid: int = 0
@@ -46,10 +46,10 @@ class Tally:
             reason = wrong[0] if wrong else "cut off" if is_cut_off else "refused" if refused else "no call"
             self.problems.append(f"{question.id}: {reason}")
 
-    def failed(self, question: Question, told: str) -> None:
+    def add_error(self, question: Question, message: str) -> None:
         self.replies += 1
         self.errors += 1
-        self.problems.append(f"{question.id}: {told[:160]}")
+        self.problems.append(f"{question.id}: {message[:160]}")
 
     @property
     def share(self) -> str:
@@ -57,12 +57,12 @@ class Tally:
 
 
 def problem_of(question: Question, name: str, arguments: Any) -> str:
-    """What is wrong with a call, by the other validator; empty where nothing is."""
+    """What is wrong with a call according to jsonschema; empty if nothing is."""
     tool = next((tool for tool in question.tools if tool.name == name), None)
     if tool is None:
         return f"{name!r} was not offered"
     if not isinstance(arguments, dict):
-        return f"{name}: arguments are no object"
+        return f"{name}: the arguments are not an object"
     validator: Any = jsonschema.Draft202012Validator(tool.parameters)
     error = next(iter(validator.iter_errors(arguments)), None)
     return f"{name}: {str(error.message)[:100]}" if error else ""
@@ -79,40 +79,40 @@ def _arguments(call: ToolCall) -> Any:
         return None
 
 
-async def tally_engine(
+async def count_replies(
     engine: Engine,
-    asked: Iterable[Question],
+    questions: Iterable[Question],
     choice: ToolChoice,
     *,
-    width: int = 4,
+    concurrency: int = 4,
     max_tokens: int = 512,
     advance: Callable[[], None] = lambda: None,
-) -> Tally:
+) -> ReplyCounts:
     """Ask an engine each question, several at once."""
-    tally = Tally()
+    counts = ReplyCounts()
 
     async def ask(question: Question) -> None:
         try:
             reply = await engine.generate_with_tools(question.request(choice, max_tokens))
         except FerruleError as refusal:
-            tally.failed(question, f"{refusal.code}: {refusal.message}")
+            counts.add_error(question, f"{refusal.code}: {refusal.message}")
         else:
             is_cut_off = reply.finish is FinishReason.LENGTH
-            tally.add(question, calls_of(reply), is_cut_off=is_cut_off, refused=len(reply.incomplete))
-            tally.tokens += reply.usage.completion_tokens if reply.usage else 0
+            counts.add(question, calls_of(reply), is_cut_off=is_cut_off, refused=len(reply.incomplete))
+            counts.tokens += reply.usage.completion_tokens if reply.usage else 0
         advance()
 
-    await in_width(width, (ask(question) for question in asked))
-    return tally
+    await run_concurrently(concurrency, (ask(question) for question in questions))
+    return counts
 
 
-async def in_width(width: int, work: Iterable[Awaitable[None]]) -> None:
-    """All of the work, at most so many at once."""
-    waiting = list(work)
-    gate = asyncio.Semaphore(width)
+async def run_concurrently(concurrency: int, work: Iterable[Awaitable[None]]) -> None:
+    """Await all of the work, at most `concurrency` at once."""
+    pending = list(work)
+    gate = asyncio.Semaphore(concurrency)
 
     async def one(task: Awaitable[None]) -> None:
         async with gate:
             await task
 
-    await asyncio.gather(*(one(task) for task in waiting))
+    await asyncio.gather(*(one(task) for task in pending))

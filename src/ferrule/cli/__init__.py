@@ -1,1 +1,1 @@
-"""The command line: one file per command. It may use every room; no room knows it."""
+"""The command line, with one module per command. It may import every package; no package imports it."""

@@ -1,4 +1,4 @@
-"""`ferrule approvals`: which calls wait for a person, what exactly each would do, and saying yes or no."""
+"""`ferrule approvals`: lists the calls that wait for approval, shows each in full, and approves or denies it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import asdict
 from ferrule.cli import json_view, streams
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
-from ferrule.cli.terminal import seen
+from ferrule.cli.terminal import printable
 from ferrule.core.json_text import loads
-from ferrule.core.visible_text import exactly, shortly
+from ferrule.core.visible_text import visible_excerpt, visible_text
 from ferrule.errors import DefinitionError, LedgerError
 from ferrule.run.ledger.claim import canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
@@ -20,27 +20,30 @@ from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
 
 def _add_options(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listed = actions.add_parser("list", help="those that wait, oldest first")
-    listed.add_argument("--all", action="store_true", help="also those that were decided on or ran out")
-    listed.set_defaults(act=_list)
-    shown = actions.add_parser("show", help="one, in full")
-    shown.set_defaults(act=_show)
-    approved = actions.add_parser("approve", help="allow exactly this call, once")
-    approved.add_argument(
-        "--arguments", default="", metavar="JSON", help="allow it with these arguments instead; they are checked again"
+    list_parser = actions.add_parser("list", help="list pending approvals, oldest first")
+    list_parser.add_argument("--all", action="store_true", help="also list decided and expired ones")
+    list_parser.set_defaults(act=_list)
+    show_parser = actions.add_parser("show", help="show one in full")
+    show_parser.set_defaults(act=_show)
+    approve_parser = actions.add_parser("approve", help="approve exactly this call, once")
+    approve_parser.add_argument(
+        "--arguments",
+        default="",
+        metavar="JSON",
+        help="approve it with these arguments instead; they are validated again",
     )
-    approved.set_defaults(act=_approve)
-    denied = actions.add_parser("deny", help="do not allow it; the model is told")
-    denied.add_argument("--why", default="", metavar="TEXT", help="what the model is told")
-    denied.set_defaults(act=_deny)
-    for one in (shown, approved, denied):
-        one.add_argument("id", metavar="ID", help="as `list` gives it")
-    for one in (approved, denied):
-        one.add_argument("--by", default="", metavar="NAME", help="who decides (default: who is logged in)")
-    for one in (listed, shown):
-        one.add_argument("--json", action="store_true", help="print JSON")
-    for one in (listed, shown, approved, denied):
-        add_ledger_option(one)
+    approve_parser.set_defaults(act=_approve)
+    deny_parser = actions.add_parser("deny", help="deny it; the model sees the denial")
+    deny_parser.add_argument("--why", default="", metavar="TEXT", help="the reason that the model sees")
+    deny_parser.set_defaults(act=_deny)
+    for subparser in (show_parser, approve_parser, deny_parser):
+        subparser.add_argument("id", metavar="ID", help="as printed by `list`")
+    for subparser in (approve_parser, deny_parser):
+        subparser.add_argument("--by", default="", metavar="NAME", help="who decides (default: the current user)")
+    for subparser in (list_parser, show_parser):
+        subparser.add_argument("--json", action="store_true", help="print JSON")
+    for subparser in (list_parser, show_parser, approve_parser, deny_parser):
+        add_ledger_option(subparser)
 
 
 def _run(arguments: Namespace) -> None:
@@ -50,94 +53,104 @@ def _run(arguments: Namespace) -> None:
 def _list(arguments: Namespace) -> None:
     now = time.time()
     state = None if arguments.all else ApprovalState.PENDING
-    found = on_ledger(arguments.ledger, lambda ledger: ledger.approvals(state))
-    shown = [one for one in found if arguments.all or one.expires_at > now]
+    approvals = on_ledger(arguments.ledger, lambda ledger: ledger.approvals(state))
+    listed = [approval for approval in approvals if arguments.all or approval.expires_at > now]
     if arguments.json:
-        streams.write(json_view.page([_as_dict(one) for one in shown]) + "\n")
+        streams.write(json_view.page([_as_dict(approval) for approval in listed]) + "\n")
     else:
-        streams.write("".join(_line(one, now) for one in shown) or "nothing waits\n")
+        streams.write("".join(_line(approval, now) for approval in listed) or "no pending approvals\n")
 
 
 def _show(arguments: Namespace) -> None:
-    async def found(ledger: Ledger) -> Approval:
-        one = await ledger.approval(arguments.id)
-        if one is None:
+    async def load(ledger: Ledger) -> Approval:
+        approval = await ledger.approval(arguments.id)
+        if approval is None:
             raise LedgerError(
-                "there is no such approval", code="approval_unknown", hint="See `ferrule approvals list`."
+                "unknown approval id", code="approval_unknown", hint="Run `ferrule approvals list` to see them."
             )
-        return one
+        return approval
 
-    one = on_ledger(arguments.ledger, found)
-    streams.write(json_view.page(_as_dict(one)) + "\n" if arguments.json else _page(one, time.time()))
+    approval = on_ledger(arguments.ledger, load)
+    streams.write(json_view.page(_as_dict(approval)) + "\n" if arguments.json else _page(approval, time.time()))
 
 
 def _approve(arguments: Namespace) -> None:
-    by = arguments.by or _logged_in()
-    instead = _canonical(arguments.arguments) if arguments.arguments else None
-    given = on_ledger(arguments.ledger, lambda ledger: ledger.approve(arguments.id, by, instead, now=time.time()))
-    streams.write(f"approved:\n{_page(given, time.time())}")
+    by = arguments.by or _current_user()
+    arguments_instead = _canonical(arguments.arguments) if arguments.arguments else None
+    approval = on_ledger(
+        arguments.ledger, lambda ledger: ledger.approve(arguments.id, by, arguments_instead, now=time.time())
+    )
+    streams.write(f"approved:\n{_page(approval, time.time())}")
 
 
 def _deny(arguments: Namespace) -> None:
-    by = arguments.by or _logged_in()
-    given = on_ledger(arguments.ledger, lambda ledger: ledger.deny(arguments.id, by, arguments.why, now=time.time()))
-    streams.write(f"denied:\n{_page(given, time.time())}")
+    by = arguments.by or _current_user()
+    approval = on_ledger(arguments.ledger, lambda ledger: ledger.deny(arguments.id, by, arguments.why, now=time.time()))
+    streams.write(f"denied:\n{_page(approval, time.time())}")
 
 
 def _canonical(text: str) -> bytes:
     try:
         return canonical_bytes(loads(text))
     except ValueError as fault:
-        raise DefinitionError(f"the arguments are not JSON: {fault}", hint="Write them as `show` does.") from None
+        raise DefinitionError(
+            f"the arguments are not JSON: {fault}", hint="Write them as `show` prints them."
+        ) from None
 
 
-def _logged_in() -> str:
+def _current_user() -> str:
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):
-        # A container may run under a number that has no name.
-        raise DefinitionError("nobody is logged in by name", hint="Say who decides with --by.") from None
+        # A container may run under a user id without a name.
+        raise DefinitionError("the current user has no name", hint="Name the person who decides with --by.") from None
 
 
-def _line(one: Approval, now: float) -> str:
-    return f"{one.id}  {_state(one, now)}  {seen(one.tool)}  {shortly(one.arguments)}\n"
+def _line(approval: Approval, now: float) -> str:
+    return (
+        f"{approval.id}  {_state(approval, now)}  {printable(approval.tool)}  {visible_excerpt(approval.arguments)}\n"
+    )
 
 
-def _page(one: Approval, now: float) -> str:
-    """Every line but the last is the ledger's own; what the model chose comes last, whole and with its hash."""
-    decided = "" if one.decided_at is None else f"{seen(one.decided_by)}, {moment(one.decided_at)}"
+def _page(approval: Approval, now: float) -> str:
+    """The approval in full. The arguments come last, because the model wrote them and they may imitate other lines."""
+    decided = "" if approval.decided_at is None else f"{printable(approval.decided_by)}, {moment(approval.decided_at)}"
     lines = {
-        "id": one.id,
-        "state": _state(one, now),
-        "tool": f"{seen(one.tool)} (definition {one.tool_fingerprint})",
-        "for": f"{seen(one.principal)} of {seen(one.tenant)}",
-        "conversation": seen(one.conversation),
-        "call": seen(one.call_id),
-        "asked": moment(one.requested_at),
-        "runs out": moment(one.expires_at),
+        "id": approval.id,
+        "state": _state(approval, now),
+        "tool": f"{printable(approval.tool)} (definition {approval.tool_fingerprint})",
+        "for": f"{printable(approval.principal)} of {printable(approval.tenant)}",
+        "conversation": printable(approval.conversation),
+        "call": printable(approval.call_id),
+        "requested": moment(approval.requested_at),
+        "expires": moment(approval.expires_at),
         "decided by": decided,
-        "why": exactly(one.why.encode("utf-8", "surrogatepass")),
-        "sha256": f"{one.arguments_sha256} of {len(one.arguments)} bytes",
-        "arguments": exactly(one.arguments),
+        "why": visible_text(approval.why.encode("utf-8", "surrogatepass")),
+        "sha256": f"{approval.arguments_sha256} of {len(approval.arguments)} bytes",
+        "arguments": visible_text(approval.arguments),
     }
     return "".join(f"{name + ':':<13} {text}\n" for name, text in lines.items() if text)
 
 
-def _state(one: Approval, now: float) -> str:
-    is_open = one.state in (ApprovalState.PENDING, ApprovalState.APPROVED)
-    return f"{one.state.value}, ran out" if is_open and one.expires_at <= now else one.state.value
+def _state(approval: Approval, now: float) -> str:
+    is_open = approval.state in (ApprovalState.PENDING, ApprovalState.APPROVED)
+    return f"{approval.state.value}, expired" if is_open and approval.expires_at <= now else approval.state.value
 
 
-def _as_dict(one: Approval) -> dict[str, object]:
-    # The text of the arguments and not their values: it is what was hashed.
-    return {**asdict(one), "state": one.state.value, "arguments": one.arguments.decode("utf-8", "backslashreplace")}
+def _as_dict(approval: Approval) -> dict[str, object]:
+    # The text of the arguments and not their parsed values, because the hash covers the text.
+    return {
+        **asdict(approval),
+        "state": approval.state.value,
+        "arguments": approval.arguments.decode("utf-8", "backslashreplace"),
+    }
 
 
 COMMAND = Command(
     name="approvals",
-    about="List, show and decide on calls that wait for leave.",
-    more="What is shown is drawn from the very bytes that will run, with hidden characters spelled out.\n"
-    "An approval is for one call with these arguments, for one use, until it runs out.",
+    about="List, show and decide on calls that wait for approval.",
+    more="The arguments are shown from the exact bytes that will run, with hidden characters escaped.\n"
+    "An approval is for one call with these arguments, for one use, until it expires.",
     examples="  ferrule approvals list --ledger ledger.db\n  ferrule approvals show ID --ledger ledger.db\n"
     "  ferrule approvals approve ID --ledger postgresql://ann@db/ferrule\n"
     """  ferrule approvals approve ID --arguments '{"amount": 2}' --ledger ledger.db\n"""

@@ -1,4 +1,4 @@
-"""`ferrule bench`: measures an engine with Ferrule on it. Each measurement is a file of its own beside this."""
+"""`ferrule bench`: measures an engine with Ferrule. Each measurement is in its own module."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from ferrule.cli.command import Command
 
 def _add_options(parser: ArgumentParser) -> None:
     kinds = parser.add_subparsers(title="measurements", metavar="WHAT", required=True)
-    bfcl = kinds.add_parser(
-        "bfcl", help="are the calls right? BFCL v4, single turn, scored as the official scorer does"
-    )
+    bfcl = kinds.add_parser("bfcl", help="correctness: BFCL v4, single turn, scored like the official scorer")
     bench_bfcl.add_options(bfcl)
     bfcl.set_defaults(act=bench_bfcl.run)
-    validity = kinds.add_parser("validity", help="are the calls valid? with the rule and without, by another validator")
+    validity = kinds.add_parser("validity", help="validity: with and without the rule, judged by another validator")
     bench_validity.add_options(validity)
     validity.set_defaults(act=bench_validity.run)
-    overhead = kinds.add_parser("overhead", help="what does the rule cost? tokens a second, beside the engine run bare")
+    overhead = kinds.add_parser("overhead", help="cost: tokens per second with the rule and without")
     bench_overhead.add_options(overhead)
     overhead.set_defaults(act=bench_overhead.run)
 
@@ -29,9 +27,9 @@ def _run(arguments: Namespace) -> None:
 
 COMMAND = Command(
     name="bench",
-    about="Measure an engine: right calls, valid calls, cost.",
-    more="The questions are those of BFCL v4, which are not part of Ferrule: without them, the command\n"
-    "says how to get them. What was answered is kept, so that a run that was stopped goes on.",
+    about="Measure an engine: correct calls, valid calls, cost.",
+    more="The questions come from BFCL v4, which is not part of Ferrule; if it is missing, the command\n"
+    "says how to get it. Answers are saved, so that a stopped run can resume.",
     examples="  ferrule bench bfcl --engine llama:model.gguf --count 300\n"
     "  ferrule bench bfcl --engine vllm:http://127.0.0.1:8000 --category live_multiple --unconstrained\n"
     "  ferrule bench validity --engine llama:model.gguf --count 100\n"

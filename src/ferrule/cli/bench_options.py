@@ -1,4 +1,4 @@
-"""What the measurements of `ferrule bench` share: options, and a table of results on a terminal or in a pipe."""
+"""Shared by the measurements of `ferrule bench`: options, and the output of result tables."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def add_engine(parser: ArgumentParser) -> None:
 
 def add_data(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="BFCL's data: the folder that the official wheel was unpacked to"
+        "--data", type=Path, metavar="DIR", help="BFCL's data: the directory where you unpacked the official wheel"
     )
 
 
-def at_least_one(given: str) -> int:
-    if not given.isdecimal() or int(given) < 1:
-        raise ArgumentTypeError(f"{given!r} is not a number from 1 on")
-    return int(given)
+def at_least_one(value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise ArgumentTypeError(f"{value!r} is not a number of 1 or more")
+    return int(value)
 
 
 def show(tables: Sequence[Table]) -> None:
-    """For a person with what the numbers are; for a program the rows alone, an empty line between tables.
+    """Print tables with their explanations on a terminal.
 
-    What the numbers are goes to stderr then.
+    In a pipe stdout gets only the rows, with an empty line between tables, and stderr the explanations.
     """
     for number, table in enumerate(tables):
         about = [table.title, table.about.replace("*", "").replace("`", "")]
@@ -42,6 +42,6 @@ def show(tables: Sequence[Table]) -> None:
             terminal.show_table(tuple(table.columns), [(*row,) for row in table.rows])
             terminal.show_lines(table.notes)
             continue
-        lines = ("\t".join(terminal.seen(cell) for cell in row) for row in (table.columns, *table.rows))
+        lines = ("\t".join(terminal.printable(cell) for cell in row) for row in (table.columns, *table.rows))
         streams.write("\n" * bool(number) + "\n".join(lines) + "\n")
-        print("\n".join(map(terminal.seen, [*about, *table.notes])), file=sys.stderr)
+        print("\n".join(map(terminal.printable, [*about, *table.notes])), file=sys.stderr)

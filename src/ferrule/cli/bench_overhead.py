@@ -1,4 +1,4 @@
-"""`ferrule bench overhead`: tokens a second under the rule, beside the same engine run bare."""
+"""`ferrule bench overhead`: tokens per second with the rule, compared to the same engine without it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
-from ferrule.bench.bfcl.engine_label import named
+from ferrule.bench.bfcl.engine_label import engine_label
 from ferrule.cli import terminal
 from ferrule.cli.bench_options import add_engine, at_least_one, show
 from ferrule.engines.registry import load_engine
@@ -27,16 +27,16 @@ def run(arguments: Namespace) -> None:
     engine = load_engine(arguments.engine)
     if not isinstance(engine, TextEngine):
         raise UnsupportedError(
-            f"{engine.traits.name} cannot be run bare: its provider renders the prompt and reads the calls",
-            hint="Measure an engine that Ferrule holds by a rule: llama, llama-server, sglang or vllm.",
+            f"{engine.traits.name} cannot run without Ferrule: its provider renders the prompt and parses the calls",
+            hint="Measure an engine that Ferrule constrains with a rule: llama, llama-server, sglang or vllm.",
         )
     with terminal.progress("running", arguments.rounds + 1) as advance:
-        row = asyncio.run(_row(engine, named(arguments.engine), arguments.rounds, lambda: advance("running")))
+        row = asyncio.run(_row(engine, engine_label(arguments.engine), arguments.rounds, lambda: advance("running")))
     show([table_of([row])])
 
 
 async def _row(engine: TextEngine, name: str, rounds: int, advance: Callable[[], None]) -> tuple[str, ...]:
-    from ferrule.bench.engine_costs import measured, row_of
+    from ferrule.bench.engine_costs import measure, row_of
 
     async with engine:
-        return row_of(name, await measured(engine, rounds, advance))
+        return row_of(name, await measure(engine, rounds, advance))

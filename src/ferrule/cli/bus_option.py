@@ -1,4 +1,4 @@
-"""The options that name a bus and the key to it."""
+"""The options for the NATS connection and its key."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ def add_bus_options(parser: ArgumentParser) -> None:
         "--nats",
         default=os.environ.get(URL_VARIABLE, DEFAULT_URL),
         metavar="URL",
-        help=f"the server, such as nats://user:password@host:4222 (default: ${URL_VARIABLE}, or {DEFAULT_URL})",
+        help=f"the NATS server, such as nats://user:password@host:4222 (default: ${URL_VARIABLE}, or {DEFAULT_URL})",
     )
-    parser.add_argument("--credentials", default="", metavar="FILE", help="a .creds file, where the server wants one")
+    parser.add_argument("--credentials", default="", metavar="FILE", help="a .creds file, if the server requires one")
     parser.add_argument(
         "--inbox",
         default="",
         metavar="PREFIX",
-        help="where answers come to, if permissions name it (default: a new one)",
+        help="the prefix of reply subjects, if permissions require one (default: random)",
     )
-    parser.add_argument("--tenant", default=LOCAL, metavar="NAME", help="whose capabilities (default: local)")
+    parser.add_argument("--tenant", default=LOCAL, metavar="NAME", help="the tenant (default: local)")
 
 
 def add_key_option(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--key-file",
         metavar="FILE",
-        help=f"the key that callers sign with (or ${KEY_VARIABLE}); without one, only the tenant local is served",
+        help=f"the key that callers sign tokens with (or ${KEY_VARIABLE}); without one only the tenant local is served",
     )
 
 
 def bus_of(arguments: Namespace, key: bytes | None = None) -> Bus:
-    """The bus that the options name."""
+    """Create the bus from the options."""
     return Bus(
         arguments.nats, tenant=arguments.tenant, key=key, credentials=arguments.credentials, inbox=arguments.inbox
     )
 
 
 def key_of(arguments: Namespace) -> bytes | None:
-    """The key, from its file or the environment: never from the command line, where everybody can read it."""
+    """Read the key from its file or the environment, never from the command line, where other users could read it."""
     if arguments.key_file:
         try:
             return Path(arguments.key_file).read_bytes().strip()
         except OSError as problem:
-            raise DefinitionError(f"the key cannot be read: {problem.strerror}: {arguments.key_file}") from problem
-    held = os.environ.get(KEY_VARIABLE, "")
-    return held.encode() or None
+            raise DefinitionError(f"cannot read the key file {arguments.key_file}: {problem.strerror}") from problem
+    key = os.environ.get(KEY_VARIABLE, "")
+    return key.encode() or None

@@ -1,4 +1,4 @@
-"""`ferrule capabilities`: what the workers on a NATS bus serve."""
+"""`ferrule capabilities`: lists what the workers on a NATS bus serve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ferrule.cli.command import Command
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.bus.subject import Capability
 
-_HEADINGS = ("capability\ntool", "effects", "workers", "calls", "errors", "what for")
+_HEADINGS = ("capability\ntool", "side effects", "workers", "calls", "errors", "description")
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -22,22 +22,22 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
-    rows = asyncio.run(_looked(arguments))
+    rows = asyncio.run(_rows(arguments))
     if arguments.json:
         streams.write(json_view.page(rows) + "\n")
     elif rows:
         terminal.show_table(_HEADINGS, [_cells(row) for row in rows])
     else:
-        streams.write("nobody serves anything here\n")
+        streams.write("no worker serves anything\n")
 
 
-async def _looked(arguments: Namespace) -> list[dict[str, Any]]:
+async def _rows(arguments: Namespace) -> list[dict[str, Any]]:
     async with bus_of(arguments) as bus:
-        found, counts, served = await asyncio.gather(bus.discovered(), bus.counts(), bus.served())
-        workers = Counter(one.capability for one in found)
+        discovered, counts, definitions = await asyncio.gather(bus.discover(), bus.counts(), bus.definitions())
+        workers = Counter(entry.capability for entry in discovered)
         return [
             _row(capability, tool, workers[capability], counts, arguments.tenant)
-            for capability, tool in sorted(served.items())
+            for capability, tool in sorted(definitions.items())
         ]
 
 
@@ -67,7 +67,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 COMMAND = Command(
     name="capabilities",
     about="List what the workers on a NATS bus serve.",
-    more="Every worker of the tenant is asked; what answers within a moment is listed.",
+    more="Asks every worker of the tenant and lists those that answer within about a second.",
     examples="  ferrule capabilities\n  ferrule capabilities --nats nats://bus:4222 --tenant acme --json",
     add_options=_add_options,
     run=_run,

@@ -1,6 +1,6 @@
-"""`ferrule chat`: talk to a model in the terminal and watch its calls form, with their receipts.
+"""`ferrule chat`: a chat with a model in the terminal. Calls are shown as they stream, with their receipts.
 
-A tool that changes the world runs only after a yes.
+A tool with side effects runs only after you approve it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import aclosing
 from ferrule.cli import terminal
 from ferrule.cli.command import Command
 from ferrule.cli.function_option import AnyTool, read_functions
-from ferrule.cli.grammars import chosen
+from ferrule.cli.grammars import parse_choice
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ChoicePolicy, ToolChoice
 from ferrule.core.request import ToolCallRequest
@@ -34,22 +34,24 @@ def _add_options(parser: ArgumentParser) -> None:
         metavar="MODULE:NAME",
         help="Python functions as tools: a function, a list of them, or a whole module; may be given several times",
     )
-    parser.add_argument("-c", "--choice", default=ToolChoice.auto(), type=chosen, help="auto (default), none, required")
+    parser.add_argument(
+        "-c", "--choice", default=ToolChoice.auto(), type=parse_choice, help="auto (default), none, required"
+    )
     parser.add_argument(
         "--policy",
         type=ChoicePolicy,
         choices=list(ChoicePolicy),
         default=ChoicePolicy.AUTO,
-        help="what becomes of auto: required_first_hop asks for a call before the first answer",
+        help="required_first_hop makes the model call a tool before its first answer, if the choice is auto",
     )
-    parser.add_argument("-s", "--system", default="", help="what the model is told first")
-    parser.add_argument("-m", "--message", help="one message instead of a conversation")
+    parser.add_argument("-s", "--system", default="", help="the system message")
+    parser.add_argument("-m", "--message", help="send one message and exit")
     parser.add_argument("--max-tokens", type=int, default=512)
     parser.add_argument("--temperature", type=float)
 
 
 def _run(arguments: Namespace) -> None:
-    tools: list[AnyTool] = [one for group in arguments.tools for one in group]
+    tools: list[AnyTool] = [tool for group in arguments.tools for tool in group]
     request = ToolCallRequest(
         messages=(),
         tool_choice=arguments.choice,
@@ -58,41 +60,41 @@ def _run(arguments: Namespace) -> None:
         temperature=arguments.temperature,
     )
     engine = load_engine(arguments.engine)
-    talk = ToolConversation(engine, tools, system=arguments.system, request=request, decide=_decided)
+    talk = ToolConversation(engine, tools, system=arguments.system, request=request, decide=_decide)
     asyncio.run(_conversation(talk, arguments.message))
 
 
 async def _conversation(talk: ToolConversation, message: str | None) -> None:
     async with talk.engine:
-        while (said := message or await asyncio.to_thread(_said)) is not None:
-            await _shown(talk, said)
+        while (text := message or await asyncio.to_thread(_read_line)) is not None:
+            await _run_turn(talk, text)
             if message:
                 return
 
 
-async def _shown(talk: ToolConversation, said: str) -> None:
+async def _run_turn(talk: ToolConversation, text: str) -> None:
     live = terminal.LiveReply()
-    async with aclosing(talk.stream(said)) as events:
+    async with aclosing(talk.stream(text)) as events:
         async for event in events:
             match event:
                 case ToolFinished(result):
                     live.end()
                     terminal.show_result(result.name, result.text)
-                case LoopEnded(_, words):
+                case LoopEnded(_, reason):
                     live.end()
-                    terminal.show_note(words)
+                    terminal.show_note(reason)
                 case ToolStarted() | ToolProgressed() | ConfirmationRequired():
                     pass
                 case _:
                     live.show(event)
 
 
-async def _decided(call: ToolCall) -> Decision:
-    return Decision(await asyncio.to_thread(_is_allowed, call), "the user said no")
+async def _decide(call: ToolCall) -> Decision:
+    return Decision(await asyncio.to_thread(_is_allowed, call), "the user refused it")
 
 
-def _said() -> str | None:
-    """The next line of the user; None when there are no more."""
+def _read_line() -> str | None:
+    """Read the user's next line; None at the end of the input."""
     if sys.stdin.isatty():
         terminal.prompt("you")
     line = sys.stdin.readline()
@@ -106,9 +108,9 @@ def _is_allowed(call: ToolCall) -> bool:
 
 COMMAND = Command(
     name="chat",
-    about="Talk to a model with tools, and watch its calls form.",
-    more="Text, calls and their receipts appear as they form. A tool that changes the world runs only\n"
-    "after a yes. End with Ctrl-D.",
+    about="Chat with a model that has tools.",
+    more="Text, calls and their receipts appear as they stream. A tool with side effects runs only\n"
+    "after you approve it. Press Ctrl-D to exit.",
     examples="  ferrule chat --engine llama:SmolLM2-135M-Instruct.Q4_1.gguf --tools tools.py\n"
     '  ferrule chat -e vllm:http://127.0.0.1:8000 -t my_package.tools:TOOLS -m "How is Paris?"',
     add_options=_add_options,

@@ -1,4 +1,4 @@
-"""Command: what each file of this room hands to `main`, and the options that several commands share."""
+"""Command: what each command module exports to `main`, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ferrule.wire.registry import get_format, preset
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`about` is one line in the list of commands, `more` and `examples` stand in the command's own help."""
+    """One command. `about` is its line in the list of commands; `more` and `examples` appear in its own help."""
 
     name: str
     about: str
@@ -28,9 +28,10 @@ def add_format_option(parser: ArgumentParser) -> None:
         "-f",
         "--format",
         required=True,
-        type=chosen_format,
+        type=parse_format,
         metavar="NAME",
-        help="the wire format (see `ferrule formats`); of several joined by commas, all are read, the first is written",
+        help="the wire format (see `ferrule formats`); with several, separated by commas, all are parsed and the first "
+        "is rendered",
     )
 
 
@@ -40,13 +41,13 @@ def add_tools_option(parser: ArgumentParser) -> None:
         "--tools",
         type=read_tools,
         metavar="FILE",
-        help="a JSON file of the tools on offer: their schemas type what the wire leaves untyped",
+        help="a JSON file of the tools; their schemas give types to values that the format writes without one",
     )
 
 
-def chosen_format(names: str) -> Format:
-    """The format of that name, or a preset of several names joined by commas, the earlier before the later."""
-    wanted = list(dict.fromkeys(name.strip() for name in names.split(",")))
-    if not all(wanted):
+def parse_format(names: str) -> Format:
+    """Look up a format by name, or build a preset from several names separated by commas, in that order."""
+    formats = list(dict.fromkeys(name.strip() for name in names.split(",")))
+    if not all(formats):
         raise ArgumentTypeError(f"a name is missing in {names!r}")
-    return preset(",".join(wanted), wanted) if len(wanted) > 1 else get_format(wanted[0])
+    return preset(",".join(formats), formats) if len(formats) > 1 else get_format(formats[0])

@@ -1,4 +1,4 @@
-"""Whether what a configuration names is really there: each engine is asked for one token, each source for its tools."""
+"""Probes what a configuration names: generates one token with each engine and lists the tools of each source."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.registry import load_engine
 from ferrule.errors import FerruleError
-from ferrule.server.addresses import without_secrets
+from ferrule.server.addresses import mask_secrets
 from ferrule.server.config.config import Config, EngineConfig
 from ferrule.sources.mcp.servers import McpServers
 
-_PATIENCE = 60.0
+_TIMEOUT_SECONDS = 60.0
 _READY = "ready"
 
 
-async def looked_at(config: Config) -> tuple[list[Row], list[str]]:
-    """How it stands with each, and what is wrong."""
+async def probe_config(config: Config) -> tuple[list[Row], list[str]]:
+    """Probe every engine and source. Returns table rows and error messages."""
     rows: list[Row] = []
-    wrong: list[str] = []
-    for found in await asyncio.gather(*(_engine(one) for one in config.engines), _mcp(config), _bus(config)):
-        rows += found[0]
-        wrong += found[1]
-    return rows, wrong
+    problems: list[str] = []
+    for result in await asyncio.gather(*(_engine(engine) for engine in config.engines), _mcp(config), _bus(config)):
+        rows += result[0]
+        problems += result[1]
+    return rows, problems
 
 
-Found = tuple[list[Row], list[str]]
+ProbeResult = tuple[list[Row], list[str]]
 
 
-async def _engine(engine: EngineConfig) -> Found:
+async def _engine(engine: EngineConfig) -> ProbeResult:
     try:
-        async with asyncio.timeout(_PATIENCE):
-            told = await _one_token(engine.use)
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            message = await _one_token(engine.use)
     except TimeoutError:
-        told = f"no answer within {_PATIENCE:g} seconds"
+        message = f"no answer within {_TIMEOUT_SECONDS:g} seconds"
     except FerruleError as failure:
-        told = without_secrets(failure.message)
+        message = mask_secrets(failure.message)
     else:
-        return [("engine", engine.name, told, "asked")], []
-    return [("engine", engine.name, "does not answer", "asked")], [f"the engine {engine.name}: {told}"]
+        return [("engine", engine.name, message, "probe")], []
+    return [("engine", engine.name, "does not answer", "probe")], [f"engine {engine.name}: {message}"]
 
 
 async def _one_token(use: str) -> str:
-    # In a thread: an engine in this process loads its model when it is made.
+    # In a thread: an in-process engine loads its model when it is created.
     engine = await asyncio.to_thread(load_engine, use)
     request = ToolCallRequest(messages=(ChatMessage.user("Hello."),), max_tokens=1)
     try:
@@ -55,26 +55,30 @@ async def _one_token(use: str) -> str:
                 pass
     finally:
         await engine.close()
-    return f"answers, by {engine.traits.name}"
+    return f"answers ({engine.traits.name})"
 
 
-async def _mcp(config: Config) -> Found:
+async def _mcp(config: Config) -> ProbeResult:
     servers = mcp_of(config.sources)
     if not servers.servers:
         return [], []
-    async with McpServers(servers, settle_seconds=_PATIENCE) as source:
-        views = source.servers
-    rows: list[Row] = [("source", f"MCP {one.name}", f"{one.state}, {len(one.tools)} tools", "asked") for one in views]
-    return rows, [f"the MCP server {one.name}: {'; '.join(one.notices)}" for one in views if one.state != _READY]
+    async with McpServers(servers, settle_seconds=_TIMEOUT_SECONDS) as source:
+        statuses = source.servers
+    rows: list[Row] = [
+        ("source", f"MCP {status.name}", f"{status.state}, {len(status.tools)} tools", "probe") for status in statuses
+    ]
+    return rows, [
+        f"the MCP server {status.name}: {'; '.join(status.notices)}" for status in statuses if status.state != _READY
+    ]
 
 
-async def _bus(config: Config) -> Found:
+async def _bus(config: Config) -> ProbeResult:
     if not config.sources.nats:
         return [], []
     try:
-        async with asyncio.timeout(_PATIENCE), bus_of(config.sources) as bus:
+        async with asyncio.timeout(_TIMEOUT_SECONDS), bus_of(config.sources) as bus:
             tools = await bus.tools()
     except (FerruleError, TimeoutError) as failure:
-        told = failure.message if isinstance(failure, FerruleError) else "no answer"
-        return [("source", "NATS", "does not answer", "asked")], [f"the bus: {without_secrets(told)}"]
-    return [("source", "NATS", f"{len(tools)} tools", "asked")], []
+        message = failure.message if isinstance(failure, FerruleError) else "no answer"
+        return [("source", "NATS", "does not answer", "probe")], [f"NATS: {mask_secrets(message)}"]
+    return [("source", "NATS", f"{len(tools)} tools", "probe")], []

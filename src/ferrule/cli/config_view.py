@@ -1,106 +1,111 @@
-"""What a configuration comes to, as rows of a table for people. Nothing secret is in it."""
+"""A configuration as rows of a table, without secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ferrule.cli.serve_sources import functions_of, mcp_of
-from ferrule.server.addresses import without_secrets
+from ferrule.server.addresses import mask_secrets
 from ferrule.server.config.config import Config, KeyConfig
-from ferrule.server.config.loader import Loaded
+from ferrule.server.config.loader import LoadedConfig
 from ferrule.server.config.tables import TABLES
-from ferrule.sources.mcp.config import Process, Server
+from ferrule.sources.mcp.config import Server, StdioTransport
 
-HEADINGS = ("what", "name", "is", "from")
+HEADINGS = ("kind", "name", "value", "set by")
 Row = tuple[str, str, str, str]
 
 
-def rows_of(loaded: Loaded) -> list[Row]:
+def config_rows(loaded: LoadedConfig) -> list[Row]:
     config = loaded.config
     return [
         *_server(loaded),
         *(
-            ("engine", one.name, without_secrets(one.use), loaded.origin("engines", one.name, "use"))
-            for one in config.engines
+            ("engine", entry.name, mask_secrets(entry.use), loaded.origin("engines", entry.name, "use"))
+            for entry in config.engines
         ),
         *_models(loaded),
         *_sources(loaded),
         *_settings(loaded, "tools", "tools"),
-        *(("key", one.name, _key(one), loaded.origin("keys", one.name)) for one in config.keys),
+        *(("key", entry.name, _key(entry), loaded.origin("keys", entry.name)) for entry in config.keys),
         *_settings(loaded, "limits", "limit"),
     ]
 
 
 def effects_of(config: Config) -> list[str]:
-    """Functions that change the world. What servers and workers offer is not known before they are asked."""
+    """Names of configured functions with side effects. The tools of servers and workers are not known yet."""
     return [tool.definition.name for tool in functions_of(config.sources) if tool.definition.side_effects]
 
 
-def _server(loaded: Loaded) -> Iterator[Row]:
+def _server(loaded: LoadedConfig) -> Iterator[Row]:
     config = loaded.config
-    listening = config.listening
-    yield "address", f"{listening.host}:{listening.port}", _who(config), loaded.origin("server", "host")
-    yield "hosts", ", ".join(listening.hosts), "names that are answered to", loaded.origin("server", "hosts")
+    listening = config.server
+    yield "address", f"{listening.host}:{listening.port}", _access(config), loaded.origin("server", "host")
+    yield "hosts", ", ".join(listening.hosts), "accepted Host headers", loaded.origin("server", "hosts")
     if listening.origins:
-        yield "origins", ", ".join(listening.origins), "pages that may call", loaded.origin("server", "origins")
-    kept = without_secrets(config.ledger) or "until the process ends"
-    yield "ledger", kept, "where what happens is kept", loaded.origin("server", "ledger")
+        yield "origins", ", ".join(listening.origins), "allowed CORS origins", loaded.origin("server", "origins")
+    ledger = mask_secrets(config.ledger) or "in memory"
+    yield "ledger", ledger, "conversations and audit log", loaded.origin("server", "ledger")
     for name in TABLES["server"].settings:
-        if ("server", name) in loaded.given and name not in ("host", "port", "hosts", "origins", "ledger", "insecure"):
+        if ("server", name) in loaded.values and name not in ("host", "port", "hosts", "origins", "ledger", "insecure"):
             owner = listening if hasattr(listening, name) else config
             yield "server", name, str(getattr(owner, name)), loaded.origin("server", name)
 
 
-def _who(config: Config) -> str:
+def _access(config: Config) -> str:
     if config.keys:
         return f"{len(config.keys)} keys" if len(config.keys) > 1 else "1 key"
-    return "everybody who reaches it (insecure)" if config.listening.insecure else "everybody on this machine"
+    return "anyone who can connect (insecure)" if config.server.insecure else "anyone on this machine"
 
 
-def _models(loaded: Loaded) -> Iterator[Row]:
-    for model in loaded.config.served:
-        how = "the least busy of" if model.balanced and len(model.engines) > 1 else "the first well of"
+def _models(loaded: LoadedConfig) -> Iterator[Row]:
+    for model in loaded.config.served_models:
+        how = "the least busy of" if model.balanced and len(model.engines) > 1 else "the first healthy one of"
         engines = ", ".join(model.engines)
-        told = f"{how} {engines}" if len(model.engines) > 1 else engines
+        engines_text = f"{how} {engines}" if len(model.engines) > 1 else engines
         own = loaded.origin("engines", model.name, "use")
-        origin = loaded.origin("models", model.name) if ("models", model.name) in loaded.given else own
-        yield "model", model.name, told, origin
+        origin = loaded.origin("models", model.name) if ("models", model.name) in loaded.values else own
+        yield "model", model.name, engines_text, origin
 
 
-def _sources(loaded: Loaded) -> Iterator[Row]:
-    named = loaded.config.sources
-    tools = functions_of(named)
+def _sources(loaded: LoadedConfig) -> Iterator[Row]:
+    sources = loaded.config.sources
+    tools = functions_of(sources)
     if tools:
-        told = ", ".join(
-            f"{one.definition.name}{' (changes the world)' * one.definition.side_effects}" for one in tools
+        description = ", ".join(
+            f"{tool.definition.name}{' (side effects)' * tool.definition.side_effects}" for tool in tools
         )
-        yield "source", ", ".join(named.functions), told, loaded.origin("sources", "functions")
-    for server in mcp_of(named).servers:
-        place = "mcp_command" if server.name == "mcp" and named.mcp_command else "mcp_config"
-        yield "source", f"MCP {server.name}", _reach(server), loaded.origin("sources", place)
-    if named.nats:
-        told = f"{without_secrets(named.nats)}, tenant {named.nats_tenant}"
-        yield "source", "NATS", told, loaded.origin("sources", "nats")
+        yield "source", ", ".join(sources.functions), description, loaded.origin("sources", "functions")
+    for server in mcp_of(sources).servers:
+        place = "mcp_command" if server.name == "mcp" and sources.mcp_command else "mcp_config"
+        yield "source", f"MCP {server.name}", _transport_text(server), loaded.origin("sources", place)
+    if sources.nats:
+        description = f"{mask_secrets(sources.nats)}, tenant {sources.nats_tenant}"
+        yield "source", "NATS", description, loaded.origin("sources", "nats")
 
 
-def _reach(server: Server) -> str:
-    reach = server.reach
-    # What a program is started with may be a secret, and nothing tells which.
-    how = f"{reach.command}, {len(reach.args)} arguments" if isinstance(reach, Process) else reach.url
-    return f"{without_secrets(how)}{', trusted' * server.trusted}"
+def _transport_text(server: Server) -> str:
+    transport = server.transport
+    # Any argument of the command may be a secret, so only their number is shown.
+    target = (
+        f"{transport.command}, {len(transport.args)} arguments"
+        if isinstance(transport, StdioTransport)
+        else transport.url
+    )
+    return f"{mask_secrets(target)}{', trusted' * server.trusted}"
 
 
-def _settings(loaded: Loaded, table: str, what: str) -> Iterator[Row]:
-    values = getattr(loaded.config, TABLES[table].attribute)
+def _settings(loaded: LoadedConfig, table: str, what: str) -> Iterator[Row]:
+    values = getattr(loaded.config, TABLES[table].name)
     for name in TABLES[table].settings:
         value = getattr(values, name)
-        shown = ", ".join(value) or "all" if isinstance(value, tuple) else str(value).lower()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # texts
-        yield what, name, shown, loaded.origin(table, name)
+        text = ", ".join(value) or "all" if isinstance(value, tuple) else str(value).lower()  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # texts
+        yield what, name, text, loaded.origin(table, name)
 
 
 def _key(key: KeyConfig) -> str:
-    may = [word for word, has in (("approve", key.approve), ("admin", key.admin)) if has]
-    limits = [f"{count} {words}" for count, words in ((key.rate, "a minute"), (key.width, "at once")) if count]
+    permissions = [word for word, has in (("approve", key.approve), ("admin", key.admin)) if has]
+    counts = ((key.rate, "requests per minute"), (key.width, "at once"))
+    limits = [f"{count} {words}" for count, words in counts if count]
     models, tools = ", ".join(key.models) or "none", ", ".join(key.tools) or "none"
-    told = [f"tenant {key.tenant}", f"models {models}", f"tools {tools}", *may, *limits]
-    return "; ".join(told)
+    details = [f"tenant {key.tenant}", f"models {models}", f"tools {tools}", *permissions, *limits]
+    return "; ".join(details)

@@ -1,4 +1,4 @@
-"""`ferrule doctor`: what an endpoint really honours, found by asking it, and what Ferrule does about the rest."""
+"""`ferrule doctor`: tests which options an endpoint honours, and says how Ferrule handles the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ferrule.cli.command import Command
 from ferrule.cli.doctor_advice import advice_on
 from ferrule.dialects.lenient_json import entries, mapping, text
 from ferrule.engines.doctor import TOTAL, examine
-from ferrule.engines.http import Deadlines, Http
+from ferrule.engines.http import Deadlines, HttpClient
 from ferrule.engines.profile import Finding, Profile
 from ferrule.engines.profile_file import endpoint, save_profile
 from ferrule.errors import DefinitionError, EngineError
@@ -23,38 +23,38 @@ _DEADLINES = Deadlines(first=180, between=60, total=300)
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="the address of an endpoint with OpenAI's chat API")
-    parser.add_argument("--model", metavar="NAME", help="the model to ask (default: the first that it lists)")
-    parser.add_argument("--key-env", metavar="NAME", help="the environment variable that holds the key")
+    parser.add_argument("url", metavar="URL", help="the base URL of an endpoint with OpenAI's chat API")
+    parser.add_argument("--model", metavar="NAME", help="the model to test (default: the first that is listed)")
+    parser.add_argument("--key-env", metavar="NAME", help="the environment variable that contains the API key")
     parser.add_argument(
-        "--runs", type=_at_least_one, default=3, metavar="N", help="ask each probe N times (default: 3)"
+        "--runs", type=_at_least_one, default=3, metavar="N", help="run each probe N times (default: 3)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--no-save", action="store_true", help="do not keep the profile for the engines to use")
+    parser.add_argument("--no-save", action="store_true", help="do not save the profile for later use by engines")
 
 
-def _at_least_one(given: str) -> int:
-    if not given.isdecimal() or int(given) < 1:
-        raise ArgumentTypeError(f"{given!r} is not a number of runs")
-    return int(given)
+def _at_least_one(value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise ArgumentTypeError(f"{value!r} is not a number of runs")
+    return int(value)
 
 
 def _run(arguments: Namespace) -> None:
     headers = _headers(arguments.key_env)
     with terminal.progress("asking", TOTAL) as advance:
-        profile = asyncio.run(_examined(arguments.url, arguments.model, headers, arguments.runs, advance))
+        profile = asyncio.run(_examine(arguments.url, arguments.model, headers, arguments.runs, advance))
     saved = None if arguments.no_save else save_profile(profile)
     if arguments.json:
         streams.write(json_view.page(profile.as_dict()) + "\n")
         return
     rows = [(finding.name, finding.verdict.value, finding.evidence) for finding in profile.findings]
-    closing = [*advice_on(profile), *([f"Kept in {saved}"] if saved else [])]
+    closing = [*advice_on(profile), *([f"Saved in {saved}"] if saved else [])]
     if sys.stdout.isatty():
         terminal.show_table(_HEADINGS, rows)
         terminal.show_lines(closing)
         return
     streams.write("".join("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in (_HEADINGS, *rows)))
-    # Beside the table and not in it, so that a program can read the table.
+    # On stderr, so that a program can read the table on stdout.
     print("\n".join(closing), file=sys.stderr)
 
 
@@ -63,39 +63,39 @@ def _headers(key_env: str | None) -> dict[str, str]:
         return {}
     key = os.environ.get(key_env)
     if not key:
-        raise DefinitionError(f"{key_env} is not set", code="missing_key", hint="Name the variable that holds the key.")
+        raise DefinitionError(f"{key_env} is not set", code="missing_key", hint="Name the variable with the API key.")
     return {"Authorization": f"Bearer {key}"}
 
 
-async def _examined(
+async def _examine(
     url: str, model: str | None, headers: dict[str, str], runs: int, advance: Callable[[str], None]
 ) -> Profile:
-    http = Http(endpoint(url), headers, _DEADLINES)
+    http = HttpClient(endpoint(url), headers, _DEADLINES)
 
-    def told(finding: Finding) -> None:
+    def on_finding(finding: Finding) -> None:
         advance(finding.name)
 
     try:
-        return await examine(http, model or await _first_model(http), runs=runs, advance=told)
+        return await examine(http, model or await _first_model(http), runs=runs, advance=on_finding)
     finally:
         await http.close()
 
 
-async def _first_model(http: Http) -> str:
-    listed = entries(mapping(await http.get("/v1/models")).get("data"))
-    name = text(listed[0].get("id")) if listed else ""
+async def _first_model(http: HttpClient) -> str:
+    models = entries(mapping(await http.get("/v1/models")).get("data"))
+    name = text(models[0].get("id")) if models else ""
     if not name:
-        raise EngineError(f"{http.base} lists no model", hint="Name one with --model.")
+        raise EngineError(f"{http.base} lists no models", hint="Name one with --model.")
     return name
 
 
 COMMAND = Command(
     name="doctor",
-    about="Find out by asking what an endpoint really honours.",
-    more="Engines take many demands without a word and do not keep them. Each probe pulls the\n"
-    "model against a demand, several times; what would be kept anyway counts as unknown.\n"
-    "It sends 100 to 300 requests of at most 96 tokens each. The profile is kept in the\n"
-    "user's cache directory, for engines on that endpoint.",
+    about="Test which options an endpoint really honours.",
+    more="Many servers silently ignore options that they accept. Each probe sends, several times, a\n"
+    "prompt that pulls the model against an option. If the model would comply anyway, the verdict\n"
+    "is unknown. The command sends 100 to 300 requests of at most 96 tokens each. The profile is\n"
+    "saved in the user's cache directory, for engines on that endpoint.",
     examples="  ferrule doctor http://127.0.0.1:8080\n"
     "  ferrule doctor https://example.com/v1 --model small --key-env MY_KEY --json",
     add_options=_add_options,

@@ -1,4 +1,4 @@
-"""`ferrule explain`: what of each tool's schema holds while decoding, what is only checked after, what to change."""
+"""`ferrule explain`: which parts of each tool's schema the grammar enforces, which are only checked afterwards."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 
 from ferrule.cli import json_view, streams, terminal
-from ferrule.cli.command import Command, chosen_format
-from ferrule.cli.explanation import Explanation, explanation_of, explanation_of_passing_on
+from ferrule.cli.command import Command, parse_format
+from ferrule.cli.explanation import Explanation, explanation_of, explanation_of_passthrough
 from ferrule.cli.format_facts import facts_of
 from ferrule.cli.grammars import TARGETS
 from ferrule.cli.tools_file import read_tools
@@ -16,64 +16,64 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.wire.format import Format
 
 _HEADINGS = ("tool", "place", "keyword", "while decoding", "what to change")
-_UP_TO_THE_ENGINE = "Ask the engine's own documents what it enforces. Nothing need change: all of it is checked after."
+_UP_TO_THE_ENGINE = "The engine's documentation says what it enforces. No change is needed: all is checked afterwards."
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("tools", type=read_tools, metavar="TOOLS.json", help="a JSON file of the tools on offer")
+    parser.add_argument("tools", type=read_tools, metavar="TOOLS.json", help="a JSON file of the tools")
     parser.add_argument("--target", choices=tuple(TARGETS), default="lark", help="the grammar language (default: lark)")
     parser.add_argument(
         "-f",
         "--format",
-        type=chosen_format,
+        type=parse_format,
         metavar="NAME",
-        help="the wire format, which decides how arguments are written (default: one that writes JSON)",
+        help="the wire format, which decides how arguments are encoded (default: JSON)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _run(arguments: Namespace) -> None:
-    explained = [_EXPLAINED_FOR[arguments.target](tool, arguments.format) for tool in arguments.tools]
+    explanations = [_EXPLAINERS[arguments.target](tool, arguments.format) for tool in arguments.tools]
     if arguments.json:
-        streams.write(json_view.page([one.as_dict() for one in explained]) + "\n")
+        streams.write(json_view.page([explanation.as_dict() for explanation in explanations]) + "\n")
         return
-    rows = [row for one in explained for row in _rows(one)]
+    rows = [row for explanation in explanations for row in _rows(explanation)]
     if sys.stdout.isatty():
         terminal.show_table(_HEADINGS, rows)
     else:
         streams.write("".join("\t".join(cell.replace("\t", " ") for cell in row) + "\n" for row in (_HEADINGS, *rows)))
 
 
-def _compiled(tool: ToolDefinition, format: Format | None) -> Explanation:
-    """JSON goes to the target's own compiler of schemas, other encodings do not."""
+def _explain_compiled(tool: ToolDefinition, format: Format | None) -> Explanation:
+    """For JSON arguments the target's own schema compiler is used; other encodings are lowered."""
     return explanation_of(tool, "JSON" if format is None else facts_of(format).arguments)
 
 
-def _lowered(tool: ToolDefinition, _: Format | None) -> Explanation:
+def _explain_lowered(tool: ToolDefinition, _: Format | None) -> Explanation:
     return explanation_of(tool, "lowered")
 
 
-def _passed_on(tool: ToolDefinition, _: Format | None) -> Explanation:
-    return explanation_of_passing_on(tool)
+def _explain_passthrough(tool: ToolDefinition, _: Format | None) -> Explanation:
+    return explanation_of_passthrough(tool)
 
 
-_EXPLAINED_FOR: Mapping[str, Callable[[ToolDefinition, Format | None], Explanation]] = {
-    "lark": _compiled,
-    "gbnf": _lowered,
-    "structural_tag": _lowered,
-    "json_schema": _passed_on,
+_EXPLAINERS: Mapping[str, Callable[[ToolDefinition, Format | None], Explanation]] = {
+    "lark": _explain_compiled,
+    "gbnf": _explain_lowered,
+    "structural_tag": _explain_lowered,
+    "json_schema": _explain_passthrough,
 }
 
 
-def _rows(explained: Explanation) -> list[tuple[str, ...]]:
-    if explained.passed_on is not None:
-        passed_on = ", ".join(explained.passed_on) or "a schema that asks for nothing"
-        return [(explained.tool, "", "", f"passed on: {passed_on}", _UP_TO_THE_ENGINE)]
-    enforced = ", ".join(explained.enforced) or "nothing but the tool's name"
-    first = (explained.tool, "", "", f"enforced: {enforced}", "")
+def _rows(explanation: Explanation) -> list[tuple[str, ...]]:
+    if explanation.passed_on is not None:
+        passed_on = ", ".join(explanation.passed_on) or "an empty schema"
+        return [(explanation.tool, "", "", f"passed on: {passed_on}", _UP_TO_THE_ENGINE)]
+    enforced = ", ".join(explanation.enforced) or "only the tool's name"
+    first = (explanation.tool, "", "", f"enforced: {enforced}", "")
     later = [
-        (explained.tool, loss.path or "/", loss.keyword, f"only checked after: {loss.how}", hint)
-        for loss, hint in explained.checked_after
+        (explanation.tool, loss.path or "/", loss.keyword, f"only checked afterwards: {loss.reason}", hint)
+        for loss, hint in explanation.checked_after
     ]
     return [first, *later]
 
@@ -81,9 +81,9 @@ def _rows(explained: Explanation) -> list[tuple[str, ...]]:
 COMMAND = Command(
     name="explain",
     about="Show what a grammar enforces of each tool's schema.",
-    more="What a grammar cannot say is never dropped in silence: it is checked when the call is\n"
-    "there. The last column says how to write the schema so that more of it is enforced.\n"
-    "The target json_schema is the schema as it is: what of it holds is up to the engine.",
+    more="Keywords that a grammar cannot express are never dropped silently: they are checked when the\n"
+    "call is complete. The last column says how to change the schema so that more of it is enforced.\n"
+    "The target json_schema passes the schema on as it is; the engine decides what it enforces.",
     examples="  ferrule explain tools.json\n  ferrule explain tools.json --format qwen_xml\n"
     "  ferrule explain tools.json --target gbnf --json",
     add_options=_add_options,

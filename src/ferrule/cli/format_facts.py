@@ -1,4 +1,4 @@
-"""Facts about a format that a person chooses by, all read off its definition."""
+"""Facts for choosing a format, all derived from its definition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ferrule.wire.registry import families_of_formats, formats
 
 @dataclass(frozen=True, slots=True)
 class FormatFacts:
-    """`family` is the file that defines it, None when another package does. `ids` is the form of its call ids."""
+    """`family` is the module that defines it; None if another package does. `ids` is the form of its call ids."""
 
     name: str
     family: str | None
@@ -23,7 +23,7 @@ class FormatFacts:
     reasoning: bool
     ids: str
     writes_ids: bool
-    marks: tuple[str, ...]
+    markers: tuple[str, ...]
 
 
 def facts_of(format: Format) -> FormatFacts:
@@ -36,7 +36,7 @@ def facts_of(format: Format) -> FormatFacts:
         reasoning=any(isinstance(item, Think) for item in format.reply.items),
         ids=format.ids.name,
         writes_ids=plan_of(format).writes_ids,
-        marks=format.marks,
+        markers=format.markers,
     )
 
 
@@ -45,5 +45,5 @@ def all_facts() -> list[FormatFacts]:
 
 
 def legible(texts: tuple[str, ...]) -> str:
-    """Texts in a row; one with white space in it as a JSON string, so that it shows where it begins and ends."""
+    """Join texts. A text with whitespace is quoted as JSON, to show where it begins and ends."""
     return "  ".join(dumps(text) if any(map(str.isspace, text)) else text for text in texts)

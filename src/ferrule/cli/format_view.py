@@ -1,4 +1,4 @@
-"""One format in full: its facts and how a call, its results and the tools look in it."""
+"""One format in full: its facts, and examples of a call, its results and the tool declarations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXAMPLE_IDS = ("call_{}", "call0000{}", "call00000{}")
 
 
 @dataclass(frozen=True, slots=True)
-class FormatPage:
+class FormatView:
     facts: FormatFacts
     tokens: tuple[str, ...]
     stops: tuple[str, ...]
@@ -37,15 +37,15 @@ class FormatPage:
     declaration: str
 
     def as_dict(self) -> dict[str, object]:
-        shown = asdict(self)
-        return {**shown.pop("facts"), **shown}
+        fields = asdict(self)
+        return {**fields.pop("facts"), **fields}
 
 
-def page_of(format: Format) -> FormatPage:
+def view_of(format: Format) -> FormatView:
     text, calls = _example(format)
     contents = zip(calls, _CONTENTS, strict=False)
     results = [ToolResult(call.id, call.name, content) for call, content in contents]
-    return FormatPage(
+    return FormatView(
         facts=facts_of(format),
         tokens=format.tokens,
         stops=format.stops,
@@ -57,7 +57,7 @@ def page_of(format: Format) -> FormatPage:
 
 
 def _example(format: Format) -> tuple[str, list[ToolCall]]:
-    """A text with two calls (or as many as the family takes in one turn), and the calls in it."""
+    """A text with two calls (or as many as the format allows in one turn), and the calls in it."""
     for example in examples():
         if example.format == format.name and example.is_canonical and len(example.reply.calls) > 1:
             return example.text, _with_ids(format.ids, example.reply.calls)
@@ -70,8 +70,8 @@ def _with_ids(policy: IdPolicy, calls: tuple[ToolCall, ...]) -> list[ToolCall]:
 
 
 def _id(policy: IdPolicy, name: str, at: int) -> str:
-    """An id of the family's form; the same every time, so that two pages can be compared."""
-    made = policy.make(name, at)
-    if made == policy.make(name, at):
-        return made
-    return next((id for form in _EXAMPLE_IDS if policy.fits(id := form.format(at + 1), name)), made)
+    """An id in the format's form. It is deterministic, so that two outputs can be compared."""
+    new_id = policy.make(name, at)
+    if new_id == policy.make(name, at):
+        return new_id
+    return next((id for form in _EXAMPLE_IDS if policy.fits(id := form.format(at + 1), name)), new_id)

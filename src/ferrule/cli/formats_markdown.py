@@ -1,4 +1,4 @@
-"""The table of formats as a Markdown page: `docs/reference/formats.md` is this and nothing else."""
+"""The table of formats as a Markdown page, which is `docs/reference/formats.md`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ hide:
 
 # Formats
 
-Made from the definitions in `src/ferrule/wire/formats` by `ferrule formats --markdown`; a test keeps it true.
+Generated from the definitions in `src/ferrule/wire/formats` by `ferrule formats --markdown`. A test keeps it up to
+date.
 
 | format | family | for | arguments | reasoning | ids |
 | --- | --- | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""Python functions as tools, named on the command line as `module:name` or `file.py:name`."""
+"""Loads Python functions as tools from `module:name` or `file.py:name` on the command line."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ AnyTool = FunctionTool[Any, Any]
 
 
 def read_functions(place: str) -> tuple[AnyTool, ...]:
-    """The tools at a place: one function or tool, or several in a list. Without a name, all tools of the module."""
+    """Load one function or tool, or a list of them. Without a name, load all tools of the module."""
     where, _, name = place.rpartition(":") if ":" in place else (place, "", "")
     module = _module(where)
     if not name:
-        return tuple(cast("AnyTool", held) for held in vars(module).values() if isinstance(held, FunctionTool))
+        return tuple(cast("AnyTool", value) for value in vars(module).values() if isinstance(value, FunctionTool))
     if not hasattr(module, name):
         raise ArgumentTypeError(f"{where} has no {name!r}")
-    held: Any = getattr(module, name)
-    several = cast("Iterable[Any]", held) if isinstance(held, list | tuple) else (held,)
-    return tuple(_tool(one, place) for one in several)
+    value: Any = getattr(module, name)
+    several = cast("Iterable[Any]", value) if isinstance(value, list | tuple) else (value,)
+    return tuple(_tool(entry, place) for entry in several)
 
 
-def _tool(held: Any, place: str) -> AnyTool:
-    if isinstance(held, FunctionTool):
-        return cast("AnyTool", held)
-    if not callable(held):
-        raise ArgumentTypeError(f"{place}: {held!r:.60} is no function")
-    return tool(held)
+def _tool(value: Any, place: str) -> AnyTool:
+    if isinstance(value, FunctionTool):
+        return cast("AnyTool", value)
+    if not callable(value):
+        raise ArgumentTypeError(f"{place}: {value!r:.60} is not a function")
+    return tool(value)
 
 
 def _module(where: str) -> ModuleType:
@@ -47,7 +47,7 @@ def _module(where: str) -> ModuleType:
         if spec is None or spec.loader is None:
             raise ArgumentTypeError(f"{where} cannot be loaded")
         module = importlib.util.module_from_spec(spec)
-        # Where a module's own types are looked up by name, when its hints are read.
+        # Type hints are resolved by name in the module, which is looked up in sys.modules.
         sys.modules[path.stem] = module
         spec.loader.exec_module(module)
     except (ImportError, OSError, SyntaxError) as problem:

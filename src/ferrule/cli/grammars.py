@@ -1,4 +1,4 @@
-"""The languages that a rule can be printed in, and the options that say which rule. Shared by `rule` and `accepts`."""
+"""The grammar targets, and the options that select a rule. Shared by `rule` and `accepts`."""
 
 from __future__ import annotations
 
@@ -23,30 +23,32 @@ Printer = Callable[[Namespace], str]
 def add_rule_options(parser: ArgumentParser) -> None:
     add_format_option(parser)
     parser.add_argument(
-        "-t", "--tools", required=True, type=read_tools, metavar="FILE", help="a JSON file of the tools on offer"
+        "-t", "--tools", required=True, type=read_tools, metavar="FILE", help="a JSON file of the tools"
     )
     parser.add_argument(
         "-c",
         "--choice",
         default=ToolChoice.auto(),
-        type=chosen,
+        type=parse_choice,
         metavar="CHOICE",
-        help="auto (default), none, required, the name of the tool that must be called, or of several by commas",
+        help="auto (default), none, required, or the name of a tool that must be called (several: a,b)",
     )
-    parser.add_argument("--parallel", action=BooleanOptionalAction, default=True, help="whether many calls are allowed")
+    parser.add_argument(
+        "--parallel", action=BooleanOptionalAction, default=True, help="whether several calls are allowed"
+    )
     parser.add_argument(
         "--reasoning",
         choices=tuple(mode.value for mode in ReasoningMode),
         default=ReasoningMode.ON.value,
-        help="prefilled: the prompt has opened the reasoning already (default: on)",
+        help="prefilled means that the prompt has already opened the reasoning (default: on)",
     )
     parser.add_argument(
-        "--response-schema", type=_schema, metavar="FILE", help="a JSON Schema that an answer without calls must fit"
+        "--response-schema", type=_schema, metavar="FILE", help="a JSON Schema that an answer without calls must match"
     )
 
 
-def chosen(text: str) -> ToolChoice:
-    """What a caller's word allows: a mode, or the tools of which one must be called."""
+def parse_choice(text: str) -> ToolChoice:
+    """Parse a tool choice: a mode, or the names of the tools of which one must be called."""
     if text in tuple(ChoiceMode):
         return ToolChoice(ChoiceMode(text))
     names = [name.strip() for name in text.split(",")]
@@ -55,8 +57,8 @@ def chosen(text: str) -> ToolChoice:
     return ToolChoice.allowed(names, ChoiceMode.REQUIRED)
 
 
-def bound_rule(arguments: Namespace) -> Rule:
-    """The rule that the options ask for."""
+def rule_from_options(arguments: Namespace) -> Rule:
+    """Build the rule from the options."""
     return bind(
         arguments.format,
         arguments.tools,
@@ -81,19 +83,19 @@ def _schema(path: str) -> dict[str, object]:
 def _lark(arguments: Namespace) -> str:
     from ferrule.rules.lark import emit_lark
 
-    return emit_lark(bound_rule(arguments))
+    return emit_lark(rule_from_options(arguments))
 
 
 def _gbnf(arguments: Namespace) -> str:
     from ferrule.rules.gbnf import emit_gbnf
 
-    return emit_gbnf(bound_rule(arguments)).text
+    return emit_gbnf(rule_from_options(arguments)).text
 
 
 def _structural_tag(arguments: Namespace) -> str:
     from ferrule.rules.structural_tag import emit_structural_tag
 
-    return json_view.page(emit_structural_tag(bound_rule(arguments)))
+    return json_view.page(emit_structural_tag(rule_from_options(arguments)))
 
 
 def _json_schema(arguments: Namespace) -> str:

@@ -1,4 +1,4 @@
-"""`ferrule inspect`: which format a model speaks, how that was found, and what its chat template damages."""
+"""`ferrule inspect`: detects a model's format and tests its chat template for faults."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from textwrap import indent
 
 from ferrule.cli import json_view, streams, terminal
-from ferrule.cli.command import Command, chosen_format
+from ferrule.cli.command import Command, parse_format
 from ferrule.cli.grammars import TARGETS
 from ferrule.cli.inspection import Inspection, inspection_of
 from ferrule.engines.checkpoint.checkpoint import read_checkpoint
-from ferrule.wire.detection import How
+from ferrule.wire.detection import DetectionMethod
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -20,49 +20,51 @@ def _add_options(parser: ArgumentParser) -> None:
         "model", type=Path, metavar="MODEL", help="a .gguf file, a folder with tokenizer_config.json, or a .jinja file"
     )
     parser.add_argument(
-        "-f", "--format", type=chosen_format, metavar="NAME", help="take this format instead of looking for one"
+        "-f", "--format", type=parse_format, metavar="NAME", help="use this format instead of detecting it"
     )
-    parser.add_argument("--rule", action="store_true", help="print also the grammar of a call to one of two tools")
-    parser.add_argument("--target", choices=tuple(TARGETS), default="lark", help="of --rule (default: lark)")
+    parser.add_argument("--rule", action="store_true", help="also print the grammar for a call of one of two tools")
+    parser.add_argument(
+        "--target", choices=tuple(TARGETS), default="lark", help="the grammar language of --rule (default: lark)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _run(arguments: Namespace) -> None:
     target = arguments.target if arguments.rule else ""
-    inspected = inspection_of(read_checkpoint(arguments.model), arguments.format, target)
-    title = terminal.seen(inspected.name)
+    inspection = inspection_of(read_checkpoint(arguments.model), arguments.format, target)
+    title = terminal.printable(inspection.name)
     if arguments.json:
-        streams.write(json_view.page(inspected.as_dict()) + "\n")
+        streams.write(json_view.page(inspection.as_dict()) + "\n")
     elif sys.stdout.isatty():
-        terminal.show_sections(title, _sections(inspected))
+        terminal.show_sections(title, _sections(inspection))
     else:
-        blocks = (f"{heading}:\n{indent(body, '  ')}\n" for heading, body in _sections(inspected))
+        blocks = (f"{heading}:\n{indent(body, '  ')}\n" for heading, body in _sections(inspection))
         streams.write("\n".join((f"{title}\n", *blocks)))
 
 
-_AROUND = "(Tools, calls and results are written as plain messages for it, so that none of this matters.)"
+_AROUND = "(Ferrule writes tools, calls and results as plain messages for this model, so these faults have no effect.)"
 
 
-def _sections(inspected: Inspection) -> list[tuple[str, str]]:
-    told = [f"{fault.kind.value}: {fault.told}" for fault in inspected.faults]
-    faults = "\n".join([*told, _AROUND] if told and inspected.how == How.NO_TOOLS else told)
+def _sections(inspection: Inspection) -> list[tuple[str, str]]:
+    messages = [f"{fault.kind.value}: {fault.message}" for fault in inspection.faults]
+    faults = "\n".join([*messages, _AROUND] if messages and inspection.how == DetectionMethod.NO_TOOLS else messages)
     sections = [
-        ("architecture", inspected.architecture),
-        ("family", inspected.family),
-        ("format", f"{inspected.format}: {inspected.about}"),
-        ("how it was found", inspected.found),
+        ("architecture", inspection.architecture),
+        ("family", inspection.family),
+        ("format", f"{inspection.format}: {inspection.about}"),
+        ("detected by", inspection.evidence),
         ("faults of the chat template", faults or "none found"),
-        ("a call and its result, as the model reads them", inspected.example),
-        ("rule for two tools", inspected.rule),
+        ("a call and its result, as the model reads them", inspection.example),
+        ("rule for two tools", inspection.rule),
     ]
     return [(heading, body) for heading, body in sections if body]
 
 
 COMMAND = Command(
     name="inspect",
-    about="Show a model's format and the faults of its template.",
-    more="The format is found from the chat template that the model carries. The template is tried\n"
-    "with a made-up conversation: a fault is something that does not come back as it was put in.",
+    about="Show a model's format and the faults of its chat template.",
+    more="The format is detected from the model's chat template. The template is then rendered with a\n"
+    "sample conversation: a fault is any content that does not appear in the output unchanged.",
     examples="  ferrule inspect model.gguf\n  ferrule inspect path/to/checkpoint --json\n"
     "  ferrule inspect chat_template.jinja --rule --target gbnf",
     add_options=_add_options,

@@ -1,4 +1,4 @@
-"""What there is to say about a model: its format and how that was found, its template's faults, an example, a rule."""
+"""Inspection: a model's format and how it was detected, its template's faults, an example and a rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.checkpoint.checkpoint import Checkpoint
 from ferrule.errors import FerruleError
-from ferrule.wire.detection import How, detect
+from ferrule.wire.detection import DetectionMethod, detect
 from ferrule.wire.format import Format
 from ferrule.wire.prompt import format_with_tools
 from ferrule.wire.rule_builder import ReasoningMode
@@ -36,7 +36,7 @@ TOOLS = (
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """`how` is "marks", "no_tools" or "by_hand"; `found` tells it in a sentence. `rule` is "" where none was wanted."""
+    """`how` is "markers", "no_tools" or "by_hand"; `evidence` explains it. `rule` is empty if not requested."""
 
     name: str
     architecture: str
@@ -44,22 +44,22 @@ class Inspection:
     format: str
     about: str
     how: str
-    found: str
+    evidence: str
     faults: tuple[TemplateFault, ...]
     example: str
     rule: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        shown: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
-        shown["faults"] = [{"kind": fault.kind.value, "told": fault.told} for fault in self.faults]
+        fields: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
+        fields["faults"] = [{"kind": fault.kind.value, "message": fault.message} for fault in self.faults]
         if not self.rule:
-            del shown["rule"]
-        return shown
+            del fields["rule"]
+        return fields
 
 
 def inspection_of(checkpoint: Checkpoint, by_hand: Format | None = None, target: str = "") -> Inspection:
-    """All of it. With `by_hand` the format is that one; with `target` the rule for two tools is emitted for it."""
-    form, how, found = (by_hand, "by_hand", "it was named by hand") if by_hand else _detected(checkpoint)
+    """Inspect a checkpoint. `by_hand` sets the format; with `target` a rule for two tools is emitted."""
+    form, how, evidence = (by_hand, "by_hand", "given with --format") if by_hand else _detect(checkpoint)
     template = ChatTemplate(checkpoint.template, checkpoint.bos, checkpoint.eos)
     facts = facts_of(form)
     return Inspection(
@@ -69,34 +69,34 @@ def inspection_of(checkpoint: Checkpoint, by_hand: Format | None = None, target:
         format=form.name,
         about=facts.about,
         how=how,
-        found=found,
+        evidence=evidence,
         faults=probe(template, form),
-        example=_example(template, form, knows_tools=how != How.NO_TOOLS),
+        example=_example(template, form, knows_tools=how != DetectionMethod.NO_TOOLS),
         rule=_rule(form, target) if target else "",
     )
 
 
-def _detected(checkpoint: Checkpoint) -> tuple[Format, str, str]:
-    found = detect(checkpoint.template)
-    return found.format, found.how.value, found.told
+def _detect(checkpoint: Checkpoint) -> tuple[Format, str, str]:
+    detection = detect(checkpoint.template)
+    return detection.format, detection.method.value, detection.evidence
 
 
 def _example(template: ChatTemplate, format: Format, *, knows_tools: bool) -> str:
-    """A question, a call and its result, as the model would read them before it answers."""
+    """A question, a call and its result, as the model's prompt contains them."""
     call = ToolCall.of("get_weather", {"city": "Paris", "days": 2}, id=format.ids.sample("get_weather", 0))
-    asked = ChatMessage.user("What will the weather be like in Paris?")
-    told = ChatMessage.tool(call.id, {"celsius": 21}, call.name)
-    messages = (asked, ChatMessage.assistant(tool_calls=[call]), told)
+    question = ChatMessage.user("What will the weather be like in Paris?")
+    result = ChatMessage.tool(call.id, {"celsius": 21}, call.name)
+    messages = (question, ChatMessage.assistant(tool_calls=[call]), result)
     tools = [tool.as_function() for tool in TOOLS] if knows_tools else None
     try:
-        shown = messages if knows_tools else _without_system(format_with_tools(format, messages, TOOLS))
-        return template.render(messages_of(shown, format), tools, now=SAMPLE_DAY)
+        rendered = messages if knows_tools else _without_system(format_with_tools(format, messages, TOOLS))
+        return template.render(messages_of(rendered, format), tools, now=SAMPLE_DAY)
     except FerruleError as refusal:
         return f"(none: {refusal.message})"
 
 
 def _without_system(messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
-    """Many templates without tools have no system message either, so it goes into the first question."""
+    """Many templates without tools do not support a system message either, so put it into the first question."""
     system, first, *others = messages
     return (ChatMessage.user(f"{system.content}\n\n{first.content}"), *others)
 

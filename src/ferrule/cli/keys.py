@@ -1,4 +1,4 @@
-"""`ferrule keys`: a new key to the gateway, shown once, and the lines that let it in. Writes no file."""
+"""`ferrule keys`: generates an API key for the gateway and prints its configuration. It writes no file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BYTES = 32
 
 
 def new_key() -> str:
-    """256 bits that nobody can guess. The prefix is for programs that look for keys where none should be."""
+    """A random key of 256 bits. The prefix helps secret scanners to find leaked keys."""
     return PREFIX + secrets.token_urlsafe(_BYTES)
 
 
@@ -28,31 +28,40 @@ def hash_of(key: str) -> str:
 
 
 def lines_of(key: KeyConfig) -> str:
-    """The table of a key for ferrule.toml; what is as it is by default is left out."""
-    usual = {one.name: one.default for one in fields(KeyConfig)}
-    kept = {one.name: getattr(key, one.name) for one in fields(KeyConfig)}
-    lines = [f"{name} = {_spelled(name, value)}\n" for name, value in kept.items() if value != usual[name]]
+    """The table of a key for ferrule.toml, without settings that have their default value."""
+    defaults = {setting.name: setting.default for setting in fields(KeyConfig)}
+    values = {setting.name: getattr(key, setting.name) for setting in fields(KeyConfig)}
+    lines = [f"{name} = {_setting_text(name, value)}\n" for name, value in values.items() if value != defaults[name]]
     return "[[keys]]\n" + "".join(lines)
 
 
 def _add_options(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    new = actions.add_parser("new", help="make a key: it goes to stderr, its lines for ferrule.toml to stdout")
-    new.add_argument("name", metavar="NAME", type=_plain, help="who holds it; names him in logs and in the ledger")
-    new.add_argument("--tenant", default="local", type=_plain, help="whose data and tools (default: %(default)s)")
-    new.add_argument("--models", nargs="*", default=["*"], type=_plain, metavar="MODEL", help="(default: all)")
+    new = actions.add_parser(
+        "new", help="generate a key: prints it on stderr, and its lines for ferrule.toml on stdout"
+    )
+    new.add_argument("name", metavar="NAME", type=_plain, help="the name of the key in logs and in the ledger")
+    new.add_argument("--tenant", default="local", type=_plain, help="the tenant (default: %(default)s)")
+    new.add_argument(
+        "--models",
+        nargs="*",
+        default=["*"],
+        type=_plain,
+        metavar="MODEL",
+        help="models that it may use (default: all)",
+    )
     new.add_argument(
         "--tools",
         nargs="*",
         default=[],
         type=_plain,
         metavar="TOOL",
-        help="the gateway's own; '*' is all (default: none)",
+        help="the gateway's tools that it may use; '*' is all (default: none)",
     )
-    new.add_argument("--approve", action="store_true", help="may decide on calls that wait for leave")
-    new.add_argument("--admin", action="store_true", help="may see how the gateway is doing")
-    new.add_argument("--rate", type=int, default=0, metavar="N", help="requests a minute, at most")
-    new.add_argument("--width", type=int, default=0, metavar="N", help="answers at once, at most")
+    new.add_argument("--approve", action="store_true", help="may decide on approvals")
+    new.add_argument("--admin", action="store_true", help="may see the gateway's status and metrics")
+    new.add_argument("--rate", type=int, default=0, metavar="N", help="maximum requests per minute")
+    new.add_argument("--width", type=int, default=0, metavar="N", help="maximum concurrent answers")
     new.set_defaults(act=_new)
 
 
@@ -62,9 +71,9 @@ def _run(arguments: Namespace) -> None:
 
 def _new(arguments: Namespace) -> None:
     if arguments.rate < 0 or arguments.width < 0:
-        raise DefinitionError("a limit is 0 or more", hint="Leave it out for none.")
+        raise DefinitionError("--rate and --width must be 0 or more", hint="Leave them out for no limit.")
     key = new_key()
-    held = KeyConfig(
+    config = KeyConfig(
         name=arguments.name,
         sha256=hash_of(key),
         tenant=arguments.tenant,
@@ -75,32 +84,32 @@ def _new(arguments: Namespace) -> None:
         rate=arguments.rate,
         width=arguments.width,
     )
-    # Two streams, so that `>> ferrule.toml` keeps the lines and never the key.
-    print(f"the key of {held.name}, shown this once:\n{key}", file=sys.stderr)
-    streams.write(lines_of(held))
+    # Two streams, so that `>> ferrule.toml` saves the lines and never the key.
+    print(f"the key of {config.name}, shown only once:\n{key}", file=sys.stderr)
+    streams.write(lines_of(config))
 
 
 def _plain(text: str) -> str:
     if not text or not text.isprintable():
-        raise ArgumentTypeError(f"{text!r} is empty or holds what cannot be printed")
+        raise ArgumentTypeError(f"{text!r} is empty or contains unprintable characters")
     return text
 
 
-def _spelled(setting: str, value: object) -> str:
-    # What looks like a variable is doubled, so that it is read back as it is; in a name nothing is filled in.
+def _setting_text(setting: str, value: object) -> str:
+    # Escape what looks like a variable. Names are not expanded, so they need no escape.
     return _toml(value) if setting == "name" else _toml(value).replace("${", "$${")
 
 
 def _toml(value: object) -> str:
-    listed = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # texts
-    # JSON of printable texts, small numbers and lists of them is TOML too.
-    return json.dumps(listed, ensure_ascii=False)
+    plain = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # texts
+    # JSON of printable strings, small numbers and lists of them is also TOML.
+    return json.dumps(plain, ensure_ascii=False)
 
 
 COMMAND = Command(
     name="keys",
-    about="Make a key to the gateway.",
-    more="The key is shown once and kept nowhere; the gateway knows it by its hash.",
+    about="Generate an API key for the gateway.",
+    more="The key is shown once and stored nowhere; the gateway stores only its hash.",
     examples="  ferrule keys new alice >> ferrule.toml\n"
     "  ferrule keys new ci --models smol --tools get_weather --rate 60",
     add_options=_add_options,

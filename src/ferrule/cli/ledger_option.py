@@ -1,4 +1,4 @@
-"""The option that names a ledger, and how a command works on it."""
+"""The --ledger option, and how a command opens the ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Ledger
 
 T = TypeVar("T")
@@ -21,13 +21,13 @@ def add_ledger_option(parser: ArgumentParser) -> None:
 
 
 def on_ledger(where: str, work: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:
-    """What the work comes to. A command never begins a new ledger: a mistyped path is an error."""
+    """Run `work` on the ledger and return its result. The ledger must exist: a mistyped path is an error."""
 
-    async def opened() -> T:
-        async with await ledger_at(where, must_exist=True) as ledger:
+    async def run() -> T:
+        async with await open_ledger(where, must_exist=True) as ledger:
             return await work(ledger)
 
-    return asyncio.run(opened())
+    return asyncio.run(run())
 
 
 def moment(at: float) -> str:

@@ -1,6 +1,6 @@
-"""`ferrule`: picks the command, and turns what can go wrong into words on stderr and an exit code.
+"""`ferrule`: runs a command, and turns errors into a message on stderr and an exit code.
 
-0: done. 1: an error of Ferrule's. 2: wrong usage. 130: interrupted. 141: the reader of the output went away.
+0: success. 1: an error. 2: wrong usage. 130: interrupted. 141: the reader of the output closed the pipe.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ COMMANDS = (
     "trace",
     "stats",
 )
-"""Each is a module of this room, read only where the line needs it: all of them together take seconds to import."""
+"""Each is a module of this package, imported only if needed: importing all of them takes seconds."""
 FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return the exit code."""
     streams.prepare()
     try:
         code = _run(argv)
-        # Here and not when the interpreter ends: a reader that went away is noticed while it can be handled.
+        # Flush here and not at interpreter exit, so that a closed pipe can still be handled.
         sys.stdout.flush()
     except BrokenPipeError:
         streams.abandon_output()
@@ -59,10 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         line = sys.argv[1:] if argv is None else argv
-        arguments = command_line(_needed(line)).parse_args(line)
+        arguments = command_line(_commands_for(line)).parse_args(line)
         arguments.run(arguments)
     except SystemExit as stop:
-        # argparse leaves in this way after --help, --version and wrong usage; it has said everything.
+        # argparse exits like this after --help, --version and wrong usage, and has printed everything.
         return stop.code if isinstance(stop.code, int) else 0
     except FerruleError as error:
         print(f"error: {error.message}", file=sys.stderr)
@@ -72,8 +72,8 @@ def _run(argv: Sequence[str] | None) -> int:
     return 0
 
 
-def _needed(line: Sequence[str]) -> Sequence[str]:
-    """The commands whose options must be known to read a line: help and a misspelt command need them all."""
+def _commands_for(line: Sequence[str]) -> Sequence[str]:
+    """The commands whose options are needed to parse a command line. Help and unknown commands need all of them."""
     first = line[0] if line else ""
     if first == "--version":
         return ()
@@ -81,32 +81,32 @@ def _needed(line: Sequence[str]) -> Sequence[str]:
 
 
 def command(name: str) -> Command:
-    """What the module of that name hands over."""
-    found: Command = import_module(f"ferrule.cli.{name}").COMMAND
-    return found
+    """Import the command of that name."""
+    command_of_module: Command = import_module(f"ferrule.cli.{name}").COMMAND
+    return command_of_module
 
 
 def command_line(names: Sequence[str] = COMMANDS) -> ArgumentParser:
-    """These commands with their options."""
+    """Build the argument parser for these commands."""
     parser = ArgumentParser(
         prog="ferrule",
-        description="Ferrule binds language models to tools.",
+        description="Reliable tool calling for language models.",
         epilog="`ferrule COMMAND --help` explains a command.\n\nexample:\n  ferrule parse --format hermes < reply.txt",
-        # argparse makes room for names by the length of the metavar below and the indent: `capabilities` needs both.
+        # argparse sizes the column of names by the metavar below and the indent: `capabilities` needs both.
         formatter_class=lambda prog: RawDescriptionHelpFormatter(prog, indent_increment=1),
     )
     parser.add_argument("--version", action="version", version=f"ferrule {_version()}")
-    listed = parser.add_subparsers(title="commands", metavar="COMMAND OPTIONS", required=True)
-    for one in map(command, names):
-        added = listed.add_parser(
-            one.name,
-            help=one.about,
-            description=f"{one.about}\n\n{one.more}",
-            epilog=f"examples:\n{one.examples}",
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND OPTIONS", required=True)
+    for entry in map(command, names):
+        subparser = subparsers.add_parser(
+            entry.name,
+            help=entry.about,
+            description=f"{entry.about}\n\n{entry.more}",
+            epilog=f"examples:\n{entry.examples}",
             formatter_class=RawDescriptionHelpFormatter,
         )
-        one.add_options(added)
-        added.set_defaults(run=one.run)
+        entry.add_options(subparser)
+        subparser.set_defaults(run=entry.run)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""`ferrule parse`: a model's text in, the reply out."""
+"""`ferrule parse`: parses a model's raw output into a reply."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ def _add_options(parser: ArgumentParser) -> None:
         "--chunk", type=_positive, metavar="N", help="feed N characters at a time (default: everything at once)"
     )
     parser.add_argument(
-        "--events", action="store_true", help="print each event as one line of JSON as soon as it is certain"
+        "--events", action="store_true", help="print each event as one line of JSON as soon as it is known"
     )
     parser.add_argument(
-        "--prefix", default="", metavar="TEXT", help="what the prompt already holds of the reply, such as <think>"
+        "--prefix",
+        default="",
+        metavar="TEXT",
+        help="the beginning of the reply that is part of the prompt, such as <think>",
     )
 
 
@@ -56,10 +59,10 @@ def _positive(text: str) -> int:
 
 COMMAND = Command(
     name="parse",
-    about="Read a model's text on stdin, print the reply that is in it.",
-    more="Prints text, reasoning and calls in their order, as JSON or, on a terminal, for\n"
-    "people. What the model did wrong stands in the diagnostics and is no failure.\n"
-    "A call that was cut off is marked as not complete: never run it.",
+    about="Parse a model's raw output from stdin.",
+    more="Prints text, reasoning and calls in their order: as JSON or, on a terminal, formatted for\n"
+    "reading. Mistakes of the model are reported as diagnostics and are not an error.\n"
+    "A truncated call is marked as not complete: never run it.",
     examples="  ferrule parse --format hermes --tools tools.json < reply.txt\n"
     "  ferrule parse --format qwen_xml,hermes --chunk 1 --events < reply.txt",
     add_options=_add_options,

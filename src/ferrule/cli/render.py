@@ -1,4 +1,4 @@
-"""`ferrule render`: a reply in, the text out that a model of the family would have written."""
+"""`ferrule render`: renders a reply as the raw text that a model of the format would write."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from ferrule.cli import streams
 from ferrule.cli.command import Command, add_format_option, add_tools_option
-from ferrule.cli.reply_json import GivenReply, reply_from_json
+from ferrule.cli.reply_json import ReplyDocument, reply_from_json
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.wire.format import Format
-from ferrule.wire.part_order import arranged
+from ferrule.wire.part_order import arrange_parts
 from ferrule.wire.renderer import render
 
 
@@ -22,43 +22,45 @@ def _add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--convert",
         action="store_true",
-        help="the reply came from another format: put its parts into this one's order and make new ids",
+        help="the reply comes from another format: reorder its parts for this one and generate new ids",
     )
 
 
 def _run(arguments: Namespace) -> None:
-    given = reply_from_json("".join(streams.pieces(None)))
-    place = _converted if arguments.convert else _as_given
-    streams.write(render(arguments.format, place(arguments.format, given), arguments.tools))
+    document = reply_from_json("".join(streams.pieces(None)))
+    arrange = _convert if arguments.convert else _keep_order
+    streams.write(render(arguments.format, arrange(arguments.format, document), arguments.tools))
 
 
-def _as_given(format: Format, given: GivenReply) -> Reply:
-    """What has no order is put into the format's, unless something would be lost: rendering then says what and why."""
-    placed = arranged(format, given.reply)
-    return given.reply if given.is_ordered or _lost(given.reply, placed) else placed
+def _keep_order(format: Format, document: ReplyDocument) -> Reply:
+    """Keep the order of the document. Parts without an order get the format's, unless that would drop some: the
+    renderer then raises an error that says which.
+    """
+    placed = arrange_parts(format, document.reply)
+    return document.reply if document.is_ordered or _dropped_kinds(document.reply, placed) else placed
 
 
-def _converted(format: Format, given: GivenReply) -> Reply:
-    parts = tuple(replace(part, id="") if isinstance(part, ToolCall) else part for part in given.reply.parts)
-    placed = arranged(format, Reply(parts))
-    for kind in _lost(given.reply, placed):
-        print(f"note: {kind} is left out: {format.name} has no place for it", file=sys.stderr)
+def _convert(format: Format, document: ReplyDocument) -> Reply:
+    parts = tuple(replace(part, id="") if isinstance(part, ToolCall) else part for part in document.reply.parts)
+    placed = arrange_parts(format, Reply(parts))
+    for kind in _dropped_kinds(document.reply, placed):
+        print(f"note: {kind} is dropped: {format.name} does not support it", file=sys.stderr)
     return placed
 
 
-def _lost(reply: Reply, placed: Reply) -> list[str]:
-    """The kinds of parts that the format has no place for."""
-    kept = {part.__class__ for part in placed.parts}
-    spoken = (part.__class__ for part in reply.parts if isinstance(part, ToolCall) or part.text)
-    return [kind.__name__.lower() for kind in dict.fromkeys(spoken) if kind not in kept]
+def _dropped_kinds(reply: Reply, placed: Reply) -> list[str]:
+    """The kinds of parts that the format does not support."""
+    placed_kinds = {part.__class__ for part in placed.parts}
+    kinds = (part.__class__ for part in reply.parts if isinstance(part, ToolCall) or part.text)
+    return [kind.__name__.lower() for kind in dict.fromkeys(kinds) if kind not in placed_kinds]
 
 
 COMMAND = Command(
     name="render",
-    about="Read a reply as JSON on stdin, print the text of it.",
-    more="Takes what `ferrule parse` prints, or a shorter form:\n"
+    about="Render a reply, given as JSON on stdin, in a wire format.",
+    more="Reads the output of `ferrule parse`, or a shorter form:\n"
     '  {"reasoning": ..., "text": ..., "calls": [{"name": ..., "arguments": {...}}]}\n'
-    "A reply that would be read back as something else is refused.",
+    "A reply that would not parse back to itself is refused.",
     examples='  echo \'{"calls": [{"name": "get_weather", "arguments": {"city": "Rome"}}]}\' |\n'
     "    ferrule render --format mistral_v3\n"
     "  ferrule parse --format hermes < reply.txt | ferrule render --format qwen_xml --convert",

@@ -1,4 +1,4 @@
-"""Reply as JSON: what `parse` prints and `render` reads. It knows nothing of formats."""
+"""Replies as JSON: the output of `parse` and the input of `render`. It knows nothing of formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
 from ferrule.errors import DefinitionError
 from ferrule.schema.notation import JSON
-from ferrule.schema.value_text import loads_verbatim, spell_value
+from ferrule.schema.value_text import loads_verbatim, write_value
 
 _SHAPES = (
     'Write {"parts": [{"kind": "text" or "reasoning", "text"}, {"kind": "call", "name", "arguments"}]} '
@@ -61,8 +61,8 @@ def _part_as_dict(part: ReplyPart) -> dict[str, object]:
         case Reasoning(text):
             return {"kind": "reasoning", "text": text}
         case ToolCall(id, FunctionCall(name, arguments)):
-            shown = Verbatim(arguments) if _is_object(arguments) else arguments
-            return {"kind": "call", "id": id, "name": name, "arguments": shown, "complete": part.complete}
+            value = Verbatim(arguments) if _is_object(arguments) else arguments
+            return {"kind": "call", "id": id, "name": name, "arguments": value, "complete": part.complete}
 
 
 def _is_object(json_text: str) -> bool:
@@ -73,18 +73,18 @@ def _is_object(json_text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenReply:
-    """A reply as somebody wrote it down; `is_ordered` when he also said in which order its parts come."""
+class ReplyDocument:
+    """A reply from JSON. `is_ordered` means that the JSON gives the order of the parts."""
 
     reply: Reply
     is_ordered: bool
 
 
-def reply_from_json(text: str) -> GivenReply:
-    """The parts of a reply. What was odd about it and how it ended is not read: there is no text for either."""
+def reply_from_json(text: str) -> ReplyDocument:
+    """Read a reply. Diagnostics and the finish reason are ignored, because they have no text to render."""
     try:
         value = _object(loads_verbatim(text), "the reply")
-        return GivenReply(Reply(tuple(_part(entry) for entry in _entries(value))), "parts" in value)
+        return ReplyDocument(Reply(tuple(_part(entry) for entry in _entries(value))), "parts" in value)
     except RecursionError as refusal:
         raise DefinitionError("the reply is nested too deeply") from refusal
     except ValueError as refusal:
@@ -96,11 +96,11 @@ def _entries(value: dict[str, object]) -> list[dict[str, object]]:
         return [_object(entry, "a part") for entry in _list(value["parts"], "parts")]
     if not value.keys() & {"text", "reasoning", "calls"}:
         raise DefinitionError("the reply has no parts, text, reasoning or calls", hint=_SHAPES)
-    spoken: list[dict[str, object]] = [
+    texts: list[dict[str, object]] = [
         {"kind": kind, "text": value[kind]} for kind in ("reasoning", "text") if value.get(kind)
     ]
     calls = [_object(entry, "a call") for entry in _list(value.get("calls") or [], "calls")]
-    return [*spoken, *({**call, "kind": "call"} for call in calls)]
+    return [*texts, *({**call, "kind": "call"} for call in calls)]
 
 
 def _part(entry: dict[str, object]) -> ReplyPart:
@@ -114,20 +114,20 @@ def _part(entry: dict[str, object]) -> ReplyPart:
             function = FunctionCall(_string(entry, "name"), _arguments(entry.get("arguments", {})))
             return ToolCall(id, function, complete=entry.get("complete", True) is True)
         case unknown:
-            raise DefinitionError(f"a part is of the unknown kind {unknown!r}", hint=_SHAPES)
+            raise DefinitionError(f"a part has the unknown kind {unknown!r}", hint=_SHAPES)
 
 
 def _string(entry: dict[str, object], key: str) -> str:
     value = entry.get(key)
-    # Numbers are read as a kind of string that keeps their spelling, so the class itself is asked for.
+    # Numbers are read as a subclass of str that keeps their spelling, so compare the class itself.
     if value.__class__ is not str:
         raise DefinitionError(f"the {key} of a {entry['kind']} part is not a string", hint=_SHAPES)
     return cast(str, value)
 
 
 def _arguments(value: object) -> str:
-    """Arguments may also be given as JSON text, as the OpenAI API does; a call that was cut off has them so."""
-    return value if isinstance(value, str) else spell_value(value, JSON)
+    """Arguments may also be JSON text, as in the OpenAI API. A truncated call has them as text."""
+    return value if isinstance(value, str) else write_value(value, JSON)
 
 
 def _object(value: object, what: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`ferrule rule`: what a model may write, as a grammar for an engine."""
+"""`ferrule rule`: prints a rule as a grammar for an engine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _run(arguments: Namespace) -> None:
 
 COMMAND = Command(
     name="rule",
-    about="Print the grammar of what a model may write.",
-    more="It is made of a wire format, the tools on offer and the caller's choice.\n"
+    about="Print the grammar that constrains a model's output.",
+    more="It is built from a wire format, the tools and the tool choice.\n"
     "lark is for llguidance, gbnf for llama.cpp, structural_tag for xgrammar; json_schema is\n"
     "for an engine that takes only a schema.",
     examples="  ferrule rule --format hermes --tools tools.json --choice required\n"

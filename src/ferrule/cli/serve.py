@@ -1,4 +1,4 @@
-"""`ferrule serve`: the gateway, in front of any engine."""
+"""`ferrule serve`: runs the gateway in front of any engine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from ferrule.cli import serve_process, streams
 from ferrule.cli.command import Command
-from ferrule.cli.serve_banner import greeting
-from ferrule.cli.serve_flags import add_flags, layer_of, name_of, told_model
-from ferrule.cli.terminal import seen
-from ferrule.server.addresses import without_secrets
+from ferrule.cli.serve_banner import banner
+from ferrule.cli.serve_flags import add_flags, layer_of, name_of, probe_model
+from ferrule.cli.terminal import printable
+from ferrule.server.addresses import mask_secrets
 from ferrule.server.config.config import Config
-from ferrule.server.config.loader import load
-from ferrule.server.config.validation import unwise
+from ferrule.server.config.loader import load_config
+from ferrule.server.config.validation import find_warnings
 
 if TYPE_CHECKING:
     from ferrule.server.gateway import Gateway
@@ -29,39 +29,39 @@ def _run(arguments: Namespace) -> None:
 
 
 def config_of(arguments: Namespace) -> Config:
-    """What flags, the environment and the file come to."""
-    return load(arguments.config, os.environ, layer_of(arguments, _name_of)).config
+    """Load the configuration from flags, the environment and the file."""
+    return load_config(arguments.config, os.environ, layer_of(arguments, _name_of)).config
 
 
 def _name_of(use: str) -> str:
-    return name_of(use, _asked)
+    return name_of(use, _ask_model)
 
 
-def _asked(url: str, key: str) -> str:
-    told = asyncio.run(told_model(url, key))
-    if not told:
-        words = f"{without_secrets(url)} does not say yet which model it has; name it: --engine NAME=..."
-        print(seen(f"notice: {words}"), file=sys.stderr)
-    return told
+def _ask_model(url: str, key: str) -> str:
+    model = asyncio.run(probe_model(url, key))
+    if not model:
+        message = f"{mask_secrets(url)} does not list its model yet; name it: --engine NAME=..."
+        print(printable(f"notice: {message}"), file=sys.stderr)
+    return model
 
 
 def greet(config: Config, gateway: Gateway, port: int) -> None:
-    """Says what is served. By what was configured: several workers fill in what they share."""
-    tools = list(gateway.toolbox.tools.values())
-    streams.write(greeting(config, port, tools))
-    effects = [tool.name for tool in tools if tool.side_effects]
-    for words in dict.fromkeys(gateway.toolbox.notices):
-        print(seen(f"notice: {words}"), file=sys.stderr)
-    for words in unwise(config, effects):
-        print(seen(f"warning: {words}"), file=sys.stderr)
+    """Print what is served. `config` is the configuration as given, because workers add shared paths to theirs."""
+    tools = list(gateway.tool_catalog.tools.values())
+    streams.write(banner(config, port, tools))
+    side_effect_tools = [tool.name for tool in tools if tool.side_effects]
+    for message in dict.fromkeys(gateway.tool_catalog.notices):
+        print(printable(f"notice: {message}"), file=sys.stderr)
+    for message in find_warnings(config, side_effect_tools):
+        print(printable(f"warning: {message}"), file=sys.stderr)
 
 
 COMMAND = Command(
     name="serve",
     about="Serve any engine over the OpenAI and Anthropic APIs.",
-    more="Every call that leaves it parses, names an offered tool and fits its schema, whatever the engine.\n"
-    "Flags count before the environment (FERRULE_SERVER_PORT, ...), the environment before ferrule.toml;\n"
-    "`ferrule config settings` explains every setting, `ferrule config check` tells what would be served.",
+    more="Every call in a response parses, names an offered tool and matches its schema, whatever the engine.\n"
+    "Flags override the environment (FERRULE_SERVER_PORT, ...), which overrides ferrule.toml.\n"
+    "`ferrule config settings` documents every setting; `ferrule config check` shows what would be served.",
     examples="  ferrule serve --engine llama:model.gguf\n"
     "  ferrule serve --engine smol=vllm:http://127.0.0.1:8001 --tools my_tools.py:TOOLS\n"
     '  ferrule serve --config ferrule.toml --mcp-command npx --mcp-args "-y some-server"',

@@ -1,4 +1,4 @@
-"""Pins in a file: which definitions of MCP tools were agreed to, kept over restarts. Knows no gateway."""
+"""Keeps the pinned definitions of MCP tools in a file, over restarts. It knows nothing of the gateway."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ferrule.cli import json_view
 from ferrule.core.json_text import loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.sources.adapters import Wrapped
+from ferrule.sources.adapters import SourceAdapter
 from ferrule.sources.mcp.pins import Pins
 from ferrule.sources.mcp.servers import McpServers
 
 
 @dataclass(frozen=True, slots=True)
 class PinsFile:
-    """A file that need not be there yet."""
+    """A file of pins. It need not exist yet."""
 
     path: Path
 
@@ -28,10 +28,10 @@ class PinsFile:
         except FileNotFoundError:
             return Pins()
         except (OSError, UnicodeDecodeError) as problem:
-            raise DefinitionError(f"{self.path} cannot be read", hint="Name a file of pins, or a new one.") from problem
+            raise DefinitionError(f"cannot read {self.path}", hint="Name a file of pins, or a new file.") from problem
 
     def write(self, pins: Pins) -> None:
-        """All at once: whoever reads meanwhile sees the old file or the new one. A person can read it too."""
+        """Write the file atomically: a concurrent reader sees the old file or the new one."""
         text = json_view.page(loads(pins.to_json())) + "\n"
         try:
             with tempfile.NamedTemporaryFile(
@@ -41,29 +41,29 @@ class PinsFile:
             os.replace(new.name, self.path)
         except OSError as problem:
             raise DefinitionError(
-                f"{self.path} cannot be written: {problem.strerror}",
-                hint="Name a file in a folder that can be written.",
+                f"cannot write {self.path}: {problem.strerror}",
+                hint="Name a file in a writable directory.",
             ) from problem
 
 
-class Pinned(Wrapped):
-    """MCP servers whose pins are written down as soon as there are new ones."""
+class PinnedServers(SourceAdapter):
+    """MCP servers whose pins are saved as soon as they change."""
 
-    def __init__(self, inner: McpServers, kept: PinsFile) -> None:
+    def __init__(self, inner: McpServers, file: PinsFile) -> None:
         super().__init__(inner)
         self.servers = inner
-        self._kept = kept
-        self._written = inner.pins
+        self._file = file
+        self._saved = inner.pins
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        found = await self.servers.tools()
-        now = self.servers.pins
-        if now != self._written:
+        listed = await self.servers.tools()
+        pins = self.servers.pins
+        if pins != self._saved:
             try:
-                self._kept.write(now)
+                self._file.write(pins)
             except DefinitionError:
-                # Pins that somebody keeps from being written still hold; what they are of is for people only.
-                if now.held != self._written.held:
+                # If only the texts changed, the pins in a read-only file are still valid: texts are only for display.
+                if pins.hashes != self._saved.hashes:
                     raise
-            self._written = now
-        return found
+            self._saved = pins
+        return listed

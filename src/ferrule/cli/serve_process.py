@@ -1,4 +1,4 @@
-"""The processes of `ferrule serve`: one gateway in this one, or several beside each other. Reads no flags."""
+"""The processes of `ferrule serve`: one gateway in this process, or several worker processes."""
 
 from __future__ import annotations
 
@@ -12,60 +12,60 @@ from ferrule.errors import FerruleError
 from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.observability.logs import Log
-from ferrule.server.observability.metrics_shared import Shared
+from ferrule.server.observability.metrics_shared import SharedCounts
 from ferrule.server.process import event_loop
-from ferrule.server.process.workers import FAILED, Place, supervised
+from ferrule.server.process.workers import FAILED, WorkerSlot, supervise
 
 Greet = Callable[[Gateway, int], None]
-"""Is told the gateway and its port, once. Importable: a worker is another interpreter."""
+"""Called once with the gateway and its port. It must be importable, because a worker is another interpreter."""
 
 
 def run(config: Config, greet: Greet) -> None:
-    """Until it is told to stop; leaves with an exit code where workers cannot start."""
-    if config.listening.workers == 1:
-        event_loop.run(served(config, greet))
+    """Serve until stopped. Raises `SystemExit` if the workers cannot start."""
+    if config.server.workers == 1:
+        event_loop.run(serve_gateway(config, greet))
         return
-    code = supervised(config.listening, _worked, (config, greet), Log.to_stderr())
+    code = supervise(config.server, _run_worker, (config, greet), Log.to_stderr())
     if code:
         raise SystemExit(code)
 
 
-def _worked(place: Place, ready: Callable[[], None], config: Config, greet: Greet) -> None:
-    # Without a ledger of the configuration's they share one all the same: a conversation is not one worker's.
-    shared = replace(config, ledger=config.ledger or str(Path(place.folder) / "ledger.db"))
+def _run_worker(slot: WorkerSlot, ready: Callable[[], None], config: Config, greet: Greet) -> None:
+    # Without a configured ledger the workers share a temporary one: any worker may continue a conversation.
+    shared = replace(config, ledger=config.ledger or str(Path(slot.folder) / "ledger.db"))
     try:
-        event_loop.run(served(shared, greet, place, ready))
+        event_loop.run(serve_gateway(shared, greet, slot, ready))
     except FerruleError as error:
         print(f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else []), sep="\n", file=sys.stderr)
         raise SystemExit(FAILED) from None
 
 
-async def served(
-    config: Config, greet: Greet, place: Place | None = None, ready: Callable[[], None] = lambda: None
+async def serve_gateway(
+    config: Config, greet: Greet, slot: WorkerSlot | None = None, ready: Callable[[], None] = lambda: None
 ) -> None:
-    """One gateway, until it is told to stop."""
+    """Run one gateway until it is stopped."""
     from ferrule.server.app import application
-    from ferrule.server.observability.library_logs import take_over
-    from ferrule.server.observability.metrics_api import counts_shared
-    from ferrule.server.observability.telemetry import Watch
+    from ferrule.server.observability.library_logs import capture_library_logs
+    from ferrule.server.observability.metrics_api import share_counts
+    from ferrule.server.observability.telemetry import Telemetry
     from ferrule.server.process.server import serve
-    from ferrule.server.startup import opened
+    from ferrule.server.startup import open_gateway
 
-    watch = Watch(Log.to_stderr())
-    take_over(watch.log)
+    telemetry = Telemetry(Log.to_stderr())
+    capture_library_logs(telemetry.log)
 
-    def started(port: int) -> None:
-        if place is None or place.is_first:
+    def on_started(port: int) -> None:
+        if slot is None or slot.is_first:
             greet(gateway, port)
         ready()
 
-    shared = Shared(Path(place.folder), place.number) if place else None
-    async with opened(config, sources_of(config), watch=watch) as gateway, counts_shared(gateway, shared):
+    shared = SharedCounts(Path(slot.folder), slot.number) if slot else None
+    async with open_gateway(config, sources_of(config), telemetry=telemetry) as gateway, share_counts(gateway, shared):
         await serve(
             application(gateway),
-            config.listening,
-            started,
+            config.server,
+            on_started,
             config.limits,
-            watch=watch,
-            socket=place.socket if place else None,
+            telemetry=telemetry,
+            socket=slot.socket if slot else None,
         )

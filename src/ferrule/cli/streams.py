@@ -1,7 +1,7 @@
-"""Standard input and output with every byte kept: no newline is translated, and bytes that are not UTF-8 go through.
+"""Stdin and stdout without loss: newlines are not translated, and bytes that are not UTF-8 pass through.
 
-A model's output may be cut in the middle of a character; such bytes travel as surrogates and are written back as they
-came. It knows nothing of replies or formats.
+A model's output may end in the middle of a character. Such bytes are decoded as surrogates and written back unchanged.
+It knows nothing of replies or formats.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def prepare() -> None:
 
 
 def _configure(stream: TextIO, **settings: str) -> None:
-    # Only the interpreter's own streams can be set; what a caller put in their place holds text already.
+    # Only the interpreter's own streams can be reconfigured. A replacement stream already contains text.
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(**settings)
 
 
 def pieces(size: int | None) -> Iterator[str]:
-    """What comes in, `size` characters at a time as soon as they are there, or all of it at once."""
+    """Read stdin, `size` characters at a time as they arrive, or all of it at once."""
     if sys.stdin.isatty():
         print("reading from the terminal; end with Ctrl-D", file=sys.stderr)
     if size is None:
@@ -42,13 +42,13 @@ def pieces(size: int | None) -> Iterator[str]:
 
 
 def write(text: str) -> None:
-    """Give out text exactly and at once; on a terminal the prompt after it gets a line of its own."""
+    """Write text unchanged and flush. On a terminal, add a newline if it is missing."""
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as refusal:
         raise DefinitionError(
-            f"character {refusal.start} is half of a surrogate pair, which UTF-8 has no bytes for",
-            hint="Give the other half too, or leave it out.",
+            f"character {refusal.start} is a lone surrogate, which UTF-8 cannot encode",
+            hint="Write the whole surrogate pair, or remove it.",
         ) from refusal
     sys.stdout.write(text)
     if sys.stdout.isatty() and not text.endswith("\n"):
@@ -57,5 +57,5 @@ def write(text: str) -> None:
 
 
 def abandon_output() -> None:
-    """The reader of our output has gone: let nothing more be written, also not when the interpreter ends."""
+    """Discard further output, also at interpreter exit, because the reader closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,7 @@
-"""What a person sees on a terminal. The only file that knows rich, which is imported when something is shown.
+"""Output on a terminal. This is the only module that uses rich, which is imported when something is shown.
 
-Everything shown may come from a model, so nothing is read as rich's own markup, and control characters, which could
-move the cursor or change what was shown before, are spelled out.
+Any text may come from a model. So rich's markup is disabled, and control characters, which could move the cursor or
+change earlier output, are escaped.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text as Styled
 
-# C0 without tab and newline, DEL, C1, the marks that reorder text, and surrogates, which cannot be printed.
-_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# C0 without tab and newline, DEL, C1, bidirectional controls, and surrogates, which cannot be printed.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _TITLE, _CALL, _BAD, _ODD, _FAINT = "bold", "bold cyan", "bold red", "yellow", "dim"
 
 
@@ -43,14 +43,14 @@ def show_formats(formats: list[FormatFacts]) -> None:
 
     table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style=_TITLE)
     table.add_column("format\nfamily", no_wrap=True)
-    table.add_column("for\nmarks", ratio=1)
+    table.add_column("for\nmarkers", ratio=1)
     table.add_column("arguments\nids", max_width=13)
     table.add_column("thinks\n", no_wrap=True)
     for facts in formats:
         table.add_row(
-            _joined("\n", (facts.name, _CALL), (facts.family or "", _FAINT)),
-            _joined("\n", (facts.about, ""), (legible(facts.marks), _FAINT)),
-            _joined("\n", (facts.arguments, ""), (facts.ids.replace("_", " "), _FAINT)),
+            _join("\n", (facts.name, _CALL), (facts.family or "", _FAINT)),
+            _join("\n", (facts.about, ""), (legible(facts.markers), _FAINT)),
+            _join("\n", (facts.arguments, ""), (facts.ids.replace("_", " "), _FAINT)),
             "yes" if facts.reasoning else "no",
         )
     _console().print(table)
@@ -58,16 +58,16 @@ def show_formats(formats: list[FormatFacts]) -> None:
 
 def show_sections(title: str, sections: list[tuple[str, str]]) -> None:
     console = _console()
-    console.print(_styled(title, _CALL))
+    console.print(_style(title, _CALL))
     for heading, body in sections:
         console.print()
-        console.print(_styled(heading, _TITLE))
-        # Wrapped by the terminal and not by us, so that a copy of it is exact.
-        console.print(_styled(body), soft_wrap=True)
+        console.print(_style(heading, _TITLE))
+        # The terminal wraps it, so that copied text is exact.
+        console.print(_style(body), soft_wrap=True)
 
 
 def show_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Rows under headings; a first cell that repeats the one above is left out."""
+    """Print a table. A first cell that repeats the one above is left empty."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 1, 0), pad_edge=False, header_style=_TITLE)
@@ -75,32 +75,32 @@ def show_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         table.add_column(heading, overflow="fold")
     above = ""
     for first, *others in rows:
-        table.add_row(_styled("" if first == above else first, _CALL), *map(_styled, others))
+        table.add_row(_style("" if first == above else first, _CALL), *map(_style, others))
         above = first
     _console().print(table)
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Sentences, one under the other."""
+    """Print lines of text."""
     console = _console()
     for line in lines:
-        console.print(_styled(line))
+        console.print(_style(line))
 
 
 @contextmanager
 def progress(doing: str, total: int) -> Generator[Callable[[str], None]]:
-    """A bar on stderr while something takes long, and nothing where that is no terminal; tell it each step's name."""
+    """A progress bar on stderr, if that is a terminal. Call the function that it yields with each step's name."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True, markup=False, emoji=False)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(doing, total=total)
-        yield lambda step: bar.update(task, advance=1, description=seen(step))
+        yield lambda step: bar.update(task, advance=1, description=printable(step))
 
 
 def show_reply(reply: Reply) -> None:
-    """The parts in their order, then what was odd; a label before each, so that it reads without colours too."""
+    """Print the parts in their order, then the diagnostics. Each has a label, to be readable without colours."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -109,13 +109,13 @@ def show_reply(reply: Reply) -> None:
     for part in reply.parts:
         _add_part(grid, part)
     for diagnostic in reply.diagnostics:
-        grid.add_row(_styled("odd", _ODD), _odd(diagnostic))
-    grid.add_row(_styled("finish", _FAINT), _styled(reply.finish_reason.value, _FAINT))
+        grid.add_row(_style("diagnostic", _ODD), _diagnostic_text(diagnostic))
+    grid.add_row(_style("finish", _FAINT), _style(reply.finish_reason.value, _FAINT))
     _console().print(grid)
 
 
 class LiveReply:
-    """A reply as it forms: text as it comes, calls with their arguments, and under each call its receipt."""
+    """Prints a reply as it streams: text, calls with their arguments, and the receipt under each call."""
 
     def __init__(self) -> None:
         self._console = _console()
@@ -135,12 +135,12 @@ class LiveReply:
             case CallEnd(_, complete, receipt):
                 self._line()
                 if not complete:
-                    self._write("not handed on\n", _BAD)
+                    self._write("rejected\n", _BAD)
                 if receipt:
                     self._write(f"  {receipt}\n", _FAINT)
             case Diagnostic():
                 self._line()
-                self._console.print(_odd(event))
+                self._console.print(_diagnostic_text(event))
             case Finish() | RuleShown() | WireText():
                 pass
 
@@ -149,7 +149,7 @@ class LiveReply:
 
     def _write(self, text: str, style: str = "") -> None:
         if text:
-            self._console.print(_styled(text, style), end="", soft_wrap=True)
+            self._console.print(_style(text, style), end="", soft_wrap=True)
             self._is_at_start = text.endswith("\n")
 
     def _line(self) -> None:
@@ -159,51 +159,51 @@ class LiveReply:
 
 
 def show_result(name: str, text: str) -> None:
-    _console().print(_joined(" ", (f"{name} gave", _FAINT), (text, "")))
+    _console().print(_join(" ", (f"{name} returned", _FAINT), (text, "")))
 
 
 def show_note(words: str) -> None:
     if words:
-        _console().print(_styled(words, _ODD))
+        _console().print(_style(words, _ODD))
 
 
 def prompt(words: str) -> None:
-    _console().print(_styled(f"{words} ", _TITLE), end="")
+    _console().print(_style(f"{words} ", _TITLE), end="")
 
 
 def _add_part(grid: Table, part: ReplyPart) -> None:
     match part:
         case Text(text):
-            grid.add_row(_styled("text", _FAINT), _styled(text))
+            grid.add_row(_style("text", _FAINT), _style(text))
         case Reasoning(text):
-            grid.add_row(_styled("reasoning", _FAINT), _styled(text, _FAINT))
+            grid.add_row(_style("reasoning", _FAINT), _style(text, _FAINT))
         case ToolCall():
-            told = "" if part.complete else "cut off: never run it"
-            grid.add_row(_styled("call", _CALL), _joined("  ", (part.name, _CALL), (part.id, _FAINT), (told, _BAD)))
-            grid.add_row("", _styled(part.function.arguments))
+            warning = "" if part.complete else "incomplete: never run it"
+            grid.add_row(_style("call", _CALL), _join("  ", (part.name, _CALL), (part.id, _FAINT), (warning, _BAD)))
+            grid.add_row("", _style(part.function.arguments))
 
 
-def _odd(diagnostic: Diagnostic) -> Styled:
+def _diagnostic_text(diagnostic: Diagnostic) -> Styled:
     about = f"{diagnostic.code}: {diagnostic.message}"
-    return _styled(f"{about}\n{diagnostic.text}" if diagnostic.text else about, _ODD)
+    return _style(f"{about}\n{diagnostic.text}" if diagnostic.text else about, _ODD)
 
 
-def _joined(sep: str, *texts: tuple[str, str]) -> Styled:
-    """Texts and their styles in one; an empty text is left out."""
+def _join(sep: str, *texts: tuple[str, str]) -> Styled:
+    """Join styled texts. Empty texts are left out."""
     from rich.text import Text as Styled
 
-    return Styled(sep).join(_styled(text, style) for text, style in texts if text)
+    return Styled(sep).join(_style(text, style) for text, style in texts if text)
 
 
-def _styled(text: str, style: str = "") -> Styled:
+def _style(text: str, style: str = "") -> Styled:
     from rich.text import Text as Styled
 
-    return Styled(seen(text), style)
+    return Styled(printable(text), style)
 
 
-def seen(text: str) -> str:
-    """Text with what cannot be seen spelled out."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+def printable(text: str) -> str:
+    """Escape the characters that cannot be seen."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def _console() -> Console:

@@ -1,6 +1,6 @@
-"""Timeline: what became of each call of a conversation, when, drawn to scale. Text only: no ledger, no terminal.
+"""Timeline: the calls of a conversation over time, drawn to scale as text. It knows no ledger and no terminal.
 
-The times are those of the audit. A call waits for leave, runs, and ends; or nobody can say how it ended.
+The times come from the audit log. A call waits for approval, runs and ends, or its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _WAITS, _RUNS, _LOST, _IDLE = "░", "█", "?", " "
 _ENDS = frozenset(
     state.value for state in (CallState.DONE, CallState.FAILED, CallState.UNKNOWN, CallState.DENIED, CallState.REFUSED)
 )
-LEGEND = f"{_WAITS} waits for leave   {_RUNS} runs   {_LOST} nobody can say"
+LEGEND = f"{_WAITS} waiting for approval   {_RUNS} running   {_LOST} outcome unknown"
 
 
 @dataclass(slots=True)
 class Span:
-    """One call: the moments of its states, and who decided on it."""
+    """One call: the times of its states, and who decided on it."""
 
     tool: str = ""
     side_effects: bool = False
@@ -29,7 +29,7 @@ class Span:
 
     @property
     def end(self) -> str:
-        """How it ended, or where it is."""
+        """The final state, or the current one."""
         return next((state for state in self.at if state in _ENDS), [*self.at][-1] if self.at else "")
 
     def seconds(self, since: str, until: str) -> float | None:
@@ -43,20 +43,20 @@ class Timeline:
     began: float
     ended: float
     owners: int
-    """How many processes have held the conversation, one after the other."""
+    """How many processes have had the lease of the conversation, one after the other."""
     spans: dict[str, Span]
 
     @staticmethod
     def of(rows: Sequence[AuditRecord], calls: Iterable[CallRecord]) -> Timeline:
-        known = {call.id: Span(call.tool, call.side_effects) for call in calls}
+        spans = {call.id: Span(call.tool, call.side_effects) for call in calls}
         for row in rows:
-            span = known.get(row.call_id)
+            span = spans.get(row.call_id)
             if span is None:
                 continue
             span.at.setdefault(row.kind, row.at)
             if row.kind in (CallState.APPROVED.value, CallState.DENIED.value):
                 span.decided_by = row.by
-        ordered = sorted(known.items(), key=lambda pair: min(pair[1].at.values(), default=0.0))
+        ordered = sorted(spans.items(), key=lambda pair: min(pair[1].at.values(), default=0.0))
         times = [row.at for row in rows]
         owners = len({row.epoch for row in rows})
         return Timeline(min(times, default=0.0), max(times, default=0.0), owners, dict(ordered))
@@ -70,7 +70,7 @@ class Timeline:
         return f"0 to {self.seconds:.2f} s"
 
     def bar(self, span: Span) -> str:
-        """A call's life, to the scale of the whole conversation."""
+        """Draw a call, to the scale of the whole conversation."""
         begins = {
             self._column(at): mark
             for state, mark in ((CallState.AWAITING_APPROVAL, _WAITS), (CallState.STARTED, _RUNS))
@@ -83,8 +83,8 @@ class Timeline:
             drawn += mark
         return drawn[:-1] + _LOST if span.end == CallState.UNKNOWN.value else drawn
 
-    def told(self, span: Span) -> str:
-        """In words: how it ended, how long it ran, and who gave leave after how long."""
+    def describe(self, span: Span) -> str:
+        """Describe a call: its final state, how long it ran, and who decided on it after how long."""
         ran = span.seconds(CallState.STARTED.value, span.end)
         words = [span.end if ran is None else f"{span.end} in {ran:.3f} s"]
         for state in (CallState.APPROVED.value, CallState.DENIED.value):

@@ -1,4 +1,4 @@
-"""A file of tools: a JSON list in the OpenAI spelling or of bare functions, or an object that has it under `tools`."""
+"""Reads tools from a JSON file: a list in OpenAI's form or of bare functions, or an object with it under `tools`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
 
 
 def read_tools(path: str) -> tuple[ToolDefinition, ...]:
-    """The tools in a file. One that cannot be opened is wrong usage; wrong content is an error of Ferrule's."""
+    """Read the tools in a file. A file that cannot be opened is wrong usage; invalid content is a Ferrule error."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as refusal:
@@ -35,15 +35,15 @@ def read_tools(path: str) -> tuple[ToolDefinition, ...]:
 
 
 def tools_of(value: object) -> tuple[ToolDefinition, ...]:
-    """The tools in a JSON value, every schema admitted and every name given once."""
-    listed = cast("dict[str, object]", value).get("tools") if isinstance(value, dict) else value
-    if not isinstance(listed, list):
+    """The tools in a JSON value. Every schema is validated and names must be unique."""
+    entries = cast("dict[str, object]", value).get("tools") if isinstance(value, dict) else value
+    if not isinstance(entries, list):
         raise DefinitionError("there is no list of tools", hint=_SHAPES)
     tools: dict[str, ToolDefinition] = {}
-    for number, entry in enumerate(cast("list[object]", listed), start=1):
+    for number, entry in enumerate(cast("list[object]", entries), start=1):
         tool = _tool(entry, f"tool {number}")
         if tool.name in tools:
-            raise DefinitionError(f"two tools are called {tool.name!r}", hint="Rename one: a call names its tool.")
+            raise DefinitionError(f"two tools are named {tool.name!r}", hint="Rename one of them.")
         tools[tool.name] = tool
     return tuple(tools.values())
 
@@ -56,7 +56,7 @@ def _tool(entry: object, where: str) -> ToolDefinition:
         raise DefinitionError(f"{where} is of type {function['type']!r}, not a function", hint=_SHAPES)
     name, description = function.get("name"), function.get("description") or ""
     if not isinstance(name, str) or not isinstance(description, str):
-        raise DefinitionError(f"{where} needs a name, and a description that is text", hint=_SHAPES)
+        raise DefinitionError(f"{where} needs a name, and a description that is a string", hint=_SHAPES)
     try:
         parameters = admit(function.get("parameters") or _NO_PARAMETERS)
     except SchemaError as refusal:

@@ -1,4 +1,4 @@
-"""`ferrule trace`: one conversation as a timeline: what was said, which calls were made, and what became of them."""
+"""`ferrule trace`: prints one conversation: its messages, and its calls as a timeline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ferrule.core.message_json import messages_from_json
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import ConversationRecord, Ledger
 
-_LONGEST = 400
+_MAX_LENGTH = 400
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -32,77 +32,82 @@ def _run(arguments: Namespace) -> None:
     async def read(ledger: Ledger) -> tuple[ConversationRecord | None, Timeline]:
         return await ledger.load(name), Timeline.of(await ledger.audit(name), await ledger.calls(name))
 
-    held, timeline = on_ledger(arguments.ledger, read)
-    if held is None:
+    conversation, timeline = on_ledger(arguments.ledger, read)
+    if conversation is None:
         raise LedgerError(
-            f"there is no conversation {terminal.seen(name)!r}",
+            f"unknown conversation {terminal.printable(name)!r}",
             code="unknown_conversation",
-            hint="`ferrule approvals list` names those that wait for leave.",
+            hint="`ferrule approvals show` prints the conversation of a pending call.",
         )
-    messages = messages_of(_state(held))
+    messages = messages_of(_state(conversation))
     if arguments.json:
-        streams.write(json_view.page(_document(held, timeline, messages)) + "\n")
+        streams.write(json_view.page(_document(conversation, timeline, messages)) + "\n")
     else:
-        _show(held, timeline, messages)
+        _show(conversation, timeline, messages)
 
 
-def _state(held: ConversationRecord) -> dict[str, Any]:
-    return held.state or {}
+def _state(conversation: ConversationRecord) -> dict[str, Any]:
+    return conversation.state or {}
 
 
 def messages_of(state: dict[str, Any]) -> tuple[ChatMessage, ...]:
-    """What was said up to now, a turn that is not over included."""
+    """The messages so far, including those of an unfinished turn."""
     loop: dict[str, Any] = state.get("loop") or {}
     return messages_from_json([*state.get("messages", []), *loop.get("added", [])])
 
 
-def _show(held: ConversationRecord, timeline: Timeline, messages: Iterable[ChatMessage]) -> None:
-    loop: dict[str, Any] | None = _state(held).get("loop")
-    state = str(loop["machine"]["state"]) if loop else "nothing under way"
+def _show(conversation: ConversationRecord, timeline: Timeline, messages: Iterable[ChatMessage]) -> None:
+    loop: dict[str, Any] | None = _state(conversation).get("loop")
+    state = str(loop["machine"]["state"]) if loop else "idle"
     owners = f"{timeline.owners} processes in turn" if timeline.owners > 1 else "one process"
-    facts = f"{held.principal} of {held.tenant}; {state}; {owners}; began {moment(timeline.began)}"
-    said = "\n".join(line for message in messages for line in _lines(message)) or "nothing yet"
-    terminal.show_sections(held.id, [("whose", facts), ("said", said)])
+    facts = f"{conversation.principal} of {conversation.tenant}; {state}; {owners}; began {moment(timeline.began)}"
+    text = "\n".join(line for message in messages for line in _lines(message)) or "none"
+    terminal.show_sections(conversation.id, [("conversation", facts), ("messages", text)])
     streams.write("\n")
     rows = [
-        (place, span.tool + (" (effect)" if span.side_effects else ""), timeline.bar(span), timeline.told(span))
+        (
+            place,
+            span.tool + (" (side effects)" if span.side_effects else ""),
+            timeline.bar(span),
+            timeline.describe(span),
+        )
         for place, span in timeline.spans.items()
     ]
     if rows:
-        terminal.show_table(("call", "tool", timeline.scale, "what became of it"), rows)
+        terminal.show_table(("call", "tool", timeline.scale, "outcome"), rows)
         streams.write(f"{LEGEND}\n")
 
 
 def _lines(message: ChatMessage) -> list[str]:
-    told: list[str] = []
+    lines: list[str] = []
     for part in message.parts:
         match part:
             case Text(text):
-                told.append(text)
+                lines.append(text)
             case Reasoning(text):
-                told.append(f"(thinks) {text}")
+                lines.append(f"(reasoning) {text}")
             case ToolCall():
-                told.append(f"calls {part.name}({part.function.arguments})")
+                lines.append(f"calls {part.name}({part.function.arguments})")
             case ToolResult(_, name, content, is_error):
-                shown = content if isinstance(content, str) else dumps(content)
-                told.append(f"{name} {'failed' if is_error else 'gave'}: {shown}")
-    return [f"{message.role.value:>9}  {_short(line)}" for line in told if line.strip()]
+                text_of_content = content if isinstance(content, str) else dumps(content)
+                lines.append(f"{name} {'failed' if is_error else 'returned'}: {text_of_content}")
+    return [f"{message.role.value:>9}  {_short(line)}" for line in lines if line.strip()]
 
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}... ({len(line)} characters)"
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}... ({len(line)} characters)"
 
 
-def _document(held: ConversationRecord, timeline: Timeline, messages: Iterable[ChatMessage]) -> dict[str, Any]:
+def _document(conversation: ConversationRecord, timeline: Timeline, messages: Iterable[ChatMessage]) -> dict[str, Any]:
     return {
-        "conversation": held.id,
-        "principal": held.principal,
-        "tenant": held.tenant,
+        "conversation": conversation.id,
+        "principal": conversation.principal,
+        "tenant": conversation.tenant,
         "began": timeline.began,
         "seconds": timeline.seconds,
         "processes": timeline.owners,
-        "said": [line.strip() for message in messages for line in _lines(message)],
+        "messages": [line.strip() for message in messages for line in _lines(message)],
         "calls": [
             {"place": place, "tool": span.tool, "side_effects": span.side_effects, "state": span.end, "at": span.at}
             for place, span in timeline.spans.items()
@@ -113,8 +118,8 @@ def _document(held: ConversationRecord, timeline: Timeline, messages: Iterable[C
 COMMAND = Command(
     name="trace",
     about="Print one conversation as a timeline.",
-    more="What was said, which calls were made, how long each waited for leave and ran, and what became\n"
-    "of it. `ferrule audit` prints every transition and verifies them.",
+    more="Prints the messages and calls, how long each call waited for approval and ran, and its outcome.\n"
+    "`ferrule audit` prints every state transition and verifies the log.",
     examples="  ferrule trace c-7f3a --ledger ledger.db\n  ferrule trace c-7f3a --ledger ledger.db --json",
     add_options=_add_options,
     run=_run,

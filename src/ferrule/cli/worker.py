@@ -1,4 +1,4 @@
-"""`ferrule worker`: serves Python functions as capabilities on a NATS bus until it is told to stop."""
+"""`ferrule worker`: serves Python functions as capabilities on a NATS bus until it is stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ferrule.cli import json_view, streams
 from ferrule.cli.bus_option import URL_VARIABLE, add_bus_options, add_key_option, bus_of, key_of
 from ferrule.cli.command import Command
 from ferrule.cli.function_option import AnyTool, read_functions
-from ferrule.cli.terminal import seen
+from ferrule.cli.terminal import printable
 from ferrule.errors import DefinitionError
 from ferrule.sources.bus.relay import Relay
 from ferrule.sources.bus.worker import CAP, Worker
@@ -40,43 +40,43 @@ def _add_options(parser: ArgumentParser) -> None:
         "--server",
         default="tools",
         metavar="NAME",
-        help="the first part of capabilities that name none (default: tools)",
+        help="the server part of capability names for tools that are bound to none (default: tools)",
     )
-    parser.add_argument("--cap", type=int, default=CAP, metavar="N", help=f"calls at once, at most (default: {CAP})")
+    parser.add_argument("--cap", type=int, default=CAP, metavar="N", help=f"maximum concurrent calls (default: {CAP})")
     parser.add_argument(
-        "--label", action="append", type=_label, default=[], metavar="NAME=TEXT", help="told to whoever looks around"
+        "--label", action="append", type=_label, default=[], metavar="NAME=TEXT", help="metadata that discovery returns"
     )
     relays = parser.add_mutually_exclusive_group()
-    relays.add_argument("--relay", action="store_true", help="also serve llm.tools.call, for tools that change nothing")
     relays.add_argument(
-        "--relay-effects", action="store_true", help="the same for all tools; each call then needs leave"
+        "--relay", action="store_true", help="also serve llm.tools.call, for tools without side effects"
+    )
+    relays.add_argument(
+        "--relay-effects", action="store_true", help="like --relay, for all tools; each call then needs approval"
     )
     parser.add_argument("--audit", metavar="FILE", help="where the relay writes a line for each call (default: stderr)")
 
 
 def _run(arguments: Namespace) -> None:
-    tools: list[AnyTool] = [one for group in arguments.tools for one in group]
+    tools: list[AnyTool] = [tool for group in arguments.tools for tool in group]
     if not tools and not arguments.relay and not arguments.relay_effects:
-        raise DefinitionError(
-            "there is nothing to serve", hint="Name functions, such as my_tools.py:TOOLS, or --relay."
-        )
+        raise DefinitionError("no tools to serve", hint="Name functions, such as my_tools.py:TOOLS, or use --relay.")
     if arguments.cap < 1:
-        raise DefinitionError("a worker takes at least one call", hint="Give --cap 1 or more.")
-    # Tools that look around on the bus themselves find it by this name.
+        raise DefinitionError("--cap must be 1 or more", hint="Write --cap 1 or more.")
+    # Tools that use the bus themselves find its address in this variable.
     os.environ[URL_VARIABLE] = arguments.nats
-    asyncio.run(_served(arguments, tools))
+    asyncio.run(_serve(arguments, tools))
 
 
-async def _served(arguments: Namespace, tools: list[AnyTool]) -> None:
+async def _serve(arguments: Namespace, tools: list[AnyTool]) -> None:
     key = key_of(arguments)
     sources: list[Source] = [Functions(tools, threads=arguments.cap)] if tools else []
     if arguments.relay or arguments.relay_effects:
         audit = _Audit(arguments.audit)
-        sources.append(Relay(bus_of(arguments, key), audit=audit.write, allows_effects=arguments.relay_effects))
+        sources.append(Relay(bus_of(arguments, key), audit=audit.write, allow_side_effects=arguments.relay_effects))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for one in _STOPS:
-        loop.add_signal_handler(one, stop.set)
+    for stop_signal in _STOPS:
+        loop.add_signal_handler(stop_signal, stop.set)
     async with AsyncExitStack() as stack:
         for source in sources:
             worker = Worker(
@@ -91,12 +91,12 @@ async def _served(arguments: Namespace, tools: list[AnyTool]) -> None:
             )
             await stack.enter_async_context(worker)
             for capability in worker.capabilities:
-                streams.write(f"serving {seen(str(capability))}\n")
+                streams.write(f"serving {printable(str(capability))}\n")
             for notice in worker.notices:
-                print(seen(notice), file=sys.stderr)
+                print(printable(notice), file=sys.stderr)
         streams.write("ready\n")
         await stop.wait()
-        streams.write("stopping: what runs is finished first\n")
+        streams.write("stopping: waiting for running calls\n")
 
 
 class _Audit:
@@ -113,8 +113,8 @@ class _Audit:
 
 
 def _label(text: str) -> tuple[str, str]:
-    name, found, value = text.partition("=")
-    if not found or not name:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
         raise ArgumentTypeError(f"{text!r} is not NAME=TEXT")
     return name, value
 
@@ -122,8 +122,8 @@ def _label(text: str) -> tuple[str, str]:
 COMMAND = Command(
     name="worker",
     about="Serve Python functions as capabilities on a NATS bus.",
-    more="Each function is a capability: what its @tool is bound to, or SERVER.function@1.0. Stop it with\n"
-    "Ctrl-C or SIGTERM: what runs is finished, and what is queued goes to another worker.",
+    more="Each function is a capability: the one that its @tool is bound to, or SERVER.function@1.0. Stop it\n"
+    "with Ctrl-C or SIGTERM: running calls finish, and queued calls go to another worker.",
     examples="  ferrule worker my_tools.py:TOOLS --nats nats://127.0.0.1:4222\n"
     "  ferrule worker my_package.tools --server kitchen --cap 4 --key-file bus.key\n"
     "  ferrule worker --relay --audit relay.jsonl",

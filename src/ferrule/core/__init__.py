@@ -1,1 +1,1 @@
-"""Values that every room shares: frozen, slotted, without IO. They know nothing of formats, engines or transports."""
+"""Values that all packages share: frozen, slotted, without IO, independent of formats, engines and transports."""

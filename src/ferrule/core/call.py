@@ -1,7 +1,7 @@
-"""ToolCall and ToolResult: what a model asks for, and what came of it.
+"""ToolCall and ToolResult: a call that a model makes, and its result.
 
-Arguments are kept as the JSON *text*. Parsing and printing again would change what the model wrote (1.0 to 1, a large
-integer to a float, one spelling of a string to another), and approvals and receipts are about exact bytes.
+Arguments are stored as JSON *text*. Parsing and printing it again would change what the model wrote (1.0 to 1, a large
+integer to a float, one escape of a character to another), and approvals and receipts are about exact bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from ferrule.core.receipt import Receipt
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A tool's name and its arguments as JSON text."""
+    """A tool's name and its arguments as JSON text.
+
+    Example:
+        FunctionCall("get_weather", '{"city": "Rome"}')
+    """
 
     name: str
     arguments: str = "{}"
@@ -24,9 +28,15 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call. `complete` is False when the model was cut off or wrote something unreadable; it is never run then.
+    """One tool call.
 
-    `receipt` says how an engine guaranteed it; two calls are equal whatever their receipts say.
+    `complete` is False if the model was cut off or wrote something unreadable; such a call is never run. `receipt` says
+    how the engine guaranteed the call; it does not count when calls are compared.
+
+    Example:
+        call = ToolCall.of("get_weather", {"city": "Rome"}, id="call_1")
+        assert call.arguments == {"city": "Rome"}
+        assert call.function.arguments == '{"city": "Rome"}'
     """
 
     id: str
@@ -37,7 +47,7 @@ class ToolCall:
 
     @staticmethod
     def of(name: str, arguments: Mapping[str, Any] | str = "{}", id: str = "") -> ToolCall:
-        """A call from a name and arguments as a mapping or as JSON text."""
+        """Create a call from a name and arguments, which are a mapping or JSON text."""
         text = arguments if isinstance(arguments, str) else dumps(arguments)
         return ToolCall(id, FunctionCall(name, text))
 
@@ -47,10 +57,10 @@ class ToolCall:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments as values. `ValueError` when they are not a JSON object, as in a call that is not complete."""
+        """The arguments as values. Raises `ValueError` if they are not a JSON object, as in an incomplete call."""
         value = loads(self.function.arguments)
         if not isinstance(value, dict):
-            raise ValueError(f"the arguments of {self.name!r} are not an object")
+            raise ValueError(f"the arguments of {self.name!r} are not a JSON object")
         return cast("dict[str, Any]", value)
 
     def as_openai(self) -> dict[str, Any]:
@@ -63,7 +73,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back: text or a JSON value. `is_error` tells the model that it did not work."""
+    """The result of a call: text or a JSON value. With `is_error` the model learns that the call failed.
+
+    Example:
+        ToolResult(call.id, call.name, {"temperature": 21})
+        ToolResult(call.id, call.name, "the service is down", is_error=True)
+    """
 
     tool_call_id: str
     name: str

@@ -1,4 +1,4 @@
-"""ToolChoice: what the caller allows or demands of the model's next turn."""
+"""ToolChoice: whether the model's next turn may, must or must not call tools, and which."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from ferrule.errors import DefinitionError
 
 
 class ChoiceMode(StrEnum):
-    """AUTO: reply or call. NONE: reply. REQUIRED: call."""
+    """AUTO: answer or call. NONE: answer. REQUIRED: call.
+
+    Example:
+        ToolChoice.allowed(["search", "fetch"], ChoiceMode.REQUIRED)
+    """
 
     AUTO = "auto"
     NONE = "none"
@@ -19,7 +23,11 @@ class ChoiceMode(StrEnum):
 
 
 class ChoicePolicy(StrEnum):
-    """What becomes of AUTO. REQUIRED_FIRST_HOP: a call until a result has come since the user spoke, then AUTO."""
+    """How AUTO is treated. REQUIRED_FIRST_HOP: a call is required until there is a result after the last user message.
+
+    Example:
+        ToolCallRequest(messages=messages, tools=tools, tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP)
+    """
 
     AUTO = "auto"
     REQUIRED_FIRST_HOP = "required_first_hop"
@@ -28,7 +36,13 @@ class ChoicePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """A mode, and which of the offered tools it is about (`names` is None for all of them)."""
+    """A mode, and the names of the tools it applies to (None for all).
+
+    Example:
+        ToolChoice.auto()
+        ToolChoice.one("get_weather")
+        ToolChoice.allowed(["get_weather", "get_time"])
+    """
 
     mode: ChoiceMode
     names: tuple[str, ...] | None = None
@@ -47,28 +61,30 @@ class ToolChoice:
 
     @staticmethod
     def one(name: str) -> ToolChoice:
-        """This tool and no other must be called."""
+        """Require a call of this tool."""
         return ToolChoice(ChoiceMode.REQUIRED, (name,))
 
     @staticmethod
     def allowed(names: Iterable[str], mode: ChoiceMode = ChoiceMode.AUTO) -> ToolChoice:
-        """Only these tools may be called; with REQUIRED one of them must be."""
+        """Allow only these tools. With REQUIRED the model must call one of them."""
         return ToolChoice(mode, tuple(dict.fromkeys(names)))
 
-    def offered(self, tools: Iterable[ToolDefinition]) -> tuple[ToolDefinition, ...]:
-        """The tools that may be called under this choice; a name that was not offered is an error, not an empty set."""
-        offered = tuple(tools)
+    def select_tools(self, tools: Iterable[ToolDefinition]) -> tuple[ToolDefinition, ...]:
+        """Return the tools that may be called under this choice. An unknown name is an error, not an empty set."""
+        available = tuple(tools)
         if self.mode is ChoiceMode.NONE:
             return ()
         if self.names is None:
-            if self.mode is ChoiceMode.REQUIRED and not offered:
-                raise DefinitionError("a tool call is required but no tool is offered", hint="Pass tools, or use auto.")
-            return offered
-        known = {tool.name: tool for tool in offered}
-        missing = [name for name in self.names if name not in known]
+            if self.mode is ChoiceMode.REQUIRED and not available:
+                raise DefinitionError(
+                    "tool_choice requires a call, but no tool is offered", hint="Pass tools, or use auto."
+                )
+            return available
+        by_name = {tool.name: tool for tool in available}
+        missing = [name for name in self.names if name not in by_name]
         if missing or not self.names:
             raise DefinitionError(
-                f"the choice names tools that are not offered: {', '.join(missing) or '(none at all)'}",
-                hint=f"Offered: {', '.join(known) or 'nothing'}.",
+                f"tool_choice names unknown tools: {', '.join(missing)}" if missing else "tool_choice names no tools",
+                hint=f"The request offers: {', '.join(by_name) or 'no tools'}.",
             )
-        return tuple(known[name] for name in self.names)
+        return tuple(by_name[name] for name in self.names)

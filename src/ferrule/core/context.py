@@ -1,4 +1,4 @@
-"""CallContext: what travels with a call besides its arguments: who asks, until when, under which key, how deep."""
+"""CallContext: what goes with a call besides its arguments: the principal, the deadline, the idempotency key."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DEFAULT_HOPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling. `scopes` are the capabilities that he may use; None is all of them.
+    """Who is calling. `scopes` are the capabilities that the principal may use; None means all.
 
-    A capability of a kind is written `kind:name`, such as `model:smol`; a tool's has no kind. `kind:*` stands for all
-    of a kind, and `*` for all tools. They are plain texts, so that they travel on a bus like any other.
+    A capability is written `kind:name`, such as `model:smol`; that of a tool is only its name. `kind:*` means all of a
+    kind, and `*` all tools. They are plain strings, so that they can be sent over a bus.
     """
 
     name: str = "local"
@@ -23,53 +23,62 @@ class Principal:
     scopes: frozenset[str] | None = None
 
     def may_use(self, capability: str) -> bool:
-        return self.scopes is None or capability in self.scopes or _all_of_its_kind(capability) in self.scopes
+        return self.scopes is None or capability in self.scopes or _wildcard(capability) in self.scopes
 
     def require(self, capability: str) -> None:
         if not self.may_use(capability):
             raise AuthorityError(
-                f"{self.name} may not use {capability}", hint="Give the key this scope, or call with one that has it."
+                f"{self.name} may not use {capability}", hint="Add this scope to the key, or use a key that has it."
             )
 
 
-def _all_of_its_kind(capability: str) -> str:
+def _wildcard(capability: str) -> str:
     kind, colon, _ = capability.partition(":")
     return f"{kind}:*" if colon else "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a tool has come. `total` is None where nobody knows."""
+    """The progress of a running tool. `total` is None if it is unknown."""
 
     done: float
     total: float | None = None
     message: str = ""
 
 
-def _unheard(progress: Progress) -> None:
-    """Nobody listens."""
+def _ignore_progress(progress: Progress) -> None:
+    """The default: progress is not reported to anyone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """`call_id` is the idempotency key: the same for every attempt at the same call. `deadline` is in Unix seconds."""
+    """The context of one call. A tool gets it by declaring a parameter of this type.
+
+    `call_id` is the idempotency key: it is the same for every attempt at the same call. `deadline` is in Unix seconds.
+
+    Example:
+        @tool(side_effects=True)
+        def pay(amount: int, context: CallContext) -> str:
+            context.report(0, 1, "contacting the bank")
+            return bank.pay(amount, idempotency_key=context.call_id)
+    """
 
     call_id: str = ""
     conversation: str = ""
     principal: Principal = field(default_factory=Principal)
     deadline: float | None = None
     hops: int = DEFAULT_HOPS
-    """How many calls deep tools may still call tools."""
-    tell: Callable[[Progress], None] = field(default=_unheard, compare=False, repr=False)
+    """How many levels deep tools may still call other tools."""
+    on_progress: Callable[[Progress], None] = field(default=_ignore_progress, compare=False, repr=False)
 
-    def deeper(self) -> CallContext:
-        """The context for a call that a tool makes."""
+    def nested(self) -> CallContext:
+        """Return the context for a call that a tool makes itself."""
         if self.hops <= 0:
             raise BudgetError(
-                "tools have called tools as deep as they may", hint="Answer without another call, or raise the budget."
+                "the limit for nested tool calls is reached", hint="Answer without another call, or raise `hops`."
             )
         return replace(self, hops=self.hops - 1)
 
     def report(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell whoever waits how far the tool has come."""
-        self.tell(Progress(done, total, message))
+        """Report the progress of the tool to its caller."""
+        self.on_progress(Progress(done, total, message))

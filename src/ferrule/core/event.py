@@ -1,4 +1,4 @@
-"""Event: one step of a streaming answer. A whole reply is the fold of its events and nothing else."""
+"""Event: one step of a streamed reply. A reply is the fold of its events and nothing else."""
 
 from __future__ import annotations
 
@@ -11,21 +11,35 @@ from ferrule.core.receipt import Receipt
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More of what a reader sees."""
+    """More of the visible text.
+
+    Example:
+        async for event in engine.stream(request):
+            if isinstance(event, TextDelta):
+                print(event.text, end="")
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """More of what the model writes for itself."""
+    """More of the model's reasoning.
+
+    Example:
+        ReasoningDelta("The user wants the weather, so ")
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """A call's name and id are known. `index` counts calls within one reply from 0."""
+    """A call begins: its name and id are known. `index` counts the calls of one reply from 0.
+
+    Example:
+        CallStart(0, "call_1", "get_weather")
+    """
 
     index: int
     id: str
@@ -34,7 +48,11 @@ class CallStart:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsDelta:
-    """More of a call's arguments. All deltas of a call joined are always a prefix of its final JSON text."""
+    """More of a call's arguments. The deltas of a call, joined, are always a prefix of its final JSON text.
+
+    Example:
+        ArgumentsDelta(0, '{"city": "Ro')
+    """
 
     index: int
     json: str
@@ -42,7 +60,12 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """A call ended. When it is not complete it must never be run; a diagnostic beside it says why."""
+    """A call ends. If it is not complete it must never be run; a diagnostic says why.
+
+    Example:
+        if isinstance(event, CallEnd) and event.receipt is not None:
+            print(event.receipt)
+    """
 
     index: int
     complete: bool = True
@@ -51,7 +74,12 @@ class CallEnd:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """Something unexpected in the model's output. `text` holds the characters that landed nowhere else."""
+    """Something unexpected in the model's output. `text` holds the characters that are in no other event.
+
+    Example:
+        for diagnostic in reply.diagnostics:
+            print(diagnostic.code, diagnostic.message)
+    """
 
     code: str
     message: str
@@ -60,6 +88,13 @@ class Diagnostic:
 
 
 class FinishReason(StrEnum):
+    """Why a reply ended. LENGTH: the token limit was reached.
+
+    Example:
+        if reply.finish_reason is FinishReason.LENGTH:
+            print("the reply was cut off")
+    """
+
     STOP = "stop"
     LENGTH = "length"
     TOOL_CALLS = "tool_calls"
@@ -67,12 +102,18 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
+    """How many tokens a reply took.
+
+    Example:
+        Usage(prompt_tokens=120, completion_tokens=30)
+    """
+
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-def added(one: Usage | None, other: Usage | None) -> Usage | None:
-    """What two answers took together; where only one says, that one's."""
+def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Add two usages. If only one is known, return that one."""
     if one is None or other is None:
         return one or other
     return Usage(one.prompt_tokens + other.prompt_tokens, one.completion_tokens + other.completion_tokens)
@@ -80,7 +121,11 @@ def added(one: Usage | None, other: Usage | None) -> Usage | None:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The answer is over. LENGTH wins over TOOL_CALLS: a cut-off answer never looks finished."""
+    """The reply is over. LENGTH has priority over TOOL_CALLS, so that a cut-off reply never looks finished.
+
+    Example:
+        Finish(FinishReason.STOP, Usage(120, 30))
+    """
 
     reason: FinishReason
     usage: Usage | None = None
@@ -88,9 +133,14 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class RuleShown:
-    """What an answer is written from and held to: it comes before anything is written, where the request `shows_wire`.
+    """The prompt and the grammar of a reply. It is the first event, if the request has `shows_wire`.
 
-    An engine that holds the model to no rule of ours has none to show.
+    An engine that does not enforce one of Ferrule's rules does not emit it.
+
+    Example:
+        async for event in engine.stream(replace(request, shows_wire=True)):
+            if isinstance(event, RuleShown):
+                print(event.grammar)
     """
 
     format: str
@@ -98,23 +148,26 @@ class RuleShown:
     grammar: str
     prompt: str
     triggers: tuple[str, ...] = ()
-    """Where there are any, the grammar holds from the first of them on, and what is written before is free."""
+    """If there are any, the grammar applies from the first of them on, and the text before it is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireText:
-    """More of the answer as it was written, before anything is read out of it, where the request `shows_wire`.
+    """More of the raw model output, before it is parsed, if the request has `shows_wire`.
 
-    It is said once more beside the events that are read out of it, and counts for nothing. `is_forced`: the rule left
-    no choice, so it was not generated.
+    It repeats what the parsed events say, and does not change the reply. With `is_forced` the rule left no choice, so
+    the text was appended without generating it.
+
+    Example:
+        raw = "".join(event.text for event in events if isinstance(event, WireText))
     """
 
     text: str
     is_forced: bool = False
 
 
-SHOWN: frozenset[type] = frozenset({RuleShown, WireText})
-"""The events that are for those who debug a model: whoever acts on an answer passes over them."""
+DEBUG_EVENTS: frozenset[type] = frozenset({RuleShown, WireText})
+"""The events for debugging a model. Code that acts on a reply ignores them."""
 
 Event: TypeAlias = (
     TextDelta | ReasoningDelta | CallStart | ArgumentsDelta | CallEnd | Diagnostic | Finish | RuleShown | WireText

@@ -1,4 +1,4 @@
-"""Fault: one thing wrong with the arguments of a call, in words that a model can act on."""
+"""Fault: one error in the arguments of a call, with a message that a model can act on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`path` is a JSON pointer into the arguments ("" is the whole), `keyword` the schema keyword that failed."""
+    """One error. `path` is a JSON pointer into the arguments ("" is the root), `keyword` the one that failed.
+
+    Example:
+        str(Fault("/city", "type", "must be a string, got 7"))  # "/city: must be a string, got 7"
+    """
 
     path: str
     keyword: str

@@ -1,7 +1,7 @@
-"""Call ids: made here only where the wire has none, and always in the form that the family's template accepts.
+"""Call ids: created only where the model writes none, and always in the form that the family's template accepts.
 
-An id that a model wrote goes through the loop and back verbatim; an id of the wrong form makes some templates refuse
-the next turn (Mistral) or the model lose its way (Kimi).
+An id that a model wrote is passed through the loop and back unchanged. With an id of the wrong form, some templates
+refuse the next turn (Mistral) and some models get confused (Kimi).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _LOWER_ALNUM = string.ascii_lowercase + string.digits
 _KINDS = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 
 IdMaker = Callable[[str, int], str]
-"""From a tool's name and the number of calls so far in the conversation to an id."""
+"""Creates an id from a tool's name and the number of calls so far in the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdPolicy:
-    """How a family's ids look.
+    """The form of a family's ids.
 
-    `make` mints a new one, `fits` says whether the family's template would take it, and `sample` is one of that form
-    that is always the same, for examples and prompts.
+    `make` creates a new id, `fits` says whether the family's template accepts one, and `sample` returns one that is
+    always the same, for examples and prompts.
     """
 
     name: str
@@ -33,11 +33,11 @@ class IdPolicy:
     sample: IdMaker
 
 
-def _drawn(alphabet: str, length: int) -> str:
+def _random_text(alphabet: str, length: int) -> str:
     return "".join(secrets.choice(alphabet) for _ in range(length))
 
 
-def _is_drawn(id: str, alphabet: str, length: int) -> bool:
+def _has_form(id: str, alphabet: str, length: int) -> bool:
     return len(id) == length and all(character in alphabet for character in id)
 
 
@@ -51,20 +51,20 @@ def _function_counter(name: str, count: int) -> str:
 
 ANY_ID = IdPolicy(
     "any",
-    make=lambda name, count: "call_" + _drawn(_ALNUM, 24),
+    make=lambda name, count: "call_" + _random_text(_ALNUM, 24),
     fits=lambda id, name: bool(id),
     sample=lambda name, count: f"call_{count}",
 )
 NINE_ALNUM = IdPolicy(
     "nine_alnum",
-    make=lambda name, count: _drawn(_ALNUM, 9),
-    fits=lambda id, name: _is_drawn(id, _ALNUM, 9),
+    make=lambda name, count: _random_text(_ALNUM, 9),
+    fits=lambda id, name: _has_form(id, _ALNUM, 9),
     sample=lambda name, count: f"abcdefg{count % 100:02}",
 )
 TEN_LOWER = IdPolicy(
     "ten_lower",
-    make=lambda name, count: _drawn(_LOWER_ALNUM, 10),
-    fits=lambda id, name: _is_drawn(id, _LOWER_ALNUM, 10),
+    make=lambda name, count: _random_text(_LOWER_ALNUM, 10),
+    fits=lambda id, name: _has_form(id, _LOWER_ALNUM, 10),
     sample=lambda name, count: f"abcdefgh{count % 100:02}",
 )
 COUNTER = IdPolicy(
@@ -81,28 +81,28 @@ FUNCTION_COUNTER = IdPolicy(
 )
 
 
-def apart(ids: Iterable[str]) -> tuple[str, ...]:
-    """The same ids, but for those that came before: these get another of the same form, letter for letter."""
+def make_unique(ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids, with repeated ones replaced by different ids of the same form, character for character."""
     taken: set[str] = set()
-    found: list[str] = []
-    for given in ids:
-        id = given
+    unique: list[str] = []
+    for original in ids:
+        id = original
         while id in taken:
             id = _next(id)
         taken.add(id)
-        found.append(id)
-    return tuple(found)
+        unique.append(id)
+    return tuple(unique)
 
 
 def _next(id: str) -> str:
-    """Counts up like a meter, each character within its own kind; what cannot be counted grows."""
-    turned = list(id)
-    for place in range(len(id) - 1, -1, -1):
-        kind = next((kind for kind in _KINDS if id[place] in kind), "")
+    """Count up like an odometer, each character within its own kind; an id that cannot be counted gets an "x"."""
+    characters = list(id)
+    for position in range(len(id) - 1, -1, -1):
+        kind = next((kind for kind in _KINDS if id[position] in kind), "")
         if not kind:
             continue
-        at = kind.index(id[place]) + 1
-        turned[place] = kind[at % len(kind)]
-        if at < len(kind):
-            return "".join(turned)
+        step = kind.index(id[position]) + 1
+        characters[position] = kind[step % len(kind)]
+        if step < len(kind):
+            return "".join(characters)
     return f"{id}x"

@@ -1,6 +1,6 @@
-"""JsonSchema: short spellings of the schemas that tools are mostly made of.
+"""JsonSchema: short constructors for the schemas that most tools need.
 
-Each returns a plain dict, so that it mixes with any JSON Schema 2020-12 written by hand.
+Each returns a plain dict, so you can combine it with any JSON Schema 2020-12 written by hand.
 """
 
 from __future__ import annotations
@@ -12,35 +12,39 @@ SchemaDict: TypeAlias = dict[str, Any]
 
 
 class JsonSchema:
-    """A namespace of constructors: `JsonSchema.object({"city": JsonSchema.string("where")}, required=["city"])`."""
+    """A namespace of schema constructors.
+
+    Example:
+        JsonSchema.object({"city": JsonSchema.string("where")}, required=["city"])
+    """
 
     @staticmethod
     def string(description: str = "", **keywords: Any) -> SchemaDict:
-        return _typed("string", description, keywords)
+        return _schema("string", description, keywords)
 
     @staticmethod
     def integer(description: str = "", **keywords: Any) -> SchemaDict:
-        return _typed("integer", description, keywords)
+        return _schema("integer", description, keywords)
 
     @staticmethod
     def number(description: str = "", **keywords: Any) -> SchemaDict:
-        return _typed("number", description, keywords)
+        return _schema("number", description, keywords)
 
     @staticmethod
     def boolean(description: str = "", **keywords: Any) -> SchemaDict:
-        return _typed("boolean", description, keywords)
+        return _schema("boolean", description, keywords)
 
     @staticmethod
     def enum(values: Iterable[Any], description: str = "") -> SchemaDict:
-        """One of the given values. The type is stated when they all share one, because models read it."""
+        """One of these values. If all have one type, the schema states it, because models read it."""
         options = list(values)
         names = {_TYPE_NAMES.get(value.__class__, "") for value in options}
-        typed = {"type": names.pop()} if len(names) == 1 and "" not in names else {}
-        return {**typed, "enum": options, **_described(description)}
+        type_keyword = {"type": names.pop()} if len(names) == 1 and "" not in names else {}
+        return {**type_keyword, "enum": options, **_with_description(description)}
 
     @staticmethod
     def array(items: Mapping[str, Any], description: str = "", **keywords: Any) -> SchemaDict:
-        return _typed("array", description, {"items": dict(items), **keywords})
+        return _schema("array", description, {"items": dict(items), **keywords})
 
     @staticmethod
     def object(
@@ -49,19 +53,19 @@ class JsonSchema:
         description: str = "",
         **keywords: Any,
     ) -> SchemaDict:
-        named = {name: dict(schema) for name, schema in properties.items()}
-        needed = list(required)
-        return _typed(
-            "object", description, {"properties": named, **({"required": needed} if needed else {}), **keywords}
+        schemas = {name: dict(schema) for name, schema in properties.items()}
+        names = list(required)
+        return _schema(
+            "object", description, {"properties": schemas, **({"required": names} if names else {}), **keywords}
         )
 
 
 _TYPE_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-def _described(description: str) -> SchemaDict:
+def _with_description(description: str) -> SchemaDict:
     return {"description": description} if description else {}
 
 
-def _typed(name: str, description: str, keywords: Mapping[str, Any]) -> SchemaDict:
-    return {"type": name, **_described(description), **keywords}
+def _schema(name: str, description: str, keywords: Mapping[str, Any]) -> SchemaDict:
+    return {"type": name, **_with_description(description), **keywords}

@@ -1,7 +1,7 @@
-"""JSON as text: one spelling out, strict reading in.
+"""JSON as text: one format for writing, strict reading.
 
-Python's own reader lets NaN and Infinity through and its writer can print them; neither is JSON, so both are refused.
-The spelling (", " and ": ", no ASCII escapes) is the one that chat templates produce, so rendered calls equal theirs.
+Python's own reader accepts NaN and Infinity, and its writer can print them; neither is JSON, so both are refused. The
+format (", " and ": ", no ASCII escapes) is the one that chat templates produce, so rendered calls equal theirs.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ _encode_canonical = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_k
 
 
 def dumps(value: object) -> str:
-    """The JSON text of a value, spelled as chat templates spell it."""
+    """Return the JSON text of a value, formatted as chat templates do."""
     return _encode(value)
 
 
 def canonical(value: object) -> str:
-    """The one text of a value whatever the order of its keys: what is hashed and compared."""
+    """Return the canonical text of a value, the same for any order of keys. It is what is hashed and compared."""
     return _encode_canonical(value)
 
 
 def loads(text: str) -> object:
-    """The value of a JSON text; `ValueError` for anything that is not exactly JSON."""
+    """Return the value of a JSON text. Raises `ValueError` for anything that is not exactly JSON."""
     return _decode(text)
 
 
 def value_at(text: str, at: int) -> tuple[object, int]:
-    """The value that begins at this place of a text, and where it ends; `ValueError` where none does, or not whole."""
+    """Return the value that begins at this position and where it ends. Raises `ValueError` if there is none."""
     return _decode_at(text, at)
 
 
 def digest(value: object) -> str:
-    """The whole hash of a JSON value: for what somebody agreed to, and somebody else might want to exchange."""
+    """Return the full SHA-256 of a JSON value: for what a person approved and an attacker might want to replace."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def fingerprint(value: object) -> str:
-    """A short stable name for a JSON value, for telling things apart that nobody forges."""
+    """Return a short stable hash of a JSON value, for values that nobody has a reason to forge."""
     return digest(value)[:16]
 
 
-def escaped(text: str) -> str:
-    """The inside of the JSON string for a text: without its quotes."""
+def escape_text(text: str) -> str:
+    """Return a text as in a JSON string, without the quotes."""
     return _encode(text)[1:-1]
 
 

@@ -1,6 +1,6 @@
-"""JSON where there is much of it and it is ours to spell: the events of streams, in and out. Owner of msgspec.
+"""Fast JSON for the events of streams, in and out. The only module that imports msgspec.
 
-Ten times faster than the standard library and with the same meaning: what msgspec takes differently (half of a
+It is ten times faster than the standard library and gives the same results: what msgspec treats differently (half of a
 surrogate pair, a number too large for a float) is read and written by `json_text`.
 """
 
@@ -15,7 +15,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_json(text: str) -> object:
-    """The value of a JSON text; `ValueError` for anything that is not exactly JSON."""
+    """Return the value of a JSON text. Raises `ValueError` for anything that is not exactly JSON."""
     try:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -23,9 +23,9 @@ def read_json(text: str) -> object:
 
 
 def json_bytes(value: object) -> bytes:
-    """A value of texts, whole numbers and finite ones as compact JSON, on one line."""
+    """Return a value as compact JSON on one line. It may contain strings, integers and finite floats."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        # Half of a surrogate pair has no UTF-8; inside JSON its escape means the same.
+        # Half of a surrogate pair has no UTF-8; its escape means the same in JSON.
         return dumps(value).encode("utf-8", "backslashreplace")

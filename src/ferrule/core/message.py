@@ -15,6 +15,12 @@ from ferrule.core.call import ToolCall, ToolResult
 
 
 class Role(StrEnum):
+    """Who wrote a message.
+
+    Example:
+        [message for message in messages if message.role is Role.USER]
+    """
+
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
@@ -23,14 +29,22 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a reader sees."""
+    """Visible text.
+
+    Example:
+        ChatMessage(Role.USER, (Text("hello"),))
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """What a model wrote for itself."""
+    """Text of a model's reasoning.
+
+    Example:
+        thoughts = [part.text for part in reply.parts if isinstance(part, Reasoning)]
+    """
 
     text: str
 
@@ -40,7 +54,16 @@ Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One turn of a conversation."""
+    """One message of a conversation: a role and its parts in order.
+
+    Example:
+        messages = [
+            ChatMessage.system("Be brief."),
+            ChatMessage.user("How is the weather in Rome?"),
+            ChatMessage.assistant(tool_calls=[call]),
+            ChatMessage.tool(call.id, {"temperature": 21}),
+        ]
+    """
 
     role: Role
     parts: tuple[Part, ...] = ()
@@ -55,10 +78,10 @@ class ChatMessage:
 
     @staticmethod
     def assistant(text: str = "", tool_calls: Iterable[ToolCall] = (), reasoning: str = "") -> ChatMessage:
-        """Reasoning, then text, then calls: the order in which most families write them."""
-        thought = (Reasoning(reasoning),) if reasoning else ()
-        said = (Text(text),) if text else ()
-        return ChatMessage(Role.ASSISTANT, (*thought, *said, *tool_calls))
+        """Create an assistant message: reasoning, then text, then calls, the order in which most models write them."""
+        reasoning_parts = (Reasoning(reasoning),) if reasoning else ()
+        text_parts = (Text(text),) if text else ()
+        return ChatMessage(Role.ASSISTANT, (*reasoning_parts, *text_parts, *tool_calls))
 
     @staticmethod
     def tool(tool_call_id: str, content: Any, name: str = "", *, is_error: bool = False) -> ChatMessage:
@@ -66,7 +89,7 @@ class ChatMessage:
 
     @property
     def content(self) -> str:
-        """The text parts, joined: what a reader sees."""
+        """The visible text: the text parts, joined."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property

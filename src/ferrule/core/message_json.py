@@ -1,6 +1,6 @@
-"""Messages as JSON and back, with nothing lost: what is saved, and what goes to another process.
+"""Messages as JSON and back, without loss: for saved conversations, and for other processes.
 
-This is Ferrule's own spelling, which keeps the order of parts; the APIs' spellings are in `dialects`.
+This is Ferrule's own format, which preserves the order of parts; the formats of the APIs are in `dialects`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ def messages_as_json(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
     return [{"role": message.role.value, "parts": [_part(part) for part in message.parts]} for message in messages]
 
 
-def messages_from_json(held: Iterable[Mapping[str, Any]]) -> tuple[ChatMessage, ...]:
+def messages_from_json(data: Iterable[Mapping[str, Any]]) -> tuple[ChatMessage, ...]:
     try:
-        return tuple(ChatMessage(Role(one["role"]), tuple(_read(part) for part in one["parts"])) for one in held)
+        return tuple(ChatMessage(Role(one["role"]), tuple(_read(part) for part in one["parts"])) for one in data)
     except (KeyError, TypeError, ValueError) as damage:
         raise DefinitionError(
-            f"these are no saved messages: {damage!r}", hint="Give what `save` gave, unchanged."
+            f"not saved messages: {damage!r}", hint="Pass what `save` returned, unchanged."
         ) from damage
 
 
@@ -33,21 +33,21 @@ def _part(part: Part) -> dict[str, Any]:
         case Reasoning(text):
             return {"kind": "reasoning", "text": text}
         case ToolCall():
-            named = {"id": part.id, "name": part.name, "arguments": part.function.arguments}
-            return {"kind": "call", **named, "complete": part.complete}
+            identity = {"id": part.id, "name": part.name, "arguments": part.function.arguments}
+            return {"kind": "call", **identity, "complete": part.complete}
         case ToolResult(call_id, name, content, is_error):
             return {"kind": "result", "id": call_id, "name": name, "content": content, "is_error": is_error}
 
 
-def _read(held: Mapping[str, Any]) -> Part:
-    match held["kind"]:
+def _read(data: Mapping[str, Any]) -> Part:
+    match data["kind"]:
         case "text":
-            return Text(held["text"])
+            return Text(data["text"])
         case "reasoning":
-            return Reasoning(held["text"])
+            return Reasoning(data["text"])
         case "call":
-            return ToolCall(held["id"], FunctionCall(held["name"], held["arguments"]), complete=held["complete"])
+            return ToolCall(data["id"], FunctionCall(data["name"], data["arguments"]), complete=data["complete"])
         case "result":
-            return ToolResult(held["id"], held["name"], held["content"], held["is_error"])
+            return ToolResult(data["id"], data["name"], data["content"], data["is_error"])
         case kind:
             raise ValueError(f"unknown kind of part {kind!r}")

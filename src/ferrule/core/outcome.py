@@ -1,7 +1,7 @@
-"""Outcome: what became of running a tool. Three things are kept apart, because they allow different things after.
+"""Outcome: the result of running a tool. There are three kinds, because they allow different next steps.
 
-Not delivered: it surely did not run, so it may be tried again. Answered: it ran and said something. Unknown: it may
-have run, and no machine may try it again where it changes the world.
+NotDelivered: the tool certainly did not run, so the call may be retried. Answered: it ran and returned something.
+Unknown: it may have run, so a call with side effects is never retried automatically.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The tool's own answer. `code` names the kind of an error, for programs: "bad_request", "timeout" and the like."""
+    """The tool's own answer. `code` names the kind of an error, for programs: "bad_request", "timeout" and so on."""
 
     content: Any
     is_error: bool = False
@@ -21,7 +21,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class NotDelivered:
-    """The call did not reach the tool: nobody serves it, or whoever does refused it unread."""
+    """The call did not reach the tool: nobody serves it, or the server refused it unread."""
 
     reason: str
     code: str = "not_delivered"
@@ -29,7 +29,7 @@ class NotDelivered:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The call was sent and no answer came."""
+    """The call was sent, and there was no answer."""
 
     reason: str
     code: str = "unknown"

@@ -1,4 +1,4 @@
-"""Receipt: how a call was guaranteed. Evidence about a call, never a part of it."""
+"""Receipt: how a call was guaranteed to fit its schema. It is evidence about a call, not part of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class How(StrEnum):
-    """GRAMMAR: the engine could write nothing else. VALIDATED: it could, and what it wrote was checked.
+    """GRAMMAR: the engine could write nothing else. VALIDATED: it could, and the call was validated afterwards.
 
-    REPAIRED: what it wrote first did not fit, and its arguments were written again. REFUSED: nothing fitting came, and
-    the call is not handed on.
+    REPAIRED: the first arguments were invalid and were generated again. REFUSED: no valid call was produced, and the
+    call is not passed on.
     """
 
     GRAMMAR = "grammar"
@@ -22,10 +22,14 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What held this call to its schema, keyword by keyword.
+    """How a call was guaranteed, keyword by keyword.
 
-    A keyword that the schema uses is in exactly one of `enforced` (while decoding), `checked` (after it) and
-    `unchecked` (by nobody). `path` is the way through the engine, such as "completion+gbnf".
+    Each keyword of the schema is in exactly one of `enforced` (while decoding), `checked` (after decoding) and
+    `unchecked` (not checked). `path` names the method that the engine used, such as "completion+gbnf".
+
+    Example:
+        for call in reply.calls:
+            print(call.receipt)  # grammar by llama (completion+lark); enforced required, type; ...
     """
 
     how: How
@@ -33,34 +37,34 @@ class Receipt:
     path: str
     format: str = ""
     rule: str = ""
-    """The rule's fingerprint; empty where none was enforced."""
+    """The rule's fingerprint; empty if no rule was enforced."""
     enforced: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     seconds: float = 0.0
     tokens: int = 0
-    """How many were written up to the end of the call; 0 where the engine tells only at the end of the reply."""
+    """How many tokens were generated up to the end of the call; 0 if the engine reports only the total."""
     skipped: int = 0
-    """How many more were not generated but appended, because the rule left no choice about them."""
+    """How many more tokens were appended without generating them, because the rule left no choice."""
     notes: tuple[str, ...] = ()
-    """What a person should know: a choice honoured in another way, a template that was not used."""
+    """Notes for a person, such as a choice that was enforced in another way or a template that was not used."""
 
     @property
     def meaning(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What the call is known to satisfy, by whatever means, and what nobody looked at: equal on every engine."""
+        """What the call is known to satisfy, by any means, and what was not checked: the same on every engine."""
         return tuple(sorted({*self.enforced, *self.checked})), self.unchecked
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:
-        said = [f"{self.how} by {self.engine} ({self.path})"]
-        said += [f"{word} {', '.join(words)}" for word, words in self._lists() if words]
-        said += [f"format {self.format}"] * bool(self.format) + [f"rule {self.rule}"] * bool(self.rule)
-        took = f"{self.seconds:.2f} s"
+        parts = [f"{self.how} by {self.engine} ({self.path})"]
+        parts += [f"{label} {', '.join(keywords)}" for label, keywords in self._lists() if keywords]
+        parts += [f"format {self.format}"] * bool(self.format) + [f"rule {self.rule}"] * bool(self.rule)
+        duration = f"{self.seconds:.2f} s"
         skipped = f" and {self.skipped} skipped" if self.skipped else ""
-        said += [f"{self.tokens} tokens{skipped} in {took}" if self.tokens or skipped else took, *self.notes]
-        return "; ".join(said)
+        parts += [f"{self.tokens} tokens{skipped} in {duration}" if self.tokens or skipped else duration, *self.notes]
+        return "; ".join(parts)
 
     def _lists(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return ("enforced", self.enforced), ("checked after", self.checked), ("checked by nobody", self.unchecked)

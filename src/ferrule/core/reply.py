@@ -1,4 +1,4 @@
-"""Reply: the folded answer of a model."""
+"""Reply: a model's whole reply, folded from its events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,14 @@ ReplyPart = Text | Reasoning | ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Ordered parts, what was odd about them, and how the answer ended."""
+    """A model's reply: its parts in order, diagnostics, and how it ended.
+
+    Example:
+        reply = engine.generate(request)
+        print(reply.text)
+        for call in reply.calls:
+            print(call.name, call.arguments)
+    """
 
     parts: tuple[ReplyPart, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -37,7 +44,7 @@ class Reply:
 
     @staticmethod
     def of(*parts: ReplyPart | str) -> Reply:
-        """A reply from its parts; a string is text."""
+        """Create a reply from its parts; a string is text."""
         return Reply(tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
     @property
@@ -50,7 +57,7 @@ class Reply:
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls that may be handed on. What was cut off is in `incomplete`."""
+        """The complete calls. Calls that were cut off are in `incomplete`."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall) and part.complete)
 
     @property
@@ -59,27 +66,32 @@ class Reply:
 
     @property
     def finish_reason(self) -> FinishReason:
-        """What a client is told. A length stop stays a length stop whatever was parsed before it."""
+        """The finish reason for a client. LENGTH stays LENGTH, whatever was parsed before."""
         if self.finish is FinishReason.LENGTH:
             return FinishReason.LENGTH
         return FinishReason.TOOL_CALLS if self.calls else FinishReason.STOP
 
     def as_message(self) -> ChatMessage:
-        """The assistant's turn for the conversation; a call that is not complete does not go back to the model."""
-        kept = tuple(part for part in self.parts if not isinstance(part, ToolCall) or part.complete)
-        return ChatMessage(Role.ASSISTANT, kept)
+        """Return the reply as a message of the conversation. Incomplete calls are left out."""
+        parts = tuple(part for part in self.parts if not isinstance(part, ToolCall) or part.complete)
+        return ChatMessage(Role.ASSISTANT, parts)
 
 
 def fold(events: Iterable[Event]) -> Reply:
-    """Sum events to a reply. Adjacent deltas of one kind are one part, so any cut of the text gives the same sum."""
-    folding = Folding()
+    """Fold events into a reply. Adjacent deltas of one kind are one part, however the text was split into deltas.
+
+    Example:
+        reply = fold([TextDelta("It is "), TextDelta("sunny."), Finish(FinishReason.STOP)])
+        assert reply.text == "It is sunny."
+    """
+    reply_fold = ReplyFold()
     for event in events:
-        folding.add(event)
-    return folding.reply()
+        reply_fold.add(event)
+    return reply_fold.reply()
 
 
-class Folding:
-    """A fold under way, for those who want the reply so far between events."""
+class ReplyFold:
+    """A fold in progress, for callers that need the reply so far between events."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[type[Text] | type[Reasoning], list[str]] | _OpenCall] = []
@@ -107,12 +119,12 @@ class Folding:
             case Finish():
                 self._finish = event
             case RuleShown() | WireText():
-                # What they show is in the other events already.
+                # The other events already contain what these show.
                 pass
 
     def reply(self) -> Reply:
         parts = tuple(
-            part.closed() if isinstance(part, _OpenCall) else part[0]("".join(part[1])) for part in self._parts
+            part.as_call() if isinstance(part, _OpenCall) else part[0]("".join(part[1])) for part in self._parts
         )
         finish = self._finish
         return Reply(
@@ -138,6 +150,6 @@ class _OpenCall:
     complete: bool = False
     receipt: Receipt | None = None
 
-    def closed(self) -> ToolCall:
+    def as_call(self) -> ToolCall:
         function = FunctionCall(self.name, "".join(self.json))
         return ToolCall(self.id, function, complete=self.complete, receipt=self.receipt)

@@ -12,7 +12,17 @@ from ferrule.core.tool import ToolDefinition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequest:
-    """Messages, tools, the choice, and the generation parameters flat beside them (None is the engine's default)."""
+    """One request to a model. Generation parameters that are None use the engine's default.
+
+    Example:
+        request = ToolCallRequest(
+            messages=(ChatMessage.user("How is the weather in Rome?"),),
+            tools=(get_weather.definition,),
+            tool_choice=ToolChoice.required(),
+            max_tokens=200,
+        )
+        reply = engine.generate(request)
+    """
 
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolDefinition, ...] = ()
@@ -28,11 +38,11 @@ class ToolCallRequest:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     shows_wire: bool = False
-    """Whether the rule and the text as it was written are among the events too (`RuleShown`, `WireText`)."""
+    """Whether the events include the rule and the raw model output (`RuleShown`, `WireText`)."""
 
     @property
     def choice(self) -> ToolChoice:
-        """The choice with the policy applied: what engines go by. NONE and REQUIRED are never weakened."""
+        """The choice with the policy applied, which engines use. NONE and REQUIRED are never weakened."""
         is_open = self.tool_choice.mode is ChoiceMode.AUTO and self.tools
         if not is_open or self.tool_choice_policy is ChoicePolicy.AUTO:
             return self.tool_choice
@@ -41,7 +51,7 @@ class ToolCallRequest:
         return replace(self.tool_choice, mode=ChoiceMode.REQUIRED)
 
     def _has_result(self) -> bool:
-        """Whether a result has come back since the user last spoke."""
+        """Whether there is a result after the last user message."""
         for message in reversed(self.messages):
             if message.results:
                 return True

@@ -1,4 +1,4 @@
-"""ToolDefinition: what a tool is called, what it is for, what it takes, and what it is bound to."""
+"""ToolDefinition: a tool's name, description, parameters and binding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ferrule.core.json_schema import SchemaDict
 from ferrule.core.json_text import digest
 from ferrule.errors import DefinitionError
 
-# What every provider's API takes as a function name; MCP and model templates also use dots and dashes.
+# What the APIs of all providers accept as a function name; MCP and model templates also use dots and dashes.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,127}")
 
 
@@ -19,8 +19,16 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,127}")
 class ToolDefinition:
     """One tool.
 
-    `parameters` is a JSON Schema of an object. `bound_capability` and `bound_version` name what runs the tool on a bus;
-    `side_effects` says that running it changes the world, so that it needs leave and happens at most once.
+    `parameters` is a JSON Schema of an object. `bound_capability` and `bound_version` name what runs the tool on a bus.
+    A tool with `side_effects` needs approval for each call, and each call runs at most once.
+
+    Example:
+        weather = (
+            ToolDefinition.build("get_weather")
+            .description("The weather in a city.")
+            .parameter("city", JsonSchema.string(), required=True)
+            .done()
+        )
     """
 
     name: str
@@ -39,12 +47,12 @@ class ToolDefinition:
 
     @staticmethod
     def build(name: str) -> ToolDefinitionBuilder:
-        """Start a builder: `ToolDefinition.build("get_weather").description("...").parameter("city", ...).done()`."""
+        """Start a builder; see the example above."""
         return ToolDefinitionBuilder(name)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The names of the arguments that a call must have."""
+        """The names of the required arguments."""
         return tuple(self.parameters.get("required", ()))
 
     @property
@@ -54,24 +62,24 @@ class ToolDefinition:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever anything that a caller agreed to changes."""
-        bound = [self.bound_capability, self.bound_version, self.side_effects]
-        return digest([self.name, self.description, self.parameters, bound])
+        """A hash that changes whenever anything changes that a caller agreed to."""
+        execution = [self.bound_capability, self.bound_version, self.side_effects]
+        return digest([self.name, self.description, self.parameters, execution])
 
     def as_function(self) -> dict[str, Any]:
-        """The OpenAI spelling, which chat templates expect too."""
+        """Return the definition in OpenAI's format, which chat templates expect too."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinitionBuilder:
-    """Collects a definition step by step; every step returns a new builder, `done()` the definition."""
+    """Builds a definition step by step. Every method returns a new builder; `done()` returns the definition."""
 
     name: str
     text: str = ""
     properties: Mapping[str, SchemaDict] = field(default_factory=dict[str, SchemaDict])
-    needed: tuple[str, ...] = ()
+    required_names: tuple[str, ...] = ()
     capability: str | None = None
     version: str | None = None
     effects: bool = False
@@ -82,12 +90,12 @@ class ToolDefinitionBuilder:
     def parameter(
         self, name: str, schema: Mapping[str, Any], description: str = "", *, required: bool = False
     ) -> ToolDefinitionBuilder:
-        described = {**schema, **({"description": description} if description else {})}
-        grown = replace(self, properties={**self.properties, name: described})
-        return grown.required(name) if required else grown
+        property_schema = {**schema, **({"description": description} if description else {})}
+        builder = replace(self, properties={**self.properties, name: property_schema})
+        return builder.required(name) if required else builder
 
     def required(self, *names: str) -> ToolDefinitionBuilder:
-        return replace(self, needed=_once((*self.needed, *names)))
+        return replace(self, required_names=_unique((*self.required_names, *names)))
 
     def bound_to(self, capability: str, version: str = "1.0") -> ToolDefinitionBuilder:
         return replace(self, capability=capability, version=version)
@@ -96,17 +104,17 @@ class ToolDefinitionBuilder:
         return replace(self, effects=has_them)
 
     def done(self) -> ToolDefinition:
-        unknown = [name for name in self.needed if name not in self.properties]
+        unknown = [name for name in self.required_names if name not in self.properties]
         if unknown:
             raise DefinitionError(
                 f"tool {self.name!r} requires parameters that it does not have: {', '.join(unknown)}",
                 hint="Call .parameter(name, schema) for each name given to .required(...).",
             )
         parameters: SchemaDict = {"type": "object", "properties": dict(self.properties)}
-        if self.needed:
-            parameters["required"] = list(self.needed)
+        if self.required_names:
+            parameters["required"] = list(self.required_names)
         return ToolDefinition(self.name, self.text, parameters, self.capability, self.version, self.effects)
 
 
-def _once(names: Iterable[str]) -> tuple[str, ...]:
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""The policy of a choice, which no API has: an extension of every body, beside the API's own `tool_choice`."""
+"""Read `tool_choice_policy`, a field of ours in every request body, next to the API's own `tool_choice`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Extension: what the APIs have no field for (receipts, calls that are not handed on, diagnostics), under one key.
+"""Extension: data that the APIs have no field for (receipts, incomplete calls, diagnostics), under one key.
 
-Clients that do not know the key pass over it. Reading never raises: whoever sent it may be anybody, and a receipt that
-was read is what the sender claims, no more.
+Clients that do not know the key ignore it. Reading never raises, because the sender is not trusted: a receipt that was
+read is a claim of the sender.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ferrule.dialects.lenient_json import entries, mapping
 
 KEY = "ferrule"
 
-# How each field of a receipt is checked when it comes from outside; `how` is checked by its enumeration.
+# The accepted types of a receipt's fields when it comes from outside. `how` is checked against its enumeration.
 _RECEIPT_KINDS: Mapping[str, tuple[type, ...]] = {
     "engine": (str,),
     "path": (str,),
@@ -28,26 +28,29 @@ _RECEIPT_KINDS: Mapping[str, tuple[type, ...]] = {
     "tokens": (int,),
     "skipped": (int,),
 }
-_WORD_LISTS = ("enforced", "checked", "unchecked", "notes")
+_STRING_LISTS = ("enforced", "checked", "unchecked", "notes")
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Receipts and incomplete calls by call id. An incomplete call is here whole and elsewhere never whole."""
+    """Receipts and incomplete calls by call id.
+
+    Only here are the arguments of an incomplete call sent in full; a client must not mistake it for a call to run.
+    """
 
     receipts: Mapping[str, Receipt] = field(default_factory=dict[str, Receipt])
     incomplete: Mapping[str, FunctionCall] = field(default_factory=dict[str, FunctionCall])
     diagnostics: tuple[Diagnostic, ...] = ()
 
     def as_field(self) -> dict[str, Any]:
-        """To be merged into a chunk or a body; empty where there is nothing to tell."""
-        told: dict[str, Any] = {
+        """Return the field to merge into a chunk or a body; empty if there is no data."""
+        fields: dict[str, Any] = {
             "receipts": {id: receipt.as_dict() for id, receipt in self.receipts.items()},
             "incomplete": {id: asdict(function) for id, function in self.incomplete.items()},
             "diagnostics": [asdict(diagnostic) for diagnostic in self.diagnostics],
         }
-        kept = {key: value for key, value in told.items() if value}
-        return {KEY: kept} if kept else {}
+        nonempty = {key: value for key, value in fields.items() if value}
+        return {KEY: nonempty} if nonempty else {}
 
     @staticmethod
     def of(reply: Reply) -> Extension:
@@ -60,13 +63,13 @@ class Extension:
 
     @staticmethod
     def read(body: Mapping[str, Any]) -> Extension:
-        """What of the extension can be understood."""
-        told = mapping(body.get(KEY))
-        if not told:
+        """Read the parts of the extension that are valid."""
+        data = mapping(body.get(KEY))
+        if not data:
             return _NOTHING
-        receipts = {id: receipt_from(mapping(value)) for id, value in mapping(told.get("receipts")).items()}
-        calls = {id: _function(mapping(value)) for id, value in mapping(told.get("incomplete")).items()}
-        notes = [_diagnostic(entry) for entry in entries(told.get("diagnostics"))]
+        receipts = {id: receipt_from(mapping(value)) for id, value in mapping(data.get("receipts")).items()}
+        calls = {id: _function(mapping(value)) for id, value in mapping(data.get("incomplete")).items()}
+        notes = [_diagnostic(entry) for entry in entries(data.get("diagnostics"))]
         return Extension(
             {id: receipt for id, receipt in receipts.items() if receipt},
             {id: function for id, function in calls.items() if function},
@@ -77,31 +80,31 @@ class Extension:
 _NOTHING = Extension()
 
 
-def receipt_from(told: Mapping[str, Any]) -> Receipt | None:
-    """A receipt from its dict; None when it is not one."""
-    how = next((how for how in How if how == told.get("how")), None)
-    if how is None or not isinstance(told.get("engine"), str) or not isinstance(told.get("path"), str):
+def receipt_from(data: Mapping[str, Any]) -> Receipt | None:
+    """Read a receipt from its dict; None if it is invalid."""
+    how = next((how for how in How if how == data.get("how")), None)
+    if how is None or not isinstance(data.get("engine"), str) or not isinstance(data.get("path"), str):
         return None
-    known = {
-        name: told[name] for name, kinds in _RECEIPT_KINDS.items() if name in told and isinstance(told[name], kinds)
+    values = {
+        name: data[name] for name, kinds in _RECEIPT_KINDS.items() if name in data and isinstance(data[name], kinds)
     }
-    lists: dict[str, Any] = {name: _words(told.get(name)) for name in _WORD_LISTS}
-    return Receipt(how=how, **known, **lists)
+    lists: dict[str, Any] = {name: _strings(data.get(name)) for name in _STRING_LISTS}
+    return Receipt(how=how, **values, **lists)
 
 
-def _words(value: object) -> tuple[str, ...]:
-    held = cast("list[object]", value) if isinstance(value, list | tuple) else []
-    return tuple(word for word in held if isinstance(word, str))
+def _strings(value: object) -> tuple[str, ...]:
+    items = cast("list[object]", value) if isinstance(value, list | tuple) else []
+    return tuple(item for item in items if isinstance(item, str))
 
 
-def _function(told: Mapping[str, Any]) -> FunctionCall | None:
-    name, arguments = told.get("name"), told.get("arguments")
+def _function(data: Mapping[str, Any]) -> FunctionCall | None:
+    name, arguments = data.get("name"), data.get("arguments")
     return FunctionCall(name, arguments) if isinstance(name, str) and isinstance(arguments, str) else None
 
 
-def _diagnostic(told: Mapping[str, Any]) -> Diagnostic | None:
-    texts = {name: told.get(name, "") for name in ("code", "message", "text")}
-    index = told.get("index")
+def _diagnostic(data: Mapping[str, Any]) -> Diagnostic | None:
+    texts = {name: data.get(name, "") for name in ("code", "message", "text")}
+    index = data.get("index")
     if not all(isinstance(text, str) for text in texts.values()) or not (index is None or isinstance(index, int)):
         return None
     return Diagnostic(**texts, index=index)

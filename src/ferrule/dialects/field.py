@@ -1,6 +1,6 @@
-"""Field: a place in a request's body, read with its path, so that a refusal says where and what to do.
+"""Field: a value in a request body together with its path, so that an error names the field and says what to send.
 
-Knows no API. A field that is null counts as left out: clients send null for what they did not set.
+Independent of any API. A null field counts as missing, because clients send null for fields that they did not set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ferrule.errors import DefinitionError
 
 T = TypeVar("T")
 
-_WORDS: dict[type, str] = {
+_TYPE_NAMES: dict[type, str] = {
     dict: "an object",
     list: "a list",
     str: "a string",
@@ -27,7 +27,7 @@ _WORDS: dict[type, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value and the way to it, such as `messages[2].content`."""
+    """A value and its path, such as `messages[2].content`."""
 
     value: object
     path: str = ""
@@ -49,65 +49,65 @@ class Field:
         return read(self) if self.is_given else default
 
     def object(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._of(dict, "an object"))
+        return cast("dict[str, Any]", self._require_type(dict, "an object"))
 
     def items(self) -> list[Field]:
-        """The entries of a list; none where it was left out."""
+        """Return the entries of a list; none if the field is missing."""
         if not self.is_given:
             return []
-        held = cast("list[object]", self._of(list, "a list"))
-        return [Field(item, f"{self.path}[{at}]") for at, item in enumerate(held)]
+        items = cast("list[object]", self._require_type(list, "a list"))
+        return [Field(item, f"{self.path}[{at}]") for at, item in enumerate(items)]
 
     def string(self) -> str:
-        return cast(str, self._of(str, "a string"))
+        return cast(str, self._require_type(str, "a string"))
 
     def boolean(self) -> bool:
-        return cast(bool, self._of(bool, "true or false"))
+        return cast(bool, self._require_type(bool, "true or false"))
 
     def integer(self) -> int:
         number = self.number()
         if number != int(number):
-            raise self._unexpected("a whole number")
+            raise self._type_error("a whole number")
         return int(number)
 
     def number(self) -> float:
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
-            raise self._unexpected("a number")
+            raise self._type_error("a number")
         if self.value != self.value or self.value in (float("inf"), float("-inf")):
-            raise self._unexpected("a finite number")
+            raise self._type_error("a finite number")
         return self.value
 
     def json(self) -> str:
-        """The value as JSON text. A number that was too large when the body was read has none."""
+        """Return the value as JSON text. Raises if a number was too large for a float when the body was read."""
         try:
             return dumps(self.value)
         except (ValueError, RecursionError) as error:
-            raise self.refusal("holds a number that is too large, or is nested too deeply", "Send less.") from error
+            raise self.refusal("contains a number that is too large, or is nested too deeply", "Send less.") from error
 
     def one_of(self, table: dict[str, T]) -> T:
-        """What the table has for this string."""
-        word = self.string()
-        if word not in table:
-            raise self.refusal(f"{word[:60]!r} is not known here", f"Use one of: {', '.join(table)}.")
-        return table[word]
+        """Look this string up in a table of allowed values."""
+        key = self.string()
+        if key not in table:
+            raise self.refusal(f"unknown value {key[:60]!r}", f"Use one of: {', '.join(table)}.")
+        return table[key]
 
-    def made(self, make: Callable[[], T]) -> T:
-        """What `make` gives; where it refuses, the refusal is told with this path."""
+    def build(self, make: Callable[[], T]) -> T:
+        """Call `make` and return its result; a `DefinitionError` is raised again with this field's path."""
         try:
             return make()
         except DefinitionError as refusal:
             raise self.refusal(refusal.message, refusal.hint) from refusal
 
-    def _of(self, kind: type, words: str) -> object:
+    def _require_type(self, kind: type, expected: str) -> object:
         if not isinstance(self.value, kind):
-            raise self._unexpected(words)
+            raise self._type_error(expected)
         return self.value
 
-    def _unexpected(self, words: str) -> DefinitionError:
-        got = _WORDS.get(self.value.__class__, "something else")
-        return self.refusal(f"must be {words}, got {got}", f"Send {words} here.")
+    def _type_error(self, expected: str) -> DefinitionError:
+        actual = _TYPE_NAMES.get(self.value.__class__, "something else")
+        return self.refusal(f"must be {expected}, got {actual}", f"Send {expected} here.")
 
 
 def wants_stream(body: object) -> bool:
-    """Every API of this family asks for a stream by the same field."""
+    """Whether the client asks for a stream. All APIs use the same field for it."""
     return Field(body)["stream"].or_else(Field.boolean, False)

@@ -1,7 +1,7 @@
-"""IncomingCalls: calls while an engine's API tells of them, piece by piece. Knows no API.
+"""IncomingCalls: assembles the calls that an engine's API sends in pieces. Independent of any API.
 
-A call's events come as soon as they are certain. When it ends, its arguments must be one JSON object; otherwise the
-call is not complete and a diagnostic says why. It never becomes `{}` in silence.
+A call's events are emitted as soon as they are certain. When a call ends, its arguments must be one JSON object;
+otherwise the call is incomplete and a diagnostic says why. Invalid arguments never silently become `{}`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ferrule.schema.checker import checker_for
 
 
 class IncomingCalls:
-    """Slots are numbers given out by `open`; the index of an event counts the calls that really started."""
+    """A slot is a number that `open` returns. The index of an event counts only the calls that have started."""
 
     def __init__(self, tools: Iterable[ToolDefinition], make_id: IdMaker, emit: Callable[[Event], None]) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -27,27 +27,27 @@ class IncomingCalls:
         self._emit = emit
         self._calls: list[_Call] = []
         self._started = 0
-        self._told = Extension()
+        self._extension = Extension()
 
     @property
-    def complete(self) -> int:
-        """How many calls ended well."""
+    def complete_count(self) -> int:
+        """The number of complete calls."""
         return sum(call.is_complete for call in self._calls)
 
-    def tell(self, extension: Extension) -> None:
-        """What the sender says of its calls beside the API."""
-        receipts = {**self._told.receipts, **extension.receipts}
-        self._told = Extension(receipts, {**self._told.incomplete, **extension.incomplete})
+    def add_extension(self, extension: Extension) -> None:
+        """Add what the sender's extension says about its calls."""
+        receipts = {**self._extension.receipts, **extension.receipts}
+        self._extension = Extension(receipts, {**self._extension.incomplete, **extension.incomplete})
         for diagnostic in extension.diagnostics:
             self._emit(diagnostic)
 
-    def settle(self) -> None:
-        """Something else begins, so a name that might have gone on is whole. Keeps the parts in their order."""
+    def finish_name(self) -> None:
+        """Start the last call if it has a name: other output follows, so the name is complete. Keeps the order."""
         if self._calls and self._calls[-1].name and not self._calls[-1].is_started:
             self._start(self._calls[-1])
 
     def open(self) -> int:
-        self.settle()
+        self.finish_name()
         self._calls.append(_Call())
         return len(self._calls) - 1
 
@@ -55,14 +55,14 @@ class IncomingCalls:
         return self._calls[slot].id
 
     def identify(self, slot: int, id: str) -> None:
-        """The first id counts; engines that repeat it, or make a new one for each piece, are not believed again."""
+        """Set a call's id. The first one counts: some engines send a new id with each piece."""
         call = self._calls[slot]
         if id and not call.id and not call.is_started:
             call.id = id
             self._start_if_certain(call)
 
     def name(self, slot: int, piece: str) -> None:
-        """More of the name, or the whole name once more."""
+        """Add a piece of the name, or the full name repeated."""
         call = self._calls[slot]
         if not piece or (call.is_started and piece == call.name):
             return
@@ -90,11 +90,11 @@ class IncomingCalls:
                 self._start(call)
 
     def is_whole(self, slot: int) -> bool:
-        """Whether the arguments so far are one JSON object."""
+        """Whether the arguments so far are one complete JSON object."""
         return not _problem("".join(self._calls[slot].json))
 
     def end(self, slot: int, *, is_cut: bool = False) -> None:
-        """The call is over; `is_cut` when the whole answer broke off, so that what is missing may have been coming."""
+        """End a call. `is_cut`: the whole answer was cut off, so missing arguments may have been on their way."""
         call = self._calls[slot]
         if call.is_ended:
             return
@@ -105,14 +105,14 @@ class IncomingCalls:
             return
         if not call.is_started:
             self._start(call)
-        receipt = self._told.receipts.get(call.id)
-        if call.id in self._told.incomplete:
-            whole = self._told.incomplete[call.id].arguments
+        receipt = self._extension.receipts.get(call.id)
+        if call.id in self._extension.incomplete:
+            whole = self._extension.incomplete[call.id].arguments
             if whole.startswith(text) and len(whole) > len(text):
                 self._emit(ArgumentsDelta(call.index, whole[len(text) :]))
             self._emit(CallEnd(call.index, complete=False, receipt=receipt))
             return
-        if not text.strip() and not is_cut and self._takes_nothing(call.name):
+        if not text.strip() and not is_cut and self._accepts_no_arguments(call.name):
             note = "the engine sent no arguments; the tool takes none, so they are {}"
             self._emit(ArgumentsDelta(call.index, "{}"))
             self._emit(Diagnostic("empty_arguments", note, index=call.index))
@@ -127,9 +127,9 @@ class IncomingCalls:
     def end_all(self, *, is_cut: bool) -> None:
         for slot in range(len(self._calls)):
             self.end(slot, is_cut=is_cut)
-        known = {call.id for call in self._calls}
-        for id, function in self._told.incomplete.items():
-            if id not in known:
+        ids = {call.id for call in self._calls}
+        for id, function in self._extension.incomplete.items():
+            if id not in ids:
                 self._add_incomplete(id, function)
 
     def _add_incomplete(self, id: str, function: FunctionCall) -> None:
@@ -139,7 +139,7 @@ class IncomingCalls:
         self.end(slot)
 
     def _start_if_certain(self, call: _Call) -> None:
-        """A name that is offered, and that no other offered name goes on from, needs no waiting for more of it."""
+        """Start a call whose name is that of a tool and is not a prefix of another tool's name."""
         if call.is_started or not call.id or call.name not in self._tools:
             return
         if not any(name != call.name and name.startswith(call.name) for name in self._tools):
@@ -154,7 +154,7 @@ class IncomingCalls:
         if call.json:
             self._emit(ArgumentsDelta(call.index, "".join(call.json)))
 
-    def _takes_nothing(self, name: str) -> bool:
+    def _accepts_no_arguments(self, name: str) -> bool:
         tool = self._tools.get(name)
         if tool is None:
             return False
@@ -178,7 +178,7 @@ class _Call:
 
 
 def _problem(text: str) -> str:
-    """Why a text is not one JSON object; empty when it is."""
+    """Return why a text is not one JSON object, or "" if it is."""
     try:
         value = loads(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""JSON objects out of a stream's messages: what every engine's stream is made of, whichever way it is framed."""
+"""Decode the messages of an engine's stream as JSON objects, whatever the framing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 80
 
 
 def object_of(data: str) -> dict[str, Any]:
-    """The object that a message is; `EngineError` where it is something else."""
+    """Parse a message as a JSON object. Raises `EngineError` if it is anything else."""
     try:
         value = read_json(data)
     except (ValueError, RecursionError) as damage:
@@ -24,7 +24,7 @@ def object_of(data: str) -> dict[str, Any]:
 
 
 class SseObjects:
-    """The JSON objects in a stream of server-sent events; OpenAI's last word is not one and is passed over."""
+    """Decodes the JSON objects of a stream of server-sent events. Skips OpenAI's final `[DONE]`."""
 
     def __init__(self) -> None:
         self._decoder = SseDecoder()
@@ -44,5 +44,5 @@ def _refusal(data: str) -> EngineError:
     return EngineError(
         f"a message of the stream is not a JSON object: {data[:_SHOWN]!r}",
         code="bad_stream",
-        hint="See whether the address is that of the engine, and whether something between cuts its answers off.",
+        hint="Check that the address is the engine's, and that no proxy cuts its answers off.",
     )

@@ -1,4 +1,4 @@
-"""Loose reading of what an engine sent: a value of the wrong type is as good as none. Nothing here raises."""
+"""Lenient access to what an engine sent: a value of the wrong type counts as missing. Nothing here raises."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def mapping(value: object) -> dict[str, Any]:
 
 
 def entries(value: object) -> list[dict[str, Any]]:
-    """The objects in a list."""
-    held = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("dict[str, Any]", entry) for entry in held if isinstance(entry, dict)]
+    """Return the objects in a list."""
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("dict[str, Any]", entry) for entry in items if isinstance(entry, dict)]
 
 
 def text(value: object) -> str:
@@ -26,18 +26,18 @@ def count(value: object) -> int:
 
 
 def json_text(value: object) -> str:
-    """Arguments as text, whichever way the engine gave them: its own text, or the text of its object."""
+    """Return arguments as JSON text, whether the engine sent a string or an object."""
     if value is None or isinstance(value, str):
         return value or ""
     try:
         return dumps(value)
     except (ValueError, TypeError, RecursionError):
-        # Infinity, or nesting that cannot be written: shown as Python shows it, which is no JSON and so refused later.
+        # Infinity, or nesting that is too deep to encode. The repr is not JSON, so it is rejected later.
         return f"{value!r:.200}"
 
 
 def message_of(error: object) -> str:
-    """The words of an error in any of the shapes that engines send."""
+    """Return the message of an error in any of the shapes that engines send."""
     if isinstance(error, str):
         return error
-    return text(mapping(error).get("message")) or "the engine sent an error without words"
+    return text(mapping(error).get("message")) or "the engine sent an error without a message"

@@ -1,15 +1,15 @@
-"""Lines out of bytes that arrive in any pieces. Knows nothing of what the lines mean."""
+"""Split bytes that arrive in arbitrary pieces into lines. Independent of what the lines mean."""
 
 from __future__ import annotations
 
 from ferrule.errors import EngineError
 
 MAX_LINE = 16 * 2**20
-"""Bytes. The longest honest lines hold a whole response, so the bound is generous; it is there against a flood."""
+"""In bytes. The longest legitimate lines hold a whole response, so the limit is generous; it guards against floods."""
 
 
 class LineSplitter:
-    """Splits at CR, LF and CRLF. A line is decoded when it is whole, so no cut falls inside a character."""
+    """Splits at CR, LF and CRLF. A line is decoded when it is complete, so no character is cut in two."""
 
     __slots__ = ("_after_cr", "_is_first", "_max", "_partial", "_size")
 
@@ -21,7 +21,7 @@ class LineSplitter:
         self._is_first = True
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that end in these bytes, without their ends."""
+        """Return the lines that end in these bytes, without line ends."""
         if not data:
             return []
         ended_in_cr = data.endswith(b"\r")
@@ -30,29 +30,29 @@ class LineSplitter:
         self._after_cr = ended_in_cr
         lines: list[str] = []
         for piece in data.splitlines(keepends=True):
-            bare = piece.rstrip(b"\r\n")
-            self._size += len(bare)
+            content = piece.rstrip(b"\r\n")
+            self._size += len(content)
             if self._size > self._max:
                 raise too_long("a line", self._max)
-            self._partial.append(bare)
-            if len(bare) < len(piece):
-                lines.append(self._taken())
+            self._partial.append(content)
+            if len(content) < len(piece):
+                lines.append(self._take_line())
         return lines
 
     @property
-    def is_between(self) -> bool:
-        """Whether the next byte begins a line."""
+    def is_at_line_start(self) -> bool:
+        """Whether the next byte starts a line."""
         return not self._partial and not self._after_cr
 
-    def has_begun(self) -> None:
-        """Whoever read the first line himself says so."""
+    def skip_byte_order_mark(self) -> None:
+        """Call this if you read the first line yourself: a byte order mark is no longer expected."""
         self._is_first = False
 
     def close(self) -> str:
-        """What came after the last line end."""
-        return self._taken() if self._partial else ""
+        """Return what came after the last line end."""
+        return self._take_line() if self._partial else ""
 
-    def _taken(self) -> str:
+    def _take_line(self) -> str:
         line = b"".join(self._partial).decode("utf-8", "replace")
         self._partial.clear()
         self._size = 0

@@ -1,12 +1,15 @@
-"""The Model Context Protocol as a server speaks it over HTTP, both eras, as a codec: bytes to values, values to JSON.
+"""Codec for the server side of the Model Context Protocol over HTTP: bytes to values, values to JSON.
 
-Written here and not taken from the SDK, whose server is an application of its own: it brings its own routes, sessions,
-tasks and validation, looks at keys in its own way, and answers before anybody here is asked. A gateway has one door,
-one clock on every answer and one ledger behind every call, so the protocol must be a codec like the other dialects.
-What a server of tools needs of it is small: these few methods, and the rules of 2026-07-28 for headers and `_meta`.
+It supports both generations of the protocol: the older versions with an `initialize` handshake, and 2026-07-28, in
+which every request carries its version and capabilities (called "modern" here).
 
-No IO and no clock. Who may see which tool, and what a call comes to, is told from outside. The facts are those of the
-packages `mcp` and `mcp_types` 2.3.0, whose client is tried against this in both eras (tests/live).
+This is not the SDK's server, because that is an application of its own: it brings its own routes, sessions, tasks and
+validation, checks keys itself, and answers before our code runs. The gateway has one authentication, one deadline for
+each answer and one ledger behind each call, so the protocol must be a codec like the other dialects. A server of tools
+needs only a few methods, and the rules of 2026-07-28 for headers and `_meta`.
+
+No IO and no clock. Which tools a client may see, and the result of a call, are passed in. The behaviour follows the
+packages `mcp` and `mcp_types` 2.3.0, whose client is tested against this one in both generations (tests/live).
 """
 
 from __future__ import annotations
@@ -23,25 +26,25 @@ from ferrule.core.json_text import loads
 MODERN = ("2026-07-28",)
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STRUCTURED = frozenset({"2025-06-18", "2025-11-25", *MODERN})
-"""The versions whose results may hold structured content."""
+"""The versions whose results may contain structured content."""
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 INTERNAL_ERROR, REFUSED = -32603, -32000
 HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
 _STATUS = {METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 200}
-# The handshake's clients read an answer's body only under 200; what is no request at all has no answer.
+# Clients of the handshake versions read the body only with status 200; an invalid request has no result at all.
 _STATUS_HANDSHAKE = {PARSE_ERROR: 400, INVALID_REQUEST: 400, UNSUPPORTED_VERSION: 400}
 
 _META = "io.modelcontextprotocol/"
 _VERSION, _CAPABILITIES, _SERVER = f"{_META}protocolVersion", f"{_META}clientCapabilities", f"{_META}serverInfo"
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 RequestId = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A request. `version` is the protocol's; `capabilities` are the client's, where it says them with each request."""
+class RpcRequest:
+    """A JSON-RPC request. `version` is the protocol's; `capabilities` are the client's, if the request has them."""
 
     id: RequestId
     method: str
@@ -63,22 +66,22 @@ class Call:
         return token if _is_id(token) else None
 
     @property
-    def takes_forms(self) -> bool:
-        """Whether the client can ask its user something in the course of a call; without a mode named, by a form."""
-        asks = self.capabilities.get("elicitation")
-        return self.is_modern and isinstance(asks, dict) and ("form" in asks or not asks)
+    def supports_forms(self) -> bool:
+        """Whether the client can show its user a form during a call. Without an explicit mode, it can."""
+        elicitation = self.capabilities.get("elicitation")
+        return self.is_modern and isinstance(elicitation, dict) and ("form" in elicitation or not elicitation)
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """A notification: nobody waits for an answer."""
+class RpcNotification:
+    """A notification: no answer is expected."""
 
     method: str
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """What cannot be answered otherwise than by an error; `status` is HTTP's."""
+class RpcError:
+    """A JSON-RPC error; `status` is the HTTP status to send it with."""
 
     code: int
     message: str
@@ -97,50 +100,52 @@ class Fault:
         return {"jsonrpc": "2.0", "id": self.id, "error": error}
 
 
-def read(body: bytes, headers: Mapping[str, str]) -> Call | Note | Fault:
-    """The one message of a request's body. `headers` have lower-case names."""
-    # A field's value ends before the white space behind it, which not every server in front takes away.
+def read_message(body: bytes, headers: Mapping[str, str]) -> RpcRequest | RpcNotification | RpcError:
+    """Read the one message in a request body. `headers` have lower-case names."""
+    # Trailing white space does not belong to a header's value, but not every server strips it.
     headers = {name: value.strip(" \t") for name, value in headers.items()}
     header = headers.get("mcp-protocol-version")
     is_modern = header is not None and header not in HANDSHAKE
     try:
-        held = loads(body.decode())
+        body_json = loads(body.decode())
     except (ValueError, RecursionError):
-        return Fault(PARSE_ERROR, "the body is not JSON", is_modern=is_modern)
-    message = mapping(held)
+        return RpcError(PARSE_ERROR, "the body is not JSON", is_modern=is_modern)
+    message = mapping(body_json)
     id, method, params = message.get("id"), message.get("method"), message.get("params", {})
     is_sound = message.get("jsonrpc") == "2.0" and isinstance(method, str) and isinstance(params, dict)
     if not is_sound or ("id" in message and not _is_id(id)):
-        told = "the body is not one JSON-RPC request or notification"
-        return Fault(INVALID_REQUEST, told, id if _is_id(id) else None, is_modern=is_modern)
-    call = Call(cast("RequestId", id), cast("str", method), cast("dict[str, Any]", params), header or HANDSHAKE[-1])
+        problem = "the body is not one JSON-RPC request or notification"
+        return RpcError(INVALID_REQUEST, problem, id if _is_id(id) else None, is_modern=is_modern)
+    request = RpcRequest(
+        cast("RequestId", id), cast("str", method), cast("dict[str, Any]", params), header or HANDSHAKE[-1]
+    )
     if "id" not in message:
         is_known = header is None or header in HANDSHAKE or header in MODERN
-        return Note(call.method) if is_known else _unsupported(header or "", None)
-    if is_modern or _VERSION in call.meta:
-        return _modern(call, headers)
-    return _of_the_handshake(call)
+        return RpcNotification(request.method) if is_known else _unsupported_version(header or "", None)
+    if is_modern or _VERSION in request.meta:
+        return _check_modern(request, headers)
+    return _check_handshake(request)
 
 
-def result(call: Call, held: Mapping[str, Any], kind: str = "complete") -> dict[str, Any]:
-    """An answer. The newer era says of each what kind it is and who gives it."""
-    told = dict(held)
-    if call.is_modern:
-        told = {"resultType": kind, **told, "_meta": {**mapping(told.get("_meta")), _SERVER: SERVER}}
-    return {"jsonrpc": "2.0", "id": call.id, "result": told}
+def result_message(request: RpcRequest, result: Mapping[str, Any], kind: str = "complete") -> dict[str, Any]:
+    """Return the answer to a request. In 2026-07-28 it also carries its type and the server."""
+    content = dict(result)
+    if request.is_modern:
+        content = {"resultType": kind, **content, "_meta": {**mapping(content.get("_meta")), _SERVER: SERVER}}
+    return {"jsonrpc": "2.0", "id": request.id, "result": content}
 
 
-def fault(call: Call, code: int, message: str, data: Mapping[str, Any] | None = None) -> Fault:
-    return Fault(code, message, call.id, data, call.is_modern)
+def error_for(request: RpcRequest, code: int, message: str, data: Mapping[str, Any] | None = None) -> RpcError:
+    return RpcError(code, message, request.id, data, request.is_modern)
 
 
-def progress(token: RequestId, done: float, total: float | None, message: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"progressToken": token, "progress": done}
+def progress_notification(token: RequestId, done: float, total: float | None, message: str) -> dict[str, Any]:
+    params: dict[str, Any] = {"progressToken": token, "progress": done}
     if total is not None:
-        told["total"] = total
+        params["total"] = total
     if message:
-        told["message"] = message
-    return {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
+        params["message"] = message
+    return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
 
 SERVER = {"name": "ferrule", "title": "Ferrule gateway", "version": "1"}
@@ -150,38 +155,38 @@ def mapping(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _of_the_handshake(call: Call) -> Call | Fault:
-    if call.method != "initialize":
-        return call
-    wanted = call.params.get("protocolVersion")
-    if not isinstance(wanted, str):
-        return Fault(INVALID_PARAMS, "params.protocolVersion must be a string", call.id, is_modern=False)
-    return Call(call.id, call.method, call.params, wanted if wanted in HANDSHAKE else HANDSHAKE[-1])
+def _check_handshake(request: RpcRequest) -> RpcRequest | RpcError:
+    if request.method != "initialize":
+        return request
+    version = request.params.get("protocolVersion")
+    if not isinstance(version, str):
+        return RpcError(INVALID_PARAMS, "params.protocolVersion must be a string", request.id, is_modern=False)
+    return RpcRequest(request.id, request.method, request.params, version if version in HANDSHAKE else HANDSHAKE[-1])
 
 
-def _modern(call: Call, headers: Mapping[str, str]) -> Call | Fault:
-    """The rules of 2026-07-28 in their order: what each request carries, and that headers say the same as the body."""
-    missing = [key for key in (_VERSION, _CAPABILITIES) if key not in call.meta]
+def _check_modern(request: RpcRequest, headers: Mapping[str, str]) -> RpcRequest | RpcError:
+    """Check the rules of 2026-07-28, in order: the required `_meta`, and that the headers match the body."""
+    missing = [key for key in (_VERSION, _CAPABILITIES) if key not in request.meta]
     if missing:
-        return Fault(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}", call.id)
-    version = call.meta[_VERSION]
-    name = call.params.get(_NAMED.get(call.method, ""))
-    said = {"mcp-protocol-version": version, "mcp-method": call.method} | ({"mcp-name": name} if name else {})
-    for header, meant in said.items():
-        if _decoded(headers.get(header)) != meant:
-            return Fault(HEADER_MISMATCH, f"the header {header} is not what the body says", call.id)
+        return RpcError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}", request.id)
+    version = request.meta[_VERSION]
+    name = request.params.get(_NAME_PARAMS.get(request.method, ""))
+    expected = {"mcp-protocol-version": version, "mcp-method": request.method} | ({"mcp-name": name} if name else {})
+    for header, value in expected.items():
+        if _decode_header(headers.get(header)) != value:
+            return RpcError(HEADER_MISMATCH, f"the header {header} does not match the body", request.id)
     if version not in MODERN:
-        return _unsupported(str(version), call.id)
-    return Call(call.id, call.method, call.params, version, mapping(call.meta[_CAPABILITIES]))
+        return _unsupported_version(str(version), request.id)
+    return RpcRequest(request.id, request.method, request.params, version, mapping(request.meta[_CAPABILITIES]))
 
 
-def _unsupported(requested: str, id: RequestId | None) -> Fault:
-    told = {"supported": [*MODERN, *reversed(HANDSHAKE)], "requested": requested}
-    return Fault(UNSUPPORTED_VERSION, "unsupported protocol version", id, told)
+def _unsupported_version(requested: str, id: RequestId | None) -> RpcError:
+    data = {"supported": [*MODERN, *reversed(HANDSHAKE)], "requested": requested}
+    return RpcError(UNSUPPORTED_VERSION, "unsupported protocol version", id, data)
 
 
-def _decoded(value: str | None) -> str | None:
-    """What a header says. One that HTTP could not carry as it is comes in base64."""
+def _decode_header(value: str | None) -> str | None:
+    """Decode a header. A value that HTTP cannot carry is encoded in base64."""
     wrapped = _ENCODED.fullmatch(value) if value is not None else None
     if wrapped is None:
         return value

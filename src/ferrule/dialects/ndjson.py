@@ -1,4 +1,4 @@
-"""JSON objects, one to a line, out of bytes that arrive in any pieces. Knows nothing of what they mean."""
+"""Decode newline-delimited JSON from bytes that arrive in arbitrary pieces."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ class NdjsonDecoder:
         return [object_of(line) for line in self._lines.feed(data) if line.strip()]
 
     def close(self) -> list[dict[str, Any]]:
-        """The object after the last line end, where the sender forgot to end the line."""
+        """Return the object after the last line end, if the sender did not end the last line."""
         rest = self._lines.close()
         return [object_of(rest)] if rest.strip() else []

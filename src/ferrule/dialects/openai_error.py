@@ -1,4 +1,4 @@
-"""An error as the body that the clients of both of OpenAI's APIs read."""
+"""Error bodies for both of OpenAI's APIs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ERROR_TYPES = {
 
 
 def error_body(error: FerruleError) -> dict[str, Any]:
-    """What a client of the API reads of an error; sent in the middle of a stream, it makes the client raise."""
+    """Return the body of an error. Sent in the middle of a stream, it makes OpenAI's client raise."""
     kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
-    words = f"{error.message} {error.hint}".strip()
+    message = f"{error.message} {error.hint}".strip()
     param = getattr(error, "path", None) or None
-    return {"error": {"message": words, "type": kind, "param": param, "code": error.code}}
+    return {"error": {"message": message, "type": kind, "param": param, "code": error.code}}

@@ -1,4 +1,4 @@
-"""A tool's result for an API that takes text and has no field for an error, so that it is said in words."""
+"""The text of a tool result, for APIs that have no error flag: the text itself then says that it is an error."""
 
 from __future__ import annotations
 

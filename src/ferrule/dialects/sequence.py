@@ -1,9 +1,9 @@
-"""Sequence: events put so that an API which speaks of one thing at a time can say them safely.
+"""EventSequence: orders events for APIs that stream one item at a time.
 
-Calls come one after another, numbered from 0 as they started; what arrives beside an open call waits for its end. The
-closing braces of a call's arguments are kept back until the call is known to be complete: a client that joins what it
-was sent can never read a whole object out of a call that must not be run. What cannot go on to be JSON is kept back
-too, because Anthropic's client raises at the first such piece.
+Calls come one after another, numbered from 0 in the order in which they started. Events that arrive while a call is
+open wait for its end. The closing braces of a call's arguments are withheld until the call is known to be complete, so
+that a client that joins the pieces never reads a whole object out of a call that must not run. Text that cannot be a
+prefix of JSON is withheld too, because Anthropic's client raises at the first such piece.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CONTROL = re.compile(r"([\x00-\x1f])")
 _WORD = string.ascii_letters + string.digits + "+-._"
 
 
-class Sequence:
-    """`feed` gives events without diagnostics; those, and what else has no place in an API, are in `extension`."""
+class EventSequence:
+    """`feed` returns ordered events without diagnostics. Diagnostics and incomplete calls are in `extension`."""
 
     __slots__ = ("_call", "_complete", "_diagnostics", "_incomplete", "_queue", "_receipts", "_started")
 
@@ -39,59 +39,59 @@ class Sequence:
 
     @property
     def extension(self) -> Extension:
-        """What is to be told at the end: diagnostics, and the calls that were not complete."""
+        """What to send at the end: diagnostics and incomplete calls."""
         return Extension(self._receipts, self._incomplete, tuple(self._diagnostics))
 
     def feed(self, event: Event) -> list[Event]:
         out: list[Event] = []
         if isinstance(event, Finish):
             out += self.close()
-        self._take(event, out)
+        self._handle(event, out)
         return out
 
     def close(self) -> list[Event]:
-        """Ends what is open: a call without an end was cut off."""
+        """End the open call, which was cut off."""
         out: list[Event] = []
         while self._call is not None:
-            self._end(self._call, CallEnd(self._call.given, complete=False), out)
+            self._end(self._call, CallEnd(self._call.engine_index, complete=False), out)
         return out
 
-    def _take(self, event: Event, out: list[Event]) -> None:
+    def _handle(self, event: Event, out: list[Event]) -> None:
         match event:
             case Diagnostic():
                 self._diagnostics.append(event)
             case Finish(reason, usage):
                 out.append(Finish(self._reason(reason), usage))
-            case ArgumentsDelta(index, json) if self._call and self._call.given == index:
-                free = self._call.freed(json)
+            case ArgumentsDelta(index, json) if self._call and self._call.engine_index == index:
+                free = self._call.release(json)
                 if free:
-                    out.append(ArgumentsDelta(self._call.number, free))
-            case CallEnd(index) if self._call and self._call.given == index:
+                    out.append(ArgumentsDelta(self._call.index, free))
+            case CallEnd(index) if self._call and self._call.engine_index == index:
                 self._end(self._call, event, out)
             case _ if self._call is not None:
                 self._queue.append(event)
             case CallStart(index, id, name):
                 self._call = _Call(index, self._started, id, name)
                 self._started += 1
-                out.append(CallStart(self._call.number, id, name))
+                out.append(CallStart(self._call.index, id, name))
             case _:
                 out.append(event)
 
     def _end(self, call: _Call, event: CallEnd, out: list[Event]) -> None:
         if event.complete:
             self._complete += 1
-            rest = "".join(call.held)
-            if rest:
-                out.append(ArgumentsDelta(call.number, rest))
+            unsent = "".join(call.unsent)
+            if unsent:
+                out.append(ArgumentsDelta(call.index, unsent))
         else:
             self._incomplete[call.id] = FunctionCall(call.name, "".join(call.json))
             if event.receipt:
                 self._receipts[call.id] = event.receipt
-        out.append(CallEnd(call.number, event.complete, event.receipt))
+        out.append(CallEnd(call.index, event.complete, event.receipt))
         self._call = None
-        waiting, self._queue = self._queue, deque()
-        for queued in waiting:
-            self._take(queued, out)
+        queue, self._queue = self._queue, deque()
+        for queued in queue:
+            self._handle(queued, out)
 
     def _reason(self, reason: FinishReason) -> FinishReason:
         if reason is FinishReason.LENGTH:
@@ -100,7 +100,7 @@ class Sequence:
 
 
 class _Call:
-    """`held` is what was not sent yet."""
+    """An open call. `unsent` are the arguments that are withheld so far."""
 
     __slots__ = (
         "_is_object",
@@ -108,53 +108,53 @@ class _Call:
         "_last",
         "_reader",
         "_unread",
-        "given",
-        "held",
+        "engine_index",
         "id",
+        "index",
         "json",
         "name",
-        "number",
+        "unsent",
     )
 
-    def __init__(self, given: int, number: int, id: str, name: str) -> None:
-        self.given = given
-        self.number = number
+    def __init__(self, engine_index: int, index: int, id: str, name: str) -> None:
+        self.engine_index = engine_index
+        self.index = index
         self.id = id
         self.name = name
         self.json: list[str] = []
-        self.held: list[str] = []
+        self.unsent: list[str] = []
         self._reader = Reader()
         self._unread = ""
         self._last = ""
         self._is_object = False
         self._is_shut = False
 
-    def freed(self, json: str) -> str:
-        """What may be sent now: the beginning of a JSON object, never the whole of one."""
+    def release(self, json: str) -> str:
+        """Return what may be sent now: a prefix of a JSON object, never a whole one."""
         self.json.append(json)
-        self.held.append(json)
+        self.unsent.append(json)
         if self._is_shut:
             return ""
         is_bad = False
         for piece in _CONTROL.split(json):
-            written = self._written(piece)
-            # The reader forgives a raw control character in a string by escaping it; JSON does not.
-            is_bad = is_bad or (written.startswith("\\") and piece < " ")
-            self._last = written.rstrip(_CLOSERS)[-1:] or self._last
-            self._is_object = self._is_object or written.startswith("{")
-            is_bad = is_bad or self._reader.is_bad or (bool(written) and not self._is_object)
+            output = self._read_json(piece)
+            # The reader accepts a raw control character in a string and escapes it; JSON does not allow it.
+            is_bad = is_bad or (output.startswith("\\") and piece < " ")
+            self._last = output.rstrip(_CLOSERS)[-1:] or self._last
+            self._is_object = self._is_object or output.startswith("{")
+            is_bad = is_bad or self._reader.is_bad or (bool(output) and not self._is_object)
         self._is_shut = is_bad or self._reader.is_done
-        return "" if is_bad or not self._is_object else self._split("".join(self.held))
+        return "" if is_bad or not self._is_object else self._split("".join(self.unsent))
 
-    def _written(self, json: str) -> str:
+    def _read_json(self, json: str) -> str:
         text = self._unread + json
         self._unread = text[self._reader.read(text, 0, False) :]
         return self._reader.take()
 
-    def _split(self, held: str) -> str:
-        free = held[: len(held) - len(self._unread)].rstrip(_CLOSERS)
-        # The reader writes a number or a word only when it is over; until then it may still turn out to be no JSON.
+    def _split(self, unsent: str) -> str:
+        free = unsent[: len(unsent) - len(self._unread)].rstrip(_CLOSERS)
+        # The reader outputs a number or a word only when it has ended; until then it may still turn out to be invalid.
         if free and free[-1] != self._last:
             free = free.rstrip(_WORD)
-        self.held = [held[len(free) :]]
+        self.unsent = [unsent[len(free) :]]
         return free

@@ -1,4 +1,4 @@
-"""Server-sent events, in and out. Knows nothing of what the data means."""
+"""Decode and encode server-sent events. Independent of what the data means."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ferrule.errors import DefinitionError
 
 @dataclass(frozen=True, slots=True)
 class SseMessage:
-    """One event. `event` is "" where it has no name; `id` is the last one that the stream gave, as browsers keep it."""
+    """One event. `event` is "" if it has no name; `id` is the last one in the stream, as in browsers."""
 
     event: str
     data: str
@@ -19,7 +19,7 @@ class SseMessage:
 
 
 class SseDecoder:
-    """Bytes in, messages out; any cut of the bytes gives the same messages."""
+    """Decodes bytes into messages. How the bytes are split does not matter."""
 
     __slots__ = ("_data", "_event", "_id", "_lines", "_max", "_size")
 
@@ -32,33 +32,33 @@ class SseDecoder:
         self._size = 0
 
     def feed(self, data: bytes) -> list[SseMessage]:
-        whole = self._whole(data)
-        if whole is not None:
-            return whole
+        messages_at_once = self._whole_messages(data)
+        if messages_at_once is not None:
+            return messages_at_once
         messages: list[SseMessage] = []
         for line in self._lines.feed(data):
             if line:
                 self._field(line)
             else:
-                messages.extend(self._dispatched())
+                messages.extend(self._take_message())
         return messages
 
-    def _whole(self, data: bytes) -> list[SseMessage] | None:
-        """What nearly every piece of a model's stream is: whole messages of one line of data each."""
-        if self._data or self._event or not data.endswith(b"\n\n") or b"\r" in data or not self._lines.is_between:
+    def _whole_messages(self, data: bytes) -> list[SseMessage] | None:
+        """Fast path for nearly every piece of a model's stream: complete messages of one `data:` line each."""
+        if self._data or self._event or not data.endswith(b"\n\n") or b"\r" in data or not self._lines.is_at_line_start:
             return None
         blocks = data[:-2].split(b"\n\n")
         if any(b"\n" in block or not block.startswith(b"data: ") or len(block) > self._max for block in blocks):
             return None
-        self._lines.has_begun()
+        self._lines.skip_byte_order_mark()
         return [SseMessage("", block[6:].decode("utf-8", "replace"), self._id) for block in blocks]
 
     def close(self) -> list[SseMessage]:
-        """The message that the stream ended in. Browsers drop it; some engines forget the last empty line."""
+        """Return an unterminated last message. Browsers drop it, but some engines leave out the last empty line."""
         rest = self._lines.close()
         if rest:
             self._field(rest)
-        return self._dispatched()
+        return self._take_message()
 
     def _field(self, line: str) -> None:
         name, _, value = line.partition(":")
@@ -74,28 +74,28 @@ class SseDecoder:
             case "id" if "\0" not in value:
                 self._id = value
             case _:
-                # A comment (its name is empty), a retry time or a field that nobody defined.
+                # A comment (its name is empty), a retry time or an unknown field.
                 return
 
-    def _dispatched(self) -> list[SseMessage]:
+    def _take_message(self) -> list[SseMessage]:
         event, data = self._event, self._data
         self._event, self._data, self._size = "", [], 0
         return [SseMessage(event, "\n".join(data), self._id)] if data else []
 
 
 def encode(data: str, event: str = "") -> bytes:
-    """One message as bytes. A line break in the data, whichever it is, arrives as LF: the format has no other."""
+    """Encode one message. Every line break in the data arrives as LF: the format has no other."""
     if "\r" in event or "\n" in event:
-        raise DefinitionError("the name of an event holds a line break", hint="Name it with letters, dots and _.")
+        raise DefinitionError("the name of an event contains a line break", hint="Name it with letters, dots and _.")
     lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    named = f"event: {event}\n" if event else ""
-    text = named + "".join(f"data: {line}\n" for line in lines) + "\n"
-    # Half of a surrogate pair has no UTF-8; inside JSON, the only place it comes from, its escape means the same.
+    name_line = f"event: {event}\n" if event else ""
+    text = name_line + "".join(f"data: {line}\n" for line in lines) + "\n"
+    # A lone surrogate has no UTF-8 encoding. It only comes from JSON, where its escape means the same.
     return text.encode("utf-8", "backslashreplace")
 
 
 def encode_json(value: object, event: str = "") -> bytes:
-    """A JSON value of texts and whole numbers as one message; `event` is a name of ours."""
+    """Encode a JSON value of strings and integers as one message. `event` must be a trusted name."""
     if event:
         return b"event: %b\ndata: %b\n\n" % (event.encode(), json_bytes(value))
     return b"data: %b\n\n" % json_bytes(value)

@@ -1,4 +1,4 @@
-"""Tools' definitions from the fields of a body, wherever an API keeps them."""
+"""Read tool definitions from the fields of a request body."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 
 
-def defined(name: Field, description: Field, parameters: Field) -> ToolDefinition:
-    """A tool whose parameters are left out takes none."""
-    text, told = name.string(), description.or_else(Field.string, "")
+def define_tool(name: Field, description: Field, parameters: Field) -> ToolDefinition:
+    """Return a tool definition. A tool without parameters takes none."""
+    text, description_text = name.string(), description.or_else(Field.string, "")
     schema = parameters.optional(Field.object)
-    return name.made(lambda: ToolDefinition(text, told) if schema is None else ToolDefinition(text, told, schema))
+    return name.build(
+        lambda: (
+            ToolDefinition(text, description_text) if schema is None else ToolDefinition(text, description_text, schema)
+        )
+    )
 
 
 def read_tools(field: Field, read: Callable[[Field], ToolDefinition]) -> tuple[ToolDefinition, ...]:
-    """The tools of a list. Two of one name are refused: a call of that name would mean either."""
+    """Read a list of tools. Duplicate names are refused, because a call of that name would be ambiguous."""
     tools: dict[str, ToolDefinition] = {}
     for entry in field.items():
         tool = read(entry)
         if tool.name in tools:
-            raise entry.refusal(f"a tool named {tool.name!r} was given before", "Give each tool a name of its own.")
+            raise entry.refusal(f"duplicate tool name {tool.name!r}", "Give each tool a unique name.")
         tools[tool.name] = tool
     return tuple(tools.values())

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API over HTTP, and every server that speaks it."""
+"""The `anthropic` engine: Anthropic's Messages API over HTTP, and every server that implements it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ferrule.dialects.json_stream import SseObjects
 from ferrule.engines.chat.api import ChatApi
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.engine import ALL_CHOICES
-from ferrule.engines.http import PATIENT, Deadlines
+from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines
 from ferrule.errors import DefinitionError, UnsupportedError
 
 ANTHROPIC = "https://api.anthropic.com"
@@ -23,7 +23,7 @@ KEY = "ANTHROPIC_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """How a version of the API is given a key, and whether it takes sampling parameters."""
+    """How a version of the API expects the key, and whether it accepts sampling parameters."""
 
     key_header: str
     key_prefix: str
@@ -46,21 +46,23 @@ def anthropic(
     strict: bool = False,
     reasoning: bool = False,
     headers: Mapping[str, str] | None = None,
-    deadlines: Deadlines = PATIENT,
+    deadlines: Deadlines = DEFAULT_DEADLINES,
 ) -> ChatEngine:
-    """An engine on Anthropic, or on whatever speaks its API at `url`.
+    """Make an engine on Anthropic, or on any server with its API at `url`.
 
-    The key is taken from ANTHROPIC_API_KEY for Anthropic itself only. The default `version` is the one that servers of
-    every kind take, and that takes temperature, top_p and top_k. `reasoning` sends earlier thinking back, which only
-    servers that ask for no signature take.
+    ANTHROPIC_API_KEY is used for Anthropic only. The default `version` is the one that all servers accept, and it
+    accepts temperature, top_p and top_k. `reasoning` sends earlier thinking back, which only servers that do not
+    require a signature accept.
     """
     if version not in VERSIONS:
-        raise DefinitionError(f"{version!r} is not a version of the API", hint=f"Known: {', '.join(VERSIONS)}.")
+        raise DefinitionError(
+            f"unknown version {version!r} of the Anthropic API", hint=f"Use one of: {', '.join(VERSIONS)}."
+        )
     facts, address = VERSIONS[version], url.rstrip("/").removesuffix("/v1")
     key = key or (os.environ.get(KEY) if address == ANTHROPIC else None)
     if address == ANTHROPIC and not key:
-        raise UnsupportedError("Anthropic needs a key", code="missing_key", hint=f"Set {KEY}, or pass key=.")
-    named = {facts.key_header: facts.key_prefix + key} if key else {}
+        raise UnsupportedError("Anthropic needs an API key", code="missing_key", hint=f"Set {KEY}, or pass key=.")
+    key_headers = {facts.key_header: facts.key_prefix + key} if key else {}
     api = ChatApi(
         name="anthropic",
         path="/v1/messages",
@@ -70,8 +72,8 @@ def anthropic(
         ),
         decoder=lambda request: ReplyDecoder(request.tools, make_id=ANY_ID.make),
         framing=SseObjects,
-        headers={"anthropic-version": version, **named, **(headers or {})},
+        headers={"anthropic-version": version, **key_headers, **(headers or {})},
         honours=ALL_CHOICES - {"allowed"},
-        lacks=("seed", *(() if facts.takes_sampling else SAMPLING)),
+        unsupported_fields=("seed", *(() if facts.takes_sampling else SAMPLING)),
     )
     return ChatEngine(address, api, options, deadlines)

@@ -1,4 +1,4 @@
-"""Text completions over HTTP: what servers that offer `/v1/completions` have in common. Must not know any of them."""
+"""Text completions over HTTP: what all servers with `/v1/completions` share. Must not know any of them."""
 
 from __future__ import annotations
 
@@ -8,70 +8,74 @@ from typing import Any, cast
 
 from ferrule.dialects.json_stream import SseObjects
 from ferrule.dialects.lenient_json import message_of
-from ferrule.engines.generator import Ended, Piece
-from ferrule.engines.http import Http
+from ferrule.engines.generator import CompletionEnd, Piece
+from ferrule.engines.http import HttpClient
 from ferrule.errors import EngineError
 
 
-async def streamed(http: Http, path: str, body: Mapping[str, Any]) -> AsyncGenerator[Piece | Ended, None]:
-    """The pieces of a streamed completion."""
-    framing, reading = SseObjects(), Reading()
-    async with aclosing(http.stream(path, body)) as received:
-        async for data in received:
+async def stream_completion(
+    http: HttpClient, path: str, body: Mapping[str, Any]
+) -> AsyncGenerator[Piece | CompletionEnd, None]:
+    """Stream a completion: yield its pieces, then its end."""
+    framing, decoder = SseObjects(), CompletionDecoder()
+    async with aclosing(http.stream(path, body)) as data_chunks:
+        async for data in data_chunks:
             for chunk in framing.feed(data):
-                for piece in reading.pieces(chunk):
+                for piece in decoder.decode(chunk):
                     yield piece
     for chunk in framing.close():
-        for piece in reading.pieces(chunk):
+        for piece in decoder.decode(chunk):
             yield piece
-    if reading.ended:
-        yield reading.ended
+    if decoder.end:
+        yield decoder.end
 
 
-def refuse_errors(chunk: Mapping[str, Any]) -> None:
-    """`EngineError` where an engine says in the middle of a stream that it cannot go on."""
+def raise_on_error(chunk: Mapping[str, Any]) -> None:
+    """Raise `EngineError` if the chunk is an error in the middle of a stream."""
     if "error" in chunk:
         raise EngineError(f"the engine stopped: {message_of(chunk['error'])}", code="engine_refused")
 
 
-class Reading:
-    """Chunks in, pieces out, whoever of the engines sent them. `ended` is whole only when the stream is over.
+class CompletionDecoder:
+    """Turns the chunks of any server into pieces. `end` is complete only when the stream is over.
 
-    The last word on usage may come after the last choice.
+    The usage may arrive after the last choice.
     """
 
     def __init__(self) -> None:
-        self.ended: Ended | None = None
+        self.end: CompletionEnd | None = None
 
-    def pieces(self, chunk: Mapping[str, Any]) -> list[Piece]:
-        refuse_errors(chunk)
-        found: list[Piece] = []
+    def decode(self, chunk: Mapping[str, Any]) -> list[Piece]:
+        raise_on_error(chunk)
+        pieces: list[Piece] = []
         for choice in cast("list[Mapping[str, Any]]", chunk.get("choices") or ()):
-            ids = _ids_of(chunk, choice)
+            ids = _token_ids_of(chunk, choice)
             if choice.get("text") or ids:
-                found.append(Piece(choice.get("text") or "", len(ids) or 1, ids=ids))
+                pieces.append(Piece(choice.get("text") or "", len(ids) or 1, token_ids=ids))
             if choice.get("finish_reason"):
-                self.ended = Ended(choice["finish_reason"] == "length", stopped_by=_stop_of(chunk, choice))
+                self.end = CompletionEnd(
+                    choice["finish_reason"] == "length", matched_stop=_matched_stop_of(chunk, choice)
+                )
         usage = cast("Mapping[str, Any]", chunk.get("usage") or {})
-        if self.ended is not None and usage:
+        if self.end is not None and usage:
             cached = cast("Mapping[str, Any]", usage.get("prompt_tokens_details") or {}).get("cached_tokens")
             counts = usage.get("prompt_tokens"), usage.get("completion_tokens"), cached
-            self.ended = Ended(self.ended.is_cut_off, *counts, stopped_by=self.ended.stopped_by)
-        return found
+            self.end = CompletionEnd(self.end.is_cut_off, *counts, matched_stop=self.end.matched_stop)
+        return pieces
 
 
-def _ids_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[int, ...]:
-    """The tokens of a chunk, where it was asked for them: vLLM says them of the choice, llama.cpp among the verbose."""
-    return tuple(cast("list[int]", choice.get("token_ids") or _verbose(chunk).get("tokens") or ()))
+def _token_ids_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[int, ...]:
+    """The token ids of a chunk, if requested. vLLM has them in the choice, llama.cpp in its verbose fields."""
+    return tuple(cast("list[int]", choice.get("token_ids") or _verbose_fields(chunk).get("tokens") or ()))
 
 
-def _stop_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> str:
-    """The stop that ended it: vLLM and SGLang say it of the choice, llama.cpp where it was asked to be verbose."""
-    said = choice.get("stop_reason") or choice.get("matched_stop") or _verbose(chunk).get("stopping_word")
-    # vLLM gives the number of a token there where a token ended it.
-    return said if isinstance(said, str) else ""
+def _matched_stop_of(chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> str:
+    """The stop that ended the completion. vLLM and SGLang have it in the choice, llama.cpp in its verbose fields."""
+    stop = choice.get("stop_reason") or choice.get("matched_stop") or _verbose_fields(chunk).get("stopping_word")
+    # vLLM puts a token id there if a token ended it.
+    return stop if isinstance(stop, str) else ""
 
 
-def _verbose(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What llama.cpp adds where it was asked to be verbose."""
+def _verbose_fields(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields that llama.cpp adds for `verbose` requests."""
     return cast("Mapping[str, Any]", chunk.get("__verbose") or {})

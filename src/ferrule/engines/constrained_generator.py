@@ -1,4 +1,4 @@
-"""ConstrainedToolGenerator: any function that gives next-token logits, and calls that are valid by construction."""
+"""ConstrainedToolGenerator: makes valid tool calls with any function that returns next-token logits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ferrule.wire.rule_builder import ReasoningMode, bind
 
 
 class ConstrainedToolGenerator:
-    """Whatever it returns parses, names an offered tool, and has the arguments that the rule could hold it to.
+    """Generates under a grammar, so that each call parses, names an offered tool and has the arguments that it allows.
 
-    A reply that the budget cuts off says so: its finish reason is `length` and the broken call is not among its calls.
+    If the token limit cuts a reply off, its finish reason is `length` and the incomplete call is not among its calls.
     """
 
     def __init__(self, next_logits: NextLogits, vocabulary: Vocabulary, format: Format) -> None:
@@ -38,9 +38,9 @@ class ConstrainedToolGenerator:
     ) -> Reply:
         rule = bind(self._format, tools, choice, parallel=parallel, reasoning=reasoning)
         processor = LogitProcessor(self._vocabulary, rule)
-        written, is_whole = generate(processor, prompt, self._next_logits, max_tokens=max_tokens)
+        tokens, is_complete = generate(processor, prompt, self._next_logits, max_tokens=max_tokens)
         parser = Parser(self._format, tools)
-        events = [*parser.feed(self._vocabulary.text(written)), *parser.close()]
+        events = [*parser.feed(self._vocabulary.decode(tokens)), *parser.close()]
         reply = fold(events)
-        reason = FinishReason.LENGTH if not is_whole else reply.finish_reason
+        reason = FinishReason.LENGTH if not is_complete else reply.finish_reason
         return fold([*events, Finish(reason)])

@@ -1,6 +1,7 @@
-"""Engine: something that answers a request with events. A whole reply is the fold of them and nothing else.
+"""Engine: the interface of everything that turns a request into a stream of events.
 
-Must not know how any engine generates, nor in which API it is asked.
+A whole reply is always the fold of those events, so streaming and non-streaming callers see the same answer. This
+module must not know how an engine generates text or which HTTP API it uses.
 """
 
 from __future__ import annotations
@@ -13,91 +14,109 @@ from types import TracebackType
 from typing import Self
 
 from ferrule.core.event import Event
-from ferrule.core.reply import Folding, Reply
+from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.sync import run
 from ferrule.errors import UnsupportedError
 from ferrule.rules.claims import Claims, claims_of
 
-# Between two values of a call stand about eight tokens that are forced (`scripts/bench-skip`).
-_DEAREST = 6.0
+# About eight forced tokens lie between two values of a call (measured by `scripts/bench-skip`). A request that costs
+# more than six tokens leaves too little gain.
+_MAX_CHEAP_CONTINUATION = 6.0
 ALL_CHOICES = frozenset({"auto", "none", "required", "one", "allowed"})
-"""Every way in which a request can choose; `chat_choice.word_of` gives the word for one."""
+"""Every kind of `tool_choice`; `engines.chat.choice.choice_kind` names the kind of one choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What an engine takes, as data. `targets` are the languages in which it can be held to a rule, best first.
+    """What an engine supports, as data.
 
-    `honours` are the choices that it is known to keep by itself, "auto" always; whatever else a request asks for is
-    held another way or refused before anything is generated.
+    `targets` are the grammar languages that it enforces, best first. `honours` are the kinds of `tool_choice` that it
+    follows by itself ("auto" always). Any other choice is expressed in another way, or refused before anything is
+    generated.
     """
 
     name: str
     targets: tuple[str, ...] = ()
     honours: frozenset[str] = frozenset({"auto", "none"})
     parallel: bool = True
-    """Whether it can be told to make one call only."""
-    going_on: float | None = None
-    """What one more request costs on a prompt that it has just seen, with a little more behind it, in tokens that it
-    could have written instead; None where it is not known."""
-    stops: int | None = None
-    """How many texts a request may be stopped by; None where it may be any number."""
+    """Whether the engine can be limited to one call per answer."""
+    continuation_cost: float | None = None
+    """The cost of one more request on a prompt that the engine has just read, with a little text appended.
+
+    Counted in tokens that the engine could have generated in that time; None if unknown.
+    """
+    max_stops: int | None = None
+    """How many stop strings one request may have; None means any number."""
 
     @property
-    def goes_on_cheaply(self) -> bool:
-        """Whether what a rule forces between two values is, as a rule, more than the request that skipping it costs."""
-        return self.going_on is not None and self.going_on <= _DEAREST
+    def continues_cheaply(self) -> bool:
+        """Whether skipping usually pays: the forced text between two values costs more than one more request."""
+        return self.continuation_cost is not None and self.continuation_cost <= _MAX_CHEAP_CONTINUATION
 
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """What holds the calls of one tool to its schema. `target` is the language of the rule, empty where none holds."""
+    """How calls of one tool are kept to its schema. `target` is the grammar language, empty if there is no grammar."""
 
     target: str
     claims: Claims
 
 
-def unheld(tool: ToolDefinition) -> Enforcement:
-    """Of an engine that is held by nothing: every call is checked after it was written."""
+def no_enforcement(tool: ToolDefinition) -> Enforcement:
+    """The enforcement of an engine without a grammar: every call is checked after it was generated."""
     return Enforcement("", claims_of(tool, None))
 
 
 class Engine(ABC):
-    """What every engine has. Close it when done, or use it as an asynchronous context."""
+    """The interface of every engine. Close an engine when you are done, or use it with `async with`.
+
+    Example:
+        from ferrule import ChatMessage, ToolCallRequest, load_engine, tool
+
+        @tool
+        def get_weather(city: str) -> str:
+            "The weather of a city."
+            return "sunny"
+
+        request = ToolCallRequest(messages=(ChatMessage.user("How is Paris?"),), tools=(get_weather.definition,))
+        async with load_engine("llama:model.gguf") as engine:
+            async for event in engine.stream(request):
+                print(event)
+    """
 
     traits: Traits
 
     @abstractmethod
     def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        """The answer as it forms. To stop it, `aclose` the generator: that reaches whatever generates."""
+        """Yield the answer's events as they are generated. Call `aclose` on the generator to stop the engine."""
 
     async def generate_with_tools(self, request: ToolCallRequest) -> Reply:
-        """The whole answer."""
-        folding = Folding()
+        """Return the whole answer."""
+        folding = ReplyFold()
         async with aclosing(self.stream(request)) as events:
             async for event in events:
                 folding.add(event)
         return folding.reply()
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
-        """How many tokens the prompt of a request has, by the model's own tokenizer."""
+        """Count the tokens of the request's prompt with the model's own tokenizer."""
         raise UnsupportedError(
-            f"{self.traits.name} does not count tokens", hint="Ask, and read the usage of the answer."
+            f"{self.traits.name} does not count tokens", hint="Send the request and read the usage of its answer."
         )
 
     async def enforcement(self, tool: ToolDefinition) -> Enforcement:
-        """How calls of a tool would be held to its schema, keyword by keyword, as a receipt says it of one call."""
-        return unheld(tool)
+        """Return which schema keywords of a tool would be enforced and which checked, as on a receipt."""
+        return no_enforcement(tool)
 
     def generate(self, request: ToolCallRequest) -> Reply:
-        """The whole answer, for a program that is not asynchronous."""
+        """Return the whole answer, for synchronous programs."""
         return run(self.generate_with_tools(request))
 
     @abstractmethod
     async def close(self) -> None:
-        """Gives back what the engine holds."""
+        """Release the engine's resources, such as connections."""
 
     async def __aenter__(self) -> Self:
         return self

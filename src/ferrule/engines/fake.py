@@ -1,4 +1,4 @@
-"""Fakes: a backend and an engine that say what they were told to say. For tests of programs, and of our own seams."""
+"""Fakes: a backend and an engine that give prepared answers, for tests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
-from ferrule.engines.generator import Ended, ModelFacts, Piece, Writing
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
 from ferrule.errors import EngineError
 
 
 class FakeGenerator:
-    """Continues every prompt with the next of `texts`, a few characters at a time; `asked` keeps what it was asked."""
+    """Continues every prompt with the next of `texts`, a few characters at a time, and records the `requests`."""
 
     def __init__(
         self,
@@ -28,8 +28,8 @@ class FakeGenerator:
         is_cut_off: bool = False,
     ) -> None:
         self.traits = Traits(name="fake", targets=targets)
-        self.asked: list[Writing] = []
-        self.written = 0
+        self.requests: list[CompletionRequest] = []
+        self.pieces_written = 0
         self.is_closed = False
         self._texts = iter(texts)
         self._facts = facts or ModelFacts()
@@ -39,28 +39,28 @@ class FakeGenerator:
     async def facts(self) -> ModelFacts:
         return self._facts
 
-    async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
+    async def apply_template(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
         return None
 
-    async def count(self, prompt: str) -> int | None:
+    async def count_tokens(self, prompt: str) -> int | None:
         return len(prompt)
 
-    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
         return None
 
-    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
+    async def detokenize(self, tokens: tuple[int, ...]) -> str | None:
         return None
 
-    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
-        self.asked.append(writing)
+    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        self.requests.append(request)
         text = next(self._texts, None)
         if text is None:
-            raise EngineError("the fake has nothing more to say", hint="Give it one text for each request.")
+            raise EngineError("the fake generator has no text left", hint="Pass one text for each request.")
         try:
-            for at in range(0, len(text), self._size):
-                self.written += 1
-                yield Piece(text[at : at + self._size])
-            yield Ended(self._is_cut_off, len(writing.prompt), self.written)
+            for start in range(0, len(text), self._size):
+                self.pieces_written += 1
+                yield Piece(text[start : start + self._size])
+            yield CompletionEnd(self._is_cut_off, len(request.prompt), self.pieces_written)
         finally:
             self.is_closed = True
 
@@ -69,7 +69,7 @@ class FakeGenerator:
 
 
 class FakeEngine(Engine):
-    """Answers each request with the next of `replies`; `requests` keeps what was asked."""
+    """Answers each request with the next of `replies`, and records the `requests`."""
 
     traits = Traits(name="fake", honours=ALL_CHOICES)
 
@@ -81,7 +81,7 @@ class FakeEngine(Engine):
         self.requests.append(request)
         reply = next(self._replies, None)
         if reply is None:
-            raise EngineError("the fake has nothing more to say", hint="Give it one reply for each request.")
+            raise EngineError("the fake engine has no reply left", hint="Pass one reply for each request.")
         for event in events_of(reply):
             yield event
 
@@ -90,7 +90,7 @@ class FakeEngine(Engine):
 
 
 def events_of(reply: Reply) -> Iterable[Event]:
-    """Events whose fold is the reply, each call with a receipt."""
+    """Yield events whose fold is the reply, each call with a receipt."""
     receipt = Receipt(how=How.VALIDATED, engine="fake", path="fake")
     index = 0
     for part in reply.parts:

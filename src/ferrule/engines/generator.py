@@ -1,6 +1,6 @@
-"""TextGenerator: something that continues a prompt, under a grammar if it is given one.
+"""TextGenerator: the interface of a backend that continues a prompt, under a grammar if there is one.
 
-All that a text engine asks of a backend. Must not know tools, formats or messages.
+This is all that a text engine needs from a backend. Must not know tools, formats or messages.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import Any, Protocol
 from ferrule.engines.engine import Traits
 
 
-class Watching(Protocol):
-    """Tells whether a text, as far as it has come, is what a grammar admits."""
+class GrammarWatcher(Protocol):
+    """Checks piece by piece whether a text follows a grammar."""
 
     def feed(self, text: str, /) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What may be written, in one target's language. With `triggers` it holds from the first of them on."""
+    """A grammar in one target's language. With `triggers` it applies from the first of these texts on."""
 
     target: str
     text: str
     triggers: tuple[str, ...] = ()
-    watch: Callable[[], Watching] | None = field(default=None, compare=False, repr=False)
-    """Begins to follow a text that is written under it, where that can be done exactly."""
+    make_watcher: Callable[[], GrammarWatcher] | None = field(default=None, compare=False, repr=False)
+    """Makes a watcher for a text that is generated under the grammar; None if no exact watcher exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writing:
-    """One continuation that is asked for. None is the backend's default."""
+class CompletionRequest:
+    """A request for one continuation. None means the backend's default."""
 
     prompt: str
     tokens: tuple[int, ...] | None = None
-    """The prompt as the very tokens that the model is to read, where they are known."""
+    """The prompt as token ids, if they are known."""
     grammar: Grammar | None = None
     max_tokens: int
     temperature: float | None = None
@@ -43,108 +43,109 @@ class Writing:
     top_k: int | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
-    """Texts that end the turn besides the model's own end token; they are not part of what is written."""
+    """Texts that end the turn besides the model's own end token; they are not part of the generated text."""
     is_hole: bool = False
-    """Whether the turn goes on after this: then the backend must say which of the stops ended it, and in which tokens
-    it wrote, if it can."""
-    marks: tuple[str, ...] = ()
-    """Texts that must come back as text also where the model has a special token for one and writes that."""
+    """Whether the turn continues after this request. Then the backend reports which stop ended it and, if it can, the
+    token ids that it generated."""
+    preserved_tokens: tuple[str, ...] = ()
+    """Texts that the backend must return as text even if the model writes a special token for them."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Fields of the backend's own, which go to it as they are."""
+    """Backend-specific fields, sent unchanged."""
 
     @property
-    def read(self) -> str | list[int]:
-        """What the backend is to read."""
+    def prompt_or_tokens(self) -> str | list[int]:
+        """The prompt as token ids if they are known, else as text."""
         return self.prompt if self.tokens is None else list(self.tokens)
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """What was asked for of how to choose tokens, in the words that most backends share."""
-        given = {
+        """The sampling parameters that are set, under the names that most backends share."""
+        values = {
             "temperature": self.temperature,
             "top_p": self.top_p,
             "top_k": self.top_k,
             "seed": self.seed,
             "stop": list(self.stop) or None,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """More text. `tokens` is how many it took, where the backend tells; `skipped`, how many it did not take.
+    """More text. `tokens` is how many tokens were generated for it, `skipped` how many were appended instead.
 
-    `ids` are those tokens, of a hole. A token that the beginning of a stop may stand in has no text yet.
+    `token_ids` are the generated tokens, for a hole only. A token that may contain the beginning of a stop has no text
+    yet.
     """
 
     text: str
     tokens: int = 1
     skipped: int = 0
-    ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The continuation is over: cut off by the budget, or not."""
+class CompletionEnd:
+    """The end of a continuation. `is_cut_off` is set if it reached the token limit."""
 
     is_cut_off: bool
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
-    """How many tokens of the prompt the backend had from before."""
-    stopped_by: str = ""
-    """The text among `Writing.stop` that ended it, where the backend tells."""
+    """How many prompt tokens came from the backend's cache."""
+    matched_stop: str = ""
+    """The text in `CompletionRequest.stop` that ended it, if the backend reports it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What a backend says of the model that it runs; empty where it says nothing."""
+    """What a backend reports about its model; a field is empty if the backend does not report it."""
 
     name: str = ""
     template: str = ""
     bos: str = ""
     eos: str = ""
-    specials: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Special tokens by their text: what a grammar may name instead of spelling."""
-    ends: tuple[int, ...] = ()
-    """The tokens that end a turn, where the backend's matcher has to be told."""
+    special_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Special tokens by their text. A grammar names these by id instead of spelling them."""
+    end_tokens: tuple[int, ...] = ()
+    """The tokens that end a turn, if the grammar has to name them for the backend's matcher."""
     context: int = 0
-    """How many tokens prompt and answer may have together; 0 where nobody says."""
-    shows_its_template: bool = False
-    """It gives out no template but renders with it when asked (`templated`)."""
+    """The context length: how many tokens prompt and answer may have together; 0 if unknown."""
+    renders_on_server: bool = False
+    """Whether the backend does not publish its chat template but renders prompts with it (`apply_template`)."""
 
 
 class TextGenerator(Protocol):
-    """A backend."""
+    """A backend that generates text."""
 
     @property
     def traits(self) -> Traits: ...
 
     async def facts(self) -> ModelFacts:
-        """Asked once."""
+        """Report what is known about the model. Called once."""
         ...
 
-    async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
-        """The prompt by the backend's own template; None where it cannot be asked."""
+    async def apply_template(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
+        """Render a prompt with the backend's own chat template; None if the backend cannot do that."""
         ...
 
-    async def count(self, prompt: str) -> int | None:
-        """How many tokens a prompt is to the model, by its own tokenizer; None where the backend cannot be asked."""
+    async def count_tokens(self, prompt: str) -> int | None:
+        """Count a prompt's tokens with the model's tokenizer; None if the backend cannot do that."""
         ...
 
-    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
-        """A text as the model's tokens; None where the backend cannot be asked, or takes no tokens.
+    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+        """Turn a text into the model's tokens; None if the backend cannot do that or does not accept token ids.
 
-        A prompt has what the model wants before it; any other text stands amid others.
+        A prompt gets the tokens that the model expects at its start; any other text is taken as part of a longer one.
         """
         ...
 
-    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
-        """The text of tokens that stand amid others; None where the backend cannot be asked."""
+    async def detokenize(self, tokens: tuple[int, ...]) -> str | None:
+        """Turn tokens from the middle of a text into text; None if the backend cannot do that."""
         ...
 
-    def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
-        """Pieces, then `Ended`. Closing the iterator stops the backend."""
+    def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        """Yield pieces, then one `CompletionEnd`. Closing the generator stops the backend."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Grammars for engines: a rule in the language that one takes, made once per tool set. Must not know any engine."""
+"""Grammars for engines: writes a rule in the grammar language that an engine accepts. Must not know any engine."""
 
 from __future__ import annotations
 
@@ -15,48 +15,54 @@ from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.encoding import encoding_of
 from ferrule.wire.format import Format
 
-Emit = Callable[[Rule, ModelFacts], Grammar]
+Emitter = Callable[[Rule, ModelFacts], Grammar]
 
 
-def _lark(rule: Rule, facts: ModelFacts) -> Grammar:
-    # An engine may go on in silence without a grammar that does not compile, or that its matcher gives up on half way.
-    held = ByteMatcher(emit_lark(rule))
-    return Grammar("lark", emit_lark(rule, facts.specials, facts.ends), watch=held.watch)
+def _lark_grammar(rule: Rule, facts: ModelFacts) -> Grammar:
+    # Compiling it here finds errors early: some engines silently continue without a grammar that does not compile or
+    # that their matcher abandons half way. The matcher also watches what the engine writes.
+    matcher = ByteMatcher(emit_lark(rule))
+    return Grammar("lark", emit_lark(rule, facts.special_tokens, facts.end_tokens), make_watcher=matcher.prefix_matcher)
 
 
-def _gbnf(rule: Rule, facts: ModelFacts) -> Grammar:
-    made = emit_gbnf(rule)
-    # Free text under GBNF costs time with every token, and an engine that can wait for the first mark spends none.
-    if made.triggered is not None:
-        return Grammar("gbnf", made.triggered, made.triggers)
-    return Grammar("gbnf", made.text)
+def _gbnf_grammar(rule: Rule, facts: ModelFacts) -> Grammar:
+    gbnf = emit_gbnf(rule)
+    # Free text under GBNF costs time for every token. An engine that waits for the first marker spends none on it.
+    if gbnf.triggered is not None:
+        return Grammar("gbnf", gbnf.triggered, gbnf.triggers)
+    return Grammar("gbnf", gbnf.text)
 
 
-def _structural_tag(rule: Rule, facts: ModelFacts) -> Grammar:
+def _structural_tag_grammar(rule: Rule, facts: ModelFacts) -> Grammar:
     return Grammar("structural_tag", dumps(emit_structural_tag(rule)))
 
 
-EMITTERS: Mapping[str, Emit] = {"lark": _lark, "gbnf": _gbnf, "structural_tag": _structural_tag}
-ONE_SPELLING = frozenset({"lark"})
-"""Targets whose matcher (llguidance) lets forced text be written in no other tokens than the tokenizer cuts it into.
+EMITTERS: Mapping[str, Emitter] = {
+    "lark": _lark_grammar,
+    "gbnf": _gbnf_grammar,
+    "structural_tag": _structural_tag_grammar,
+}
+CANONICAL_TOKEN_TARGETS = frozenset({"lark"})
+"""Targets whose matcher (llguidance) allows forced text only in the tokens that the tokenizer produces for it.
 
-Under the others a model may spell it its own way, and what it then reads is not what it reads where it is appended.
+Other matchers allow any tokens that spell the text. The model then reads other tokens than it does when the text is
+appended, and its later choices may differ.
 """
 
 
 def grammar_of(rule: Rule, target: str, facts: ModelFacts) -> Grammar:
-    """The rule in a target's language, for a model."""
+    """Write the rule in a target's language, for a model."""
     if target not in EMITTERS:
-        raise FormatError(f"no grammar is written in {target!r}", hint=f"The targets are {', '.join(EMITTERS)}.")
+        raise FormatError(f"unknown grammar target {target!r}", hint=f"Use one of: {', '.join(EMITTERS)}.")
     return EMITTERS[target](rule, facts)
 
 
-def encoding_under(format: Format, target: str | None) -> str | None:
-    """How arguments are held while decoding, None where no grammar is in force.
+def encoding_for(format: Format, target: str | None) -> str | None:
+    """Return how a grammar constrains the arguments; None without a grammar.
 
-    JSON goes to a compiler of schemas only where the target has one.
+    Only Lark embeds JSON schemas. For other targets the schema is lowered to grammar rules.
     """
     if target is None:
         return None
-    written = encoding_of(format)
-    return written if target == "lark" else f"{written}, lowered"
+    encoding = encoding_of(format)
+    return encoding if target == "lark" else f"{encoding}, lowered"

@@ -1,8 +1,8 @@
-"""HTTP to an engine: JSON, and streams of bytes, under deadlines. The one owner of aiohttp. Must not know any API.
+"""HttpClient: JSON requests and byte streams to an engine, with deadlines. The only module that uses aiohttp.
 
-A request is sent again only where nothing was delivered: the connection was refused, or the engine said that it is
-busy. Once a byte of an answer has come, a failure is the caller's to see. Closing a stream closes its connection, which
-is how engines learn that nobody is listening any more.
+A request is retried only if nothing was delivered: the connection was refused, or the engine said that it is busy. Once
+a byte of an answer has arrived, a failure goes to the caller. Closing a stream closes its connection, which tells the
+engine to stop generating. Must not know any API.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferrule.core.json_text import loads
-from ferrule.engines.deadlines import Waits
+from ferrule.engines.deadlines import DeadlineTimer
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
     import aiohttp
 
-_Given = TypeVar("_Given")
-# 529 is Anthropic's word for overloaded.
+_T = TypeVar("_T")
+# 529 is Anthropic's status for an overloaded service.
 _BUSY = (429, 503, 529)
-_MOST_ERROR_TEXT = 600
+_MAX_ERROR_TEXT = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """Seconds. `first` is until the first byte of an answer, `between` until the next, `total` for all of it."""
+    """Timeouts in seconds: `first` until the first byte of an answer, `between` until the next, `total` for all of it.
+
+    `tries` is how often a request is sent at most, `pause` the seconds before the first retry, doubled for each one.
+    """
 
     connect: float = 10.0
     first: float = 300.0
@@ -38,20 +41,20 @@ class Deadlines:
     pause: float = 0.5
 
 
-PATIENT = Deadlines()
+DEFAULT_DEADLINES = Deadlines()
 
 
 @dataclass(slots=True)
-class Http:
-    """One engine's address. `headers` go with every request."""
+class HttpClient:
+    """A client for one engine's address. `headers` are sent with every request."""
 
     base: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    deadlines: Deadlines = PATIENT
+    deadlines: Deadlines = DEFAULT_DEADLINES
     _sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = field(
         default_factory=dict["asyncio.AbstractEventLoop", "aiohttp.ClientSession"]
     )
-    """One for each loop that asks: a program may use an engine both ways, synchronously and not."""
+    """One per event loop: a program may use an engine both synchronously and asynchronously."""
 
     async def get(self, path: str) -> Any:
         return await self._json("GET", path, None)
@@ -60,30 +63,31 @@ class Http:
         return await self._json("POST", path, body)
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """The bytes of an answer as they come."""
-        # Counted here and not by one timeout around it all: that would cancel whoever reads, amid other work.
-        until = time.monotonic() + self.deadlines.total
-        response = await self._within(self.deadlines.total, self._opened("POST", path, body))
-        waits = Waits()
+        """Yield the bytes of an answer as they arrive."""
+        # The total is computed here: one timeout around the whole stream would cancel its reader in the middle of other
+        # work.
+        deadline = time.monotonic() + self.deadlines.total
+        response = await self._with_timeout(self.deadlines.total, self._open("POST", path, body))
+        timer = DeadlineTimer()
         try:
-            while chunk := await self._read(response, waits, until):
+            while chunk := await self._read(response, timer, deadline):
                 yield chunk
         finally:
-            waits.close()
+            timer.close()
             response.close()
 
-    async def _read(self, response: aiohttp.ClientResponse, waits: Waits, until: float) -> bytes:
-        seconds = min(self.deadlines.between, max(until - time.monotonic(), 0.0))
-        waits.begin(seconds)
+    async def _read(self, response: aiohttp.ClientResponse, timer: DeadlineTimer, deadline: float) -> bytes:
+        seconds = min(self.deadlines.between, max(deadline - time.monotonic(), 0.0))
+        timer.start(seconds)
         try:
             return await response.content.readany()
         except asyncio.CancelledError as cancelled:
-            waits.ended(cancelled)
-            raise self._late(seconds) from cancelled
-        except _library().ClientPayloadError as broken:
-            raise self._broken() from broken
+            timer.reraise_unless_expired(cancelled)
+            raise self._timeout_error(seconds) from cancelled
+        except _import_aiohttp().ClientPayloadError as broken:
+            raise self._broken_off_error() from broken
         finally:
-            waits.end()
+            timer.stop()
 
     async def close(self) -> None:
         here = asyncio.get_running_loop()
@@ -95,24 +99,24 @@ class Http:
         self._sessions.clear()
 
     async def _json(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        response = await self._opened(method, path, body)
+        response = await self._open(method, path, body)
         try:
-            text = await self._within(self.deadlines.total, response.text())
+            text = await self._with_timeout(self.deadlines.total, response.text())
         finally:
             response.close()
         try:
             return loads(text)
         except ValueError as damage:
-            raise EngineError(f"{self.base}{path} answered with something that is not JSON: {text[:80]!r}") from damage
+            raise EngineError(f"{self.base}{path} did not answer with JSON: {text[:80]!r}") from damage
 
-    async def _opened(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
-        """An answer whose head has come and is good."""
+    async def _open(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
+        """Send a request, with retries, and return the response once its status is known to be good."""
         refusal: EngineError | None = None
         for attempt in range(self.deadlines.tries):
             if attempt:
                 await asyncio.sleep(self.deadlines.pause * 2 ** (attempt - 1))
             try:
-                response = await self._sent(method, path, body)
+                response = await self._send(method, path, body)
             except EngineUnavailableError as unreachable:
                 refusal = unreachable
                 continue
@@ -121,55 +125,55 @@ class Http:
             refusal = await self._refusal(path, response)
             if response.status not in _BUSY:
                 break
-        raise refusal or EngineUnavailableError(f"{self.base} was not asked")
+        raise refusal or EngineUnavailableError(f"{self.base} was not contacted: deadlines.tries is 0")
 
-    async def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
-        aiohttp = _library()
+    async def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
+        aiohttp = _import_aiohttp()
         try:
             try:
-                return await self._requested(method, path, body)
+                return await self._request(method, path, body)
             except aiohttp.ClientConnectorError:
                 raise
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-                # A connection that was kept from before, and that the other side had given up meanwhile.
-                return await self._requested(method, path, body)
+                # A pooled connection that the server had closed in the meantime.
+                return await self._request(method, path, body)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as failure:
             raise EngineUnavailableError(
-                f"{self.base} cannot be reached: {failure}", hint="Is the engine running, and at this address?"
+                f"{self.base} cannot be reached: {failure}", hint="Check that the engine is running at this address."
             ) from failure
         except aiohttp.ClientError as failure:
             raise EngineError(f"{self.base}{path}: {failure}") from failure
 
-    async def _requested(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
-        asking = self._connected().request(method, self.base + path, json=body)
-        return await self._within(self.deadlines.first, asking)
+    async def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
+        request = self._session().request(method, self.base + path, json=body)
+        return await self._with_timeout(self.deadlines.first, request)
 
     async def _refusal(self, path: str, response: aiohttp.ClientResponse) -> EngineError:
         try:
-            text = (await self._within(self.deadlines.between, response.text()))[:_MOST_ERROR_TEXT]
+            text = (await self._with_timeout(self.deadlines.between, response.text()))[:_MAX_ERROR_TEXT]
         finally:
             response.close()
         if response.status in _BUSY:
             return EngineUnavailableError(f"{self.base}{path} is busy ({response.status}): {text}")
         return EngineError(f"{self.base}{path} answered {response.status}: {text}", code="engine_refused")
 
-    async def _within(self, seconds: float, work: Awaitable[_Given]) -> _Given:
+    async def _with_timeout(self, seconds: float, work: Awaitable[_T]) -> _T:
         try:
             async with asyncio.timeout(seconds):
                 return await work
         except TimeoutError as late:
-            raise self._late(seconds) from late
-        except _library().ClientPayloadError as broken:
-            raise self._broken() from broken
+            raise self._timeout_error(seconds) from late
+        except _import_aiohttp().ClientPayloadError as broken:
+            raise self._broken_off_error() from broken
 
-    def _late(self, seconds: float) -> EngineTimeoutError:
-        return EngineTimeoutError(f"{self.base} said nothing for {seconds:g} seconds")
+    def _timeout_error(self, seconds: float) -> EngineTimeoutError:
+        return EngineTimeoutError(f"{self.base} sent nothing for {seconds:g} seconds")
 
-    def _broken(self) -> EngineError:
-        return EngineError(f"{self.base} broke off in the middle of its answer", code="broken_off")
+    def _broken_off_error(self) -> EngineError:
+        return EngineError(f"{self.base} closed the connection in the middle of its answer", code="broken_off")
 
-    def _connected(self) -> aiohttp.ClientSession:
-        aiohttp = _library()
+    def _session(self) -> aiohttp.ClientSession:
+        aiohttp = _import_aiohttp()
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
@@ -180,7 +184,7 @@ class Http:
         return session
 
 
-def _library() -> Any:
+def _import_aiohttp() -> Any:
     try:
         import aiohttp
     except ImportError as missing:

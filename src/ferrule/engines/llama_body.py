@@ -1,38 +1,38 @@
-"""What llama.cpp's completion endpoint is asked, in process and over HTTP alike. Must not know how it is reached."""
+"""Request bodies for llama.cpp's server, in process and over HTTP alike. Must not know how it is reached."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ferrule.engines.generator import Grammar, Writing
+from ferrule.engines.generator import CompletionRequest, Grammar
 
-# llama.cpp hands a grammar that begins so to llguidance, where it was built in.
+# llama.cpp passes a grammar that begins with this to llguidance, if it was built with it.
 _LARK_HEAD = "%llguidance {}\n"
 _WORD_TRIGGER = 1
 
 
-def streaming_body(writing: Writing) -> dict[str, Any]:
-    """The body for `/v1/completions`, which takes llama.cpp's own fields too."""
+def completion_body(request: CompletionRequest) -> dict[str, Any]:
+    """The body for `/v1/completions`, which also accepts llama.cpp's own fields."""
     return {
-        "prompt": writing.read,
-        "max_tokens": writing.max_tokens,
+        "prompt": request.prompt_or_tokens,
+        "max_tokens": request.max_tokens,
         "cache_prompt": True,
         "stream": True,
         "stream_options": {"include_usage": True},
-        **({"verbose": True} if writing.is_hole else {}),
-        **writing.sampling,
-        **(_grammar(writing.grammar) if writing.grammar else {}),
-        **_preserved(writing),
-        **writing.extra,
+        **({"verbose": True} if request.is_hole else {}),
+        **request.sampling,
+        **(_grammar_fields(request.grammar) if request.grammar else {}),
+        **_preserved_tokens_field(request),
+        **request.extra,
     }
 
 
-def cutting_body(text: str, *, is_prompt: bool) -> dict[str, Any]:
-    """The body for `/tokenize`, to cut a text as completions do: a prompt with what the model wants before it."""
+def tokenize_body(text: str, *, is_prompt: bool) -> dict[str, Any]:
+    """The body for `/tokenize`, to tokenize as completions do: a prompt with the tokens expected at its start."""
     return {"content": text, "add_special": is_prompt, "parse_special": True}
 
 
-def _grammar(grammar: Grammar) -> dict[str, Any]:
+def _grammar_fields(grammar: Grammar) -> dict[str, Any]:
     if grammar.target == "lark":
         return {"grammar": _LARK_HEAD + grammar.text}
     if not grammar.triggers:
@@ -44,8 +44,8 @@ def _grammar(grammar: Grammar) -> dict[str, Any]:
     }
 
 
-def _preserved(writing: Writing) -> dict[str, Any]:
-    """Special tokens that are not left out of the text. A text that is no token of this model is left alone by this."""
-    triggers = writing.grammar.triggers if writing.grammar else ()
-    kept = [*dict.fromkeys((*triggers, *writing.marks))]
-    return {"preserved_tokens": kept} if kept else {}
+def _preserved_tokens_field(request: CompletionRequest) -> dict[str, Any]:
+    """The special tokens to keep in the text. Texts that are no tokens of the model have no effect."""
+    triggers = request.grammar.triggers if request.grammar else ()
+    texts = [*dict.fromkeys((*triggers, *request.preserved_tokens))]
+    return {"preserved_tokens": texts} if texts else {}

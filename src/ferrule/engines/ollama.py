@@ -1,8 +1,8 @@
-"""Ollama over HTTP, by its own API.
+"""The `ollama` engine: Ollama's own API over HTTP.
 
-Ollama has no `tool_choice`, and its compatible APIs pass over one. Its `format` field holds an answer to a schema, so a
-demanded call is the schema of that call; the receipt says so. Its templates see less of a schema than is in it, which
-is why every call is checked here.
+Ollama has no `tool_choice`, and its compatible APIs ignore it. Its `format` field constrains an answer to a schema, so
+a required call is sent as the schema of that call, and the receipt says so. Its templates show the model only part of a
+schema, so every call is checked here.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ferrule.dialects.ollama.reply_decoder import ReplyDecoder
 from ferrule.dialects.ollama.request_encoder import request_body
 from ferrule.engines.chat.api import ChatApi
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
-from ferrule.engines.http import PATIENT, Deadlines
+from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines
 
 OLLAMA = "http://127.0.0.1:11434"
-_BY_FORMAT = "Ollama has no tool_choice, so the call was demanded through its format field"
-_INSTEAD = {
+_BY_FORMAT = "Ollama has no tool_choice, so the call was required through its format field"
+_WORKAROUND_NOTES = {
     "none": "Ollama has no tool_choice, so no tools were offered",
     "required": _BY_FORMAT,
     "one": _BY_FORMAT,
@@ -37,12 +37,14 @@ def ollama(
     think: bool | str | None = None,
     reasoning: bool = False,
     headers: Mapping[str, str] | None = None,
-    deadlines: Deadlines = PATIENT,
+    deadlines: Deadlines = DEFAULT_DEADLINES,
 ) -> ChatEngine:
-    """An engine on an Ollama server. `think` asks for thinking, by a level or not at all; `reasoning` sends that of
-    earlier turns back. The key is for servers that ask for one, which Ollama on one's own machine does not.
+    """Make an engine on an Ollama server.
+
+    `think` turns thinking on or off or sets its level. `reasoning` sends the thinking of earlier turns back. The key is
+    for servers that require one; a local Ollama does not.
     """
-    named = {"Authorization": f"Bearer {key}"} if key else {}
+    key_headers = {"Authorization": f"Bearer {key}"} if key else {}
     api = ChatApi(
         name="ollama",
         path="/api/chat",
@@ -52,9 +54,9 @@ def ollama(
             request.tools, make_id=ANY_ID.make, forced=format_for(request) is not None
         ),
         framing=NdjsonDecoder,
-        headers={**named, **(headers or {})},
+        headers={**key_headers, **(headers or {})},
         honours=frozenset({"auto"}),
-        instead=_INSTEAD,
+        workaround_notes=_WORKAROUND_NOTES,
         parallel=False,
     )
     return ChatEngine(url, api, options, deadlines)

@@ -1,8 +1,8 @@
-"""OpenAI over HTTP, by its chat or its Responses API, and every server that speaks one of them.
+"""The `openai` engine: OpenAI's chat and Responses APIs over HTTP, and every server that implements one of them.
 
-What is known of OpenAI itself is not believed of other servers: many take a named tool or a subset for "auto" without a
-word (llama-server), refuse a subset (vLLM), or know only the older name of the token limit. To those the choice is said
-in the way that all of them keep.
+What is true of OpenAI is not assumed of other servers. Some silently treat a named tool or a subset as "auto"
+(llama-server), refuse a subset (vLLM), or know only the older name of the token limit. For those servers the choice is
+expressed in a form that all of them honour.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from ferrule.dialects.openai_responses.request_encoder import request_body as re
 from ferrule.engines.chat.api import ChatApi, ReplyDecoder
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.engine import ALL_CHOICES
-from ferrule.engines.http import PATIENT, Deadlines
+from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines
 from ferrule.engines.profile import honoured_choices
 from ferrule.engines.profile_file import load_profile
 from ferrule.errors import DefinitionError, UnsupportedError
 
 OPENAI = "https://api.openai.com/v1"
 KEY = "OPENAI_API_KEY"
-# The three words are strings in every server's code; what is an object is where they differ.
-_KEPT_BY_ALL = frozenset({"auto", "none", "required"})
+# These three choices are plain strings, which every server handles. Servers differ on choices that are objects.
+_COMMON_CHOICES = frozenset({"auto", "none", "required"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Api:
+class _ApiFacts:
     path: str
     body: Callable[..., dict[str, Any]]
     decoder: Callable[[ToolCallRequest], ReplyDecoder]
-    lacks: tuple[str, ...] = ()
-    lacks_at_openai: tuple[str, ...] = ()
-    settings_elsewhere: tuple[tuple[str, str], ...] = ()
+    unsupported_fields: tuple[str, ...] = ()
+    unsupported_at_openai: tuple[str, ...] = ()
+    other_server_settings: tuple[tuple[str, str], ...] = ()
 
 
 _APIS = {
-    "chat": _Api(
+    "chat": _ApiFacts(
         "/chat/completions",
         chat_body,
         lambda request: ChatDecoder(request.tools, make_id=ANY_ID.make),
-        lacks_at_openai=("top_k",),
-        settings_elsewhere=(("max_tokens_field", "max_tokens"),),
+        unsupported_at_openai=("top_k",),
+        other_server_settings=(("max_tokens_field", "max_tokens"),),
     ),
-    "responses": _Api(
+    "responses": _ApiFacts(
         "/responses",
         responses_body,
         lambda request: ResponsesDecoder(request.tools, make_id=ANY_ID.make),
-        lacks=("seed", "top_k", "stop"),
+        unsupported_fields=("seed", "top_k", "stop"),
     ),
 }
 
@@ -72,23 +72,23 @@ def openai(
     strict: bool = False,
     reasoning: bool = False,
     headers: Mapping[str, str] | None = None,
-    deadlines: Deadlines = PATIENT,
+    deadlines: Deadlines = DEFAULT_DEADLINES,
 ) -> ChatEngine:
-    """An engine on OpenAI, or on whatever speaks its API at `url`.
+    """Make an engine on OpenAI, or on any server with its API at `url`.
 
-    `api` is "chat" or "responses". The key is taken from OPENAI_API_KEY for OpenAI itself only: another server is sent
-    the key that it is given here. `honours` are the choices that the server is known to keep; left out, what `ferrule
-    doctor` has found there counts, and without that what is known of all servers. `strict` asks it to hold arguments to
-    the schemas, `reasoning` sends back what the model thought in earlier turns.
+    `api` is "chat" or "responses". OPENAI_API_KEY is used for OpenAI only; another server gets only the key that you
+    pass here. `honours` are the kinds of choice that the server follows; by default this is what `ferrule doctor` found
+    there, or else what all servers follow. `strict` asks the server to enforce the schemas. `reasoning` sends the
+    model's reasoning of earlier turns back.
     """
     if api not in _APIS:
-        raise DefinitionError(f"OpenAI has no API {api!r}", hint=f"Use one of: {', '.join(_APIS)}.")
+        raise DefinitionError(f"unknown OpenAI API {api!r}", hint=f"Use one of: {', '.join(_APIS)}.")
     facts, is_openai = _APIS[api], url.rstrip("/") == OPENAI
     key = key or (os.environ.get(KEY) if is_openai else None)
     if is_openai and not key:
-        raise UnsupportedError("OpenAI needs a key", code="missing_key", hint=f"Set {KEY}, or pass key=.")
-    settings = {} if is_openai else dict(facts.settings_elsewhere)
-    spoken = ChatApi(
+        raise UnsupportedError("OpenAI needs an API key", code="missing_key", hint=f"Set {KEY}, or pass key=.")
+    settings = {} if is_openai else dict(facts.other_server_settings)
+    chat_api = ChatApi(
         name="openai",
         path=facts.path,
         label=api,
@@ -96,14 +96,14 @@ def openai(
         decoder=facts.decoder,
         framing=SseObjects,
         headers={**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})},
-        honours=frozenset(honours) if honours is not None else _honours(url, model, api),
-        lacks=(*facts.lacks, *(facts.lacks_at_openai if is_openai else ())),
+        honours=frozenset(honours) if honours is not None else _honoured_choices(url, model, api),
+        unsupported_fields=(*facts.unsupported_fields, *(facts.unsupported_at_openai if is_openai else ())),
     )
-    return ChatEngine(url, spoken, options, deadlines)
+    return ChatEngine(url, chat_api, options, deadlines)
 
 
-def _honours(url: str, model: str, api: str) -> frozenset[str]:
-    believed = ALL_CHOICES if url.rstrip("/") == OPENAI else _KEPT_BY_ALL
-    # The probes speak the chat API; what they saw says nothing of another one.
+def _honoured_choices(url: str, model: str, api: str) -> frozenset[str]:
+    default = ALL_CHOICES if url.rstrip("/") == OPENAI else _COMMON_CHOICES
+    # The probes use the chat API; their findings do not apply to another one.
     profile = load_profile(url, model) if api == "chat" else None
-    return believed if profile is None else honoured_choices(profile, believed)
+    return default if profile is None else honoured_choices(profile, default)

@@ -1,6 +1,6 @@
-"""Profile: what an endpoint was found to honour, as values. Must not know how it was found, nor where it is kept.
+"""Profile: which features an endpoint honours, as data. Must not know how that was measured or where it is stored.
 
-A profile is made by `engines.doctor`, kept by `engines.profile_file`, and read by whoever must know what to believe.
+`engines.doctor` makes profiles, `engines.profile_file` stores them, and engines read them to decide what to rely on.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from ferrule.errors import DefinitionError
 
 
 class Verdict(Enum):
-    """What the probes saw of one demand."""
+    """What the probes showed about one feature."""
 
     HONOURED = "honoured"
-    """Kept every time, and shown not to be kept where it was not demanded."""
+    """Followed in every run, and not followed in runs that did not request it."""
     IGNORED = "ignored"
     PARTLY = "partly"
-    """Kept sometimes, or with something that should not be there."""
+    """Followed only sometimes, or together with output that should not be there."""
     REFUSED = "refused"
-    """The engine says that it does not take it: safe, for nobody is deceived."""
+    """The endpoint rejects the request. That is safe: the caller learns about it."""
     UNKNOWN = "unknown"
-    """The model could not be brought to show it."""
+    """The model's answers did not show it either way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One probe's outcome; `evidence` is a sentence that says what was seen."""
+    """One probe's outcome; `evidence` is a sentence that says what was observed."""
 
     name: str
     verdict: Verdict
@@ -43,81 +43,81 @@ class Finding:
 class Profile:
     """An endpoint's findings. `date` is the day of the examination, as in 2026-01-31.
 
-    `going_on` is what one more request on a text that was just read costs, in tokens; None where nobody could tell.
+    `continuation_cost` is the cost of one more request on a prompt that was just read, in tokens; None if unknown.
     """
 
     url: str
     model: str
     date: str
     findings: tuple[Finding, ...] = ()
-    going_on: float | None = None
+    continuation_cost: float | None = None
 
     def honours(self, name: str) -> bool:
-        """Whether the probe of that name was made and showed that the demand is kept."""
+        """Whether the probe of that name ran and found that the endpoint honours the feature."""
         return any(finding.name == name and finding.verdict is Verdict.HONOURED for finding in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
-        listed = [finding.as_dict() for finding in self.findings]
+        findings = [finding.as_dict() for finding in self.findings]
         return {
             "url": self.url,
             "model": self.model,
             "date": self.date,
-            "findings": listed,
-            "going_on": self.going_on,
+            "findings": findings,
+            "continuation_cost": self.continuation_cost,
         }
 
     @staticmethod
     def from_dict(value: object) -> Profile:
-        """`DefinitionError` where it is not what `as_dict` gives."""
+        """Parse what `as_dict` returns; `DefinitionError` if the value is anything else."""
         body = _object(value)
         listed = body.get("findings")
         if not isinstance(listed, list):
-            raise _damage("it has no list of findings")
-        findings = tuple(_finding(_object(entry)) for entry in cast("list[object]", listed))
-        price = body.get("going_on")
-        if price is not None and (isinstance(price, bool) or not isinstance(price, int | float)):
-            raise _damage("the price of going on is no number")
-        return Profile(_text(body, "url"), _text(body, "model"), _text(body, "date"), findings, price)
+            raise _profile_error("findings is not a list")
+        findings = tuple(_parse_finding(_object(entry)) for entry in cast("list[object]", listed))
+        cost = body.get("continuation_cost")
+        if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float)):
+            raise _profile_error("continuation_cost is not a number")
+        return Profile(_text(body, "url"), _text(body, "model"), _text(body, "date"), findings, cost)
 
 
-# The choices of `Traits.honours`, and the probe that shows each.
-_CHOICES = {"none": "none", "required": "required", "one": "named", "allowed": "allowed"}
+# The kinds of choice in `Traits.honours`, and the probe that tests each.
+_CHOICE_PROBES = {"none": "none", "required": "required", "one": "named", "allowed": "allowed"}
 
 
-def honoured_choices(profile: Profile, believed: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The choices that the endpoint keeps by itself, in the words of `Traits.honours`; "auto" demands nothing.
+def honoured_choices(profile: Profile, default: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the kinds of choice that the endpoint honours, as in `Traits.honours`; "auto" demands nothing.
 
-    Where the probes could not tell, what is believed of it stands.
+    Where the verdict is "unknown", `default` decides.
     """
-    seen = {finding.name: finding.verdict for finding in profile.findings}
-    kept = {
+    verdicts = {finding.name: finding.verdict for finding in profile.findings}
+    choices = {
         choice
-        for choice, probe in _CHOICES.items()
-        if profile.honours(probe) or (choice in believed and seen.get(probe, Verdict.UNKNOWN) is Verdict.UNKNOWN)
+        for choice, probe in _CHOICE_PROBES.items()
+        if profile.honours(probe) or (choice in default and verdicts.get(probe, Verdict.UNKNOWN) is Verdict.UNKNOWN)
     }
-    return frozenset({"auto", *kept})
+    return frozenset({"auto", *choices})
 
 
-def _finding(body: Mapping[str, object]) -> Finding:
+def _parse_finding(body: Mapping[str, object]) -> Finding:
     word = _text(body, "verdict")
     verdict = next((verdict for verdict in Verdict if verdict.value == word), None)
     if verdict is None:
-        raise _damage(f"{word!r:.40} is no verdict")
+        raise _profile_error(f"{word!r:.40} is not a verdict")
     return Finding(_text(body, "name"), verdict, _text(body, "evidence"))
 
 
 def _object(value: object) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise _damage(f"{value!r:.40} is no object")
+        raise _profile_error(f"{value!r:.40} is not an object")
     return cast("dict[str, object]", value)
 
 
 def _text(body: Mapping[str, object], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str):
-        raise _damage(f"{name!r} is not a text")
+        raise _profile_error(f"{name!r} is not a string")
     return value
 
 
-def _damage(told: str) -> DefinitionError:
-    return DefinitionError(f"this is not a profile: {told}", code="bad_profile", hint="Run ferrule doctor again.")
+def _profile_error(problem: str) -> DefinitionError:
+    return DefinitionError(f"not a valid profile: {problem}", code="bad_profile", hint="Run ferrule doctor again.")

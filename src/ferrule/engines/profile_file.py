@@ -1,4 +1,4 @@
-"""Where profiles are kept: a JSON file for each endpoint and model, in the user's cache directory."""
+"""Profile files: one JSON file for each endpoint and model, in the user's cache directory."""
 
 from __future__ import annotations
 
@@ -11,48 +11,52 @@ from ferrule.errors import DefinitionError
 
 
 def endpoint(url: str) -> str:
-    """The address without what makes no difference: the slash and the version at its end."""
+    """Return the address without a trailing slash or version, so that equal endpoints compare equal."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def profile_path(url: str, model: str) -> Path:
-    """`XDG_CACHE_HOME` is respected, as the specification of it says: only where it is absolute."""
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    cache = given if given.is_absolute() else Path.home() / ".cache"
+    """Return the file of a profile. `XDG_CACHE_HOME` is used only if it is absolute, as its specification demands."""
+    xdg_cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = xdg_cache if xdg_cache.is_absolute() else Path.home() / ".cache"
     return cache / "ferrule" / "doctor" / f"{fingerprint([endpoint(url), model])}.json"
 
 
 def save_profile(profile: Profile) -> Path:
-    """Writes it beside and moves it, so that nobody reads half of it."""
+    """Write the profile to a temporary file and move it into place, so that no reader sees half of it."""
     path = profile_path(profile.url, profile.model)
-    beside = path.with_suffix(f".{os.getpid()}.part")
+    temporary = path.with_suffix(f".{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(dumps(profile.as_dict()) + "\n", encoding="utf-8")
-        beside.replace(path)
+        temporary.write_text(dumps(profile.as_dict()) + "\n", encoding="utf-8")
+        temporary.replace(path)
     except OSError as failure:
         raise DefinitionError(
-            f"the profile cannot be kept: {failure}", code="not_saved", hint="Set XDG_CACHE_HOME, or pass --no-save."
+            f"cannot save the profile: {failure}", code="not_saved", hint="Set XDG_CACHE_HOME, or pass --no-save."
         ) from failure
     return path
 
 
 def find_profile(url: str, model: str = "") -> Profile | None:
-    """The last profile of that model at that address; without a model, the newest of that address."""
+    """Return the last profile of the model at the address; without a model, the newest profile of the address."""
     if model:
         return load_profile(url, model)
-    kept = filter(None, map(_read, sorted(profile_path(url, model).parent.glob("*.json"))))
-    return max((one for one in kept if endpoint(one.url) == endpoint(url)), key=lambda one: one.date, default=None)
+    profiles = filter(None, map(_read, sorted(profile_path(url, model).parent.glob("*.json"))))
+    return max(
+        (profile for profile in profiles if endpoint(profile.url) == endpoint(url)),
+        key=lambda profile: profile.date,
+        default=None,
+    )
 
 
-def price_at(url: str, model: str, believed: float | None) -> float | None:
-    """What going on costs there, in tokens: as it was measured, or else as it is believed of engines of its kind."""
-    found = find_profile(url, model)
-    return believed if found is None or found.going_on is None else found.going_on
+def continuation_cost_at(url: str, model: str, default: float | None) -> float | None:
+    """Return the cost of one more request at the address, in tokens: the measured cost, or else the default."""
+    profile = find_profile(url, model)
+    return default if profile is None or profile.continuation_cost is None else profile.continuation_cost
 
 
 def load_profile(url: str, model: str) -> Profile | None:
-    """The last profile of that model at that address; None where there is none, or none that can be read."""
+    """Return the last profile of the model at the address; None if there is none or it cannot be read."""
     return _read(profile_path(url, model))
 
 
@@ -62,5 +66,5 @@ def _read(path: Path) -> Profile | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, DefinitionError):
-        # It is a cache: what is damaged is as good as absent, and the next examination replaces it.
+        # This is a cache: a damaged file counts as missing, and the next examination replaces it.
         return None

@@ -1,7 +1,7 @@
-"""Seal: checks each finished call and gives it its receipt. The last thing before a call is handed on, on any engine.
+"""ReceiptWriter: checks each finished call and attaches its receipt. The last step of every engine.
 
-A call that does not fit its schema is not handed on: it ends as not complete, with a diagnostic that says what is wrong
-in words that a model can act on.
+A call that does not match its schema is refused: its `CallEnd` is not complete, and a diagnostic explains the problem
+in a way that a model can act on.
 """
 
 from __future__ import annotations
@@ -15,44 +15,46 @@ from ferrule.core.json_text import loads
 from ferrule.core.receipt import How, Receipt
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.claims import claims_of
-from ferrule.schema.bounds import Bounds, reached
+from ferrule.schema.bounds import Bounds, reaches_bounds
 from ferrule.schema.checker import checker_for
 from ferrule.wire.value_reader import REPEATED_KEY
 
 NOT_OFFERED = "not_offered"
 INVALID_ARGUMENTS = "invalid_arguments"
-LET_GO = "the engine wrote what its grammar does not admit"
+GRAMMAR_NOT_FOLLOWED = "the engine wrote text that its grammar does not allow"
 
 
 @dataclass(slots=True)
-class Seal:
-    """Passes events on; each `CallEnd` leaves with a receipt. `draft` is what is true of every call of the reply."""
+class ReceiptWriter:
+    """Passes events through and adds a receipt to each `CallEnd`. `draft` is what all calls of a reply share."""
 
     tools: Mapping[str, ToolDefinition]
     draft: Receipt
     encoding: str | None = None
-    """How arguments were held while decoding; None where nothing held them."""
+    """How the grammar constrained the arguments; None if there was no grammar."""
     bounds: Bounds | None = None
-    is_held: bool = True
-    """Whether the engine has kept to its grammar so far; where it has not, nothing is claimed of it."""
+    follows_grammar: bool = True
+    """Whether the engine has followed its grammar so far. If not, receipts claim no enforcement."""
     seconds: float = 0.0
     tokens: int = 0
     skipped: int = 0
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _json: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
-    _odd: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    _repeated_keys: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
 
-    def passed(self, events: Sequence[Event]) -> Iterator[Event]:
+    def add_receipts(self, events: Sequence[Event]) -> Iterator[Event]:
         for event in events:
             match event:
                 case CallStart(index, _, name):
-                    self._names[index], self._json[index], self._odd[index] = name, [], []
+                    self._names[index], self._json[index], self._repeated_keys[index] = name, [], []
                 case ArgumentsDelta(index, json):
                     self._json[index].append(json)
-                case Diagnostic(code, message, index=int(index)) if code == REPEATED_KEY and index in self._odd:
-                    self._odd[index].append(message)
+                case Diagnostic(code, message, index=int(index)) if (
+                    code == REPEATED_KEY and index in self._repeated_keys
+                ):
+                    self._repeated_keys[index].append(message)
                 case CallEnd(index, True):
-                    yield from self._sealed(index)
+                    yield from self._end_call(index)
                     continue
                 case CallEnd(index, False):
                     yield replace(event, receipt=self._receipt(index, How.REFUSED))
@@ -62,21 +64,23 @@ class Seal:
             yield event
 
     def arguments(self, index: int) -> str:
-        """The arguments of a call as far as they have come."""
+        """The arguments of a call, as far as they have arrived."""
         return "".join(self._json[index])
 
     def faults(self, index: int) -> tuple[Fault, ...]:
-        """What is wrong with a call."""
+        """Return what is wrong with a call; empty if it is valid."""
         tool = self.tools.get(self._names[index])
         if tool is None:
             offered = ", ".join(self.tools) or "nothing"
             return (Fault("", NOT_OFFERED, f"{self._names[index]!r} is not offered; offered: {offered}"),)
         return checker_for(tool.parameters).faults_of_text(self.arguments(index))
 
-    def _sealed(self, index: int) -> Iterator[Event]:
+    def _end_call(self, index: int) -> Iterator[Event]:
         faults = self.faults(index)
         if not faults:
-            yield CallEnd(index, receipt=self._receipt(index, self.draft.how if self.is_held else How.VALIDATED))
+            yield CallEnd(
+                index, receipt=self._receipt(index, self.draft.how if self.follows_grammar else How.VALIDATED)
+            )
             return
         code = NOT_OFFERED if faults[0].keyword == NOT_OFFERED else INVALID_ARGUMENTS
         yield Diagnostic(code, "; ".join(map(str, faults)), index=index)
@@ -84,12 +88,16 @@ class Seal:
 
     def _receipt(self, index: int, how: How) -> Receipt:
         tool = self.tools.get(self._names[index])
-        claims = claims_of(tool, self.encoding if self.is_held else None) if tool else None
-        notes = (*self.draft.notes, *self._odd[index], *(() if self.is_held else (LET_GO,)))
-        if how is not How.REFUSED and self.bounds and reached(loads(self.arguments(index)), self.bounds):
-            notes = (*notes, f"something in it is as long as the rule lets it be ({self.bounds})")
-        taken = {"seconds": round(self.seconds, 3), "tokens": self.tokens, "skipped": self.skipped}
-        said = replace(self.draft, how=how, notes=notes, **taken)
+        claims = claims_of(tool, self.encoding if self.follows_grammar else None) if tool else None
+        notes = (
+            *self.draft.notes,
+            *self._repeated_keys[index],
+            *(() if self.follows_grammar else (GRAMMAR_NOT_FOLLOWED,)),
+        )
+        if how is not How.REFUSED and self.bounds and reaches_bounds(loads(self.arguments(index)), self.bounds):
+            notes = (*notes, f"a value is as long as the grammar allows ({self.bounds})")
+        cost = {"seconds": round(self.seconds, 3), "tokens": self.tokens, "skipped": self.skipped}
+        receipt = replace(self.draft, how=how, notes=notes, **cost)
         if claims is None:
-            return said
-        return replace(said, enforced=claims.enforced, checked=claims.checked, unchecked=claims.unchecked)
+            return receipt
+        return replace(receipt, enforced=claims.enforced, checked=claims.checked, unchecked=claims.unchecked)

@@ -1,8 +1,9 @@
-"""Pick: an engine from one string, such as `llama:model.gguf?threads=2` or `openai:smol?url=http://127.0.0.1:8000/v1`.
+"""Registry: makes an engine from one string.
 
-Before the colon stands the engine's name, after it what that engine is on, and after a question mark its options, each
-`name=value`, with %-escapes where a value holds & or %. A package adds engines by the entry-point group
-"ferrule.engines": a callable that takes what stands after the colon, and the options as keywords, and gives an Engine.
+Examples are `llama:model.gguf?threads=2` and `openai:smol?url=http://127.0.0.1:8000/v1`. The part before the colon is
+the engine's name, the part after it is its argument (a URL, a model name or a path), and the part after the question
+mark is a list of options, each `name=value`, with %-escapes for & and %. A package adds engines through the entry-point
+group "ferrule.engines": a callable that takes the argument and the options as keywords, and returns an Engine.
 """
 
 from __future__ import annotations
@@ -31,34 +32,37 @@ from ferrule.errors import DefinitionError
 from ferrule.wire.rule_builder import ReasoningMode
 
 ENTRY_POINTS = "ferrule.engines"
-_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
-Read = Callable[[str], Any]
-"""A value from its text; `ValueError` or `KeyError` where it is not one."""
-
-
-def _truth(text: str) -> bool:
-    return _TRUTH[text.lower()]
+OptionParser = Callable[[str], Any]
+"""Parses an option's text; raises `ValueError` or `KeyError` if the text is not valid."""
 
 
-def _truth_or_word(text: str) -> bool | str:
-    return _TRUTH.get(text.lower(), text)
+def _parse_bool(text: str) -> bool:
+    return _BOOLEANS[text.lower()]
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _parse_bool_or_text(text: str) -> bool | str:
+    return _BOOLEANS.get(text.lower(), text)
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """Options that an engine takes as one value, which `make` builds from them."""
+class _OptionGroup:
+    """Options that an engine takes as one object, which `build` makes from them."""
 
     keyword: str
-    make: Callable[..., Any]
-    reads: Mapping[str, Read]
+    build: Callable[..., Any]
+    parsers: Mapping[str, OptionParser]
 
 
-_TEXT = _Group(
+# What follows the colon, for error messages.
+_ARGUMENT_NAMES = {"URL": "a URL", "MODEL": "a model name", "PATH": "a model path", "TEXT": "a text"}
+
+_TEXT = _OptionGroup(
     "options",
     TextOptions,
     {
@@ -66,15 +70,15 @@ _TEXT = _Group(
         "target": str,
         "fallback_mode": FallbackMode,
         "reasoning": ReasoningMode,
-        "is_constrained": _truth,
-        "is_bounded": _truth,
-        "any_order": _truth,
-        "skips": _truth,
+        "is_constrained": _parse_bool,
+        "is_bounded": _parse_bool,
+        "any_order": _parse_bool,
+        "skips": _parse_bool,
         "max_tokens": int,
     },
 )
-_CHAT = _Group("options", ChatOptions, {"repairs": int, "is_streamed": _truth})
-_DEADLINES = _Group(
+_CHAT = _OptionGroup("options", ChatOptions, {"repairs": int, "is_streamed": _parse_bool})
+_DEADLINES = _OptionGroup(
     "deadlines",
     Deadlines,
     {"connect": float, "first": float, "between": float, "total": float, "tries": int, "pause": float},
@@ -82,141 +86,161 @@ _DEADLINES = _Group(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    """An engine that can be picked. `on` says what stands after the colon, `install` what it needs."""
+class _EngineEntry:
+    """An engine that can be loaded. `argument` names what follows the colon, `install` is its install command."""
 
-    make: Callable[..., Engine]
-    on: str
+    factory: Callable[..., Engine]
+    argument: str
     install: str = ""
-    url: str = ""
-    """Where it asks unless told otherwise, of those whose address may be left out."""
-    groups: tuple[_Group, ...] = ()
-    reads: Mapping[str, Read] = field(default_factory=dict[str, Read])
+    default_url: str = ""
+    """The address that is used if none is given, for engines that have one."""
+    groups: tuple[_OptionGroup, ...] = ()
+    parsers: Mapping[str, OptionParser] = field(default_factory=dict[str, OptionParser])
 
     @property
-    def known(self) -> dict[str, Read]:
-        return {**self.reads, **{name: read for group in self.groups for name, read in group.reads.items()}}
+    def all_parsers(self) -> dict[str, OptionParser]:
+        return {**self.parsers, **{name: parser for group in self.groups for name, parser in group.parsers.items()}}
 
-    def made(self, on: str, given: Mapping[str, Any]) -> Engine:
-        settings = {name: value for name, value in given.items() if name in self.reads}
+    def build(self, argument: str, options: Mapping[str, Any]) -> Engine:
+        settings = {name: value for name, value in options.items() if name in self.parsers}
         for group in self.groups:
-            own = {name: value for name, value in given.items() if name in group.reads}
-            if own:
-                settings[group.keyword] = group.make(**own)
-        return self.make(on, **settings)
+            group_options = {name: value for name, value in options.items() if name in group.parsers}
+            if group_options:
+                settings[group.keyword] = group.build(**group_options)
+        return self.factory(argument, **settings)
 
 
-def _fake(text: str, times: int = 10_000) -> FakeEngine:
-    """Answers with the text, so many times."""
+def _fake_engine(text: str, times: int = 10_000) -> FakeEngine:
+    """An engine that answers with the text, up to `times` times."""
     return FakeEngine([Reply.of(text)] * times)
 
 
 _HTTP = 'pip install "ferrule[http]"'
-_OVER_HTTP: dict[str, Any] = {"on": "URL", "install": _HTTP, "groups": (_TEXT, _DEADLINES)}
-_BY_API: dict[str, Any] = {"on": "MODEL", "install": _HTTP, "groups": (_CHAT, _DEADLINES)}
-_LLAMA_READS = {"threads": int, "slots": int, "context": int, "gpu_layers": int}
-_ANY_API: dict[str, Read] = {"url": str, "key": str, "reasoning": _truth}
+_OVER_HTTP: dict[str, Any] = {"argument": "URL", "install": _HTTP, "groups": (_TEXT, _DEADLINES)}
+_BY_API: dict[str, Any] = {"argument": "MODEL", "install": _HTTP, "groups": (_CHAT, _DEADLINES)}
+_LLAMA_OPTIONS = {"threads": int, "slots": int, "context": int, "gpu_layers": int}
+_API_OPTIONS: dict[str, OptionParser] = {"url": str, "key": str, "reasoning": _parse_bool}
 
-ENGINES: dict[str, _Entry] = {
-    "anthropic": _Entry(make=anthropic, **_BY_API, reads={**_ANY_API, "version": str, "strict": _truth}),
-    "fake": _Entry(make=_fake, on="TEXT", reads={"times": int}),
-    "llama": _Entry(make=llama, on="PATH", install='pip install "ferrule[llama]"', groups=(_TEXT,), reads=_LLAMA_READS),
-    "llama-server": _Entry(make=llama_server, **_OVER_HTTP, reads={"key": str}),
-    "ollama": _Entry(make=ollama, **_BY_API, reads={**_ANY_API, "think": _truth_or_word}),
-    "openai": _Entry(
-        make=openai, url=OPENAI, **_BY_API, reads={**_ANY_API, "api": str, "honours": _words, "strict": _truth}
+ENGINES: dict[str, _EngineEntry] = {
+    "anthropic": _EngineEntry(
+        factory=anthropic, **_BY_API, parsers={**_API_OPTIONS, "version": str, "strict": _parse_bool}
     ),
-    "sglang": _Entry(make=sglang, **_OVER_HTTP, reads={"key": str, "checkpoint": str}),
-    "vllm": _Entry(make=vllm, **_OVER_HTTP, reads={"key": str, "model": str, "checkpoint": str}),
+    "fake": _EngineEntry(factory=_fake_engine, argument="TEXT", parsers={"times": int}),
+    "llama": _EngineEntry(
+        factory=llama, argument="PATH", install='pip install "ferrule[llama]"', groups=(_TEXT,), parsers=_LLAMA_OPTIONS
+    ),
+    "llama-server": _EngineEntry(factory=llama_server, **_OVER_HTTP, parsers={"key": str}),
+    "ollama": _EngineEntry(factory=ollama, **_BY_API, parsers={**_API_OPTIONS, "think": _parse_bool_or_text}),
+    "openai": _EngineEntry(
+        factory=openai,
+        default_url=OPENAI,
+        **_BY_API,
+        parsers={**_API_OPTIONS, "api": str, "honours": _parse_list, "strict": _parse_bool},
+    ),
+    "sglang": _EngineEntry(factory=sglang, **_OVER_HTTP, parsers={"key": str, "checkpoint": str}),
+    "vllm": _EngineEntry(factory=vllm, **_OVER_HTTP, parsers={"key": str, "model": str, "checkpoint": str}),
 }
 
 
 def load_engine(name: str, **options: Any) -> Engine:
-    """The engine that the string names. Keywords are the same options; where both give one, the keyword counts."""
-    parts = parts_of(name)
-    given = {**parts.options, **options}
-    if parts.kind in ENGINES:
-        entry = ENGINES[parts.kind]
-        return entry.made(parts.on, _settings(parts.kind, entry, parts.on, given))
+    """Make the engine that the string names. Keywords are the same options and take precedence over the string.
+
+    Example:
+        from ferrule import load_engine
+
+        local = load_engine("llama:model.gguf?threads=4")
+        remote = load_engine("openai:gpt-4o-mini", key="...")
+        server = load_engine("vllm:http://127.0.0.1:8000", max_tokens=512)
+    """
+    spec = parse_engine_spec(name)
+    merged = {**spec.options, **options}
+    if spec.kind in ENGINES:
+        entry = ENGINES[spec.kind]
+        return entry.build(spec.argument, _parse_settings(spec.kind, entry, spec.argument, merged))
     for point in entry_points(group=ENTRY_POINTS):
-        if point.name == parts.kind:
-            return point.load()(parts.on, **given)
-    raise _unknown(parts.kind)
+        if point.name == spec.kind:
+            return point.load()(spec.argument, **merged)
+    raise _unknown_engine(spec.kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What an engine's string says, before anything is made of it."""
+class EngineSpec:
+    """The parts of an engine string."""
 
     kind: str
-    on: str
+    argument: str
     options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
-def parts_of(name: str) -> Parts:
+def parse_engine_spec(name: str) -> EngineSpec:
     kind, _, rest = name.partition(":")
-    on, _, query = rest.partition("?")
-    return Parts(kind, on, _options(query, f"{kind}:{on}"))
+    argument, _, query = rest.partition("?")
+    return EngineSpec(kind, argument, _parse_query(query, f"{kind}:{argument}"))
 
 
-def place_of(name: str) -> tuple[str, str]:
-    """The address and the model that an engine's string names; empty where it names none."""
-    parts = parts_of(name)
-    entry = ENGINES.get(parts.kind)
+def address_and_model(name: str) -> tuple[str, str]:
+    """Return the address and the model that an engine string names; each is empty if the string does not name it."""
+    spec = parse_engine_spec(name)
+    entry = ENGINES.get(spec.kind)
     if entry is None:
         return "", ""
-    named = {"url": entry.url, **parts.options, entry.on.lower(): parts.on}
-    return named.get("url", ""), named.get("model", "")
+    values = {"url": entry.default_url, **spec.options, entry.argument.lower(): spec.argument}
+    return values.get("url", ""), values.get("model", "")
 
 
-def check(name: str) -> None:
-    """`DefinitionError` where `load_engine` would raise one for the string itself. Makes nothing and reaches nobody."""
-    parts = parts_of(name)
-    if parts.kind in ENGINES:
-        _settings(parts.kind, ENGINES[parts.kind], parts.on, parts.options)
-    elif all(point.name != parts.kind for point in entry_points(group=ENTRY_POINTS)):
-        raise _unknown(parts.kind)
+def check_engine_spec(name: str) -> None:
+    """Raise the `DefinitionError` that `load_engine` would raise for the string, without making an engine."""
+    spec = parse_engine_spec(name)
+    if spec.kind in ENGINES:
+        _parse_settings(spec.kind, ENGINES[spec.kind], spec.argument, spec.options)
+    elif all(point.name != spec.kind for point in entry_points(group=ENTRY_POINTS)):
+        raise _unknown_engine(spec.kind)
 
 
-def _unknown(kind: str) -> DefinitionError:
-    return DefinitionError(f"no engine is called {kind!r}", code="unknown_engine", hint=_known())
+def _unknown_engine(kind: str) -> DefinitionError:
+    return DefinitionError(f"unknown engine {kind!r}", code="unknown_engine", hint=_known_engines())
 
 
-def _settings(kind: str, entry: _Entry, on: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    if not on:
-        raise DefinitionError(f"{kind!r} does not say what it is on", hint=f"Write {kind}:{entry.on}.")
-    known = entry.known
-    strange = [name for name in given if name not in known]
-    if strange:
+def _parse_settings(kind: str, entry: _EngineEntry, argument: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    if not argument:
+        form = f"{kind}:{entry.argument}"
+        raise DefinitionError(f"engine {kind!r} needs {_ARGUMENT_NAMES[entry.argument]}: {form}", hint=f"Write {form}.")
+    parsers = entry.all_parsers
+    unknown = [name for name in options if name not in parsers]
+    if unknown:
         raise DefinitionError(
-            f"{kind} has no option {', '.join(map(repr, strange))}", hint=f"It has: {', '.join(sorted(known))}."
+            f"{kind} has no option {', '.join(map(repr, unknown))}", hint=f"It has: {', '.join(sorted(parsers))}."
         )
-    return {name: _value(name, value, known[name]) for name, value in given.items()}
+    return {name: _parse_value(name, value, parsers[name]) for name, value in options.items()}
 
 
-def _value(name: str, value: Any, read: Read) -> Any:
+def _parse_value(name: str, value: Any, parser: OptionParser) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return read(value)
+        return parser(value)
     except (ValueError, KeyError) as damage:
-        raise DefinitionError(f"the option {name!r} cannot be {value!r}", hint="See the engine's own page.") from damage
+        raise DefinitionError(
+            f"option {name!r} cannot be {value!r}", hint="See the engine's page in the documentation."
+        ) from damage
 
 
-def _options(query: str, engine: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _parse_query(query: str, engine: str) -> dict[str, str]:
+    options: dict[str, str] = {}
     for pair in filter(None, query.split("&")):
         name, equals, value = pair.partition("=")
         if not equals:
-            # Not what stands there: it may be the rest of a key with & in it.
-            told = f"something after {engine}? is no option"
-            raise DefinitionError(told, hint="Write name=value, joined by &, with %26 for & in a value.")
-        # Not + for a blank, as browsers do: keys hold it.
-        found[name] = unquote(value)
-    return found
+            # The message does not quote the part: it may be the rest of a key that contains &.
+            message = f"the options after {engine}? contain a part without ="
+            raise DefinitionError(message, hint="Write name=value, joined by &, and %26 for & in a value.")
+        # `+` is not decoded as a space, as browsers do: API keys may contain it.
+        options[name] = unquote(value)
+    return options
 
 
-def _known() -> str:
-    own = [f"{kind}:{entry.on}" + (f" ({entry.install})" if entry.install else "") for kind, entry in ENGINES.items()]
+def _known_engines() -> str:
+    builtin = [
+        f"{kind}:{entry.argument}" + (f" ({entry.install})" if entry.install else "") for kind, entry in ENGINES.items()
+    ]
     others = sorted(point.name for point in entry_points(group=ENTRY_POINTS))
-    return f"Known: {', '.join([*own, *others])}."
+    return f"Known: {', '.join([*builtin, *others])}."

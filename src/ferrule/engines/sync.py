@@ -1,7 +1,7 @@
-"""Bridge: the one place where synchronous code waits for asynchronous code.
+"""Synchronous access: the one place where synchronous code waits for asynchronous code.
 
-All of it runs in one loop in one thread of its own, so that an engine's connections live as long as the process and a
-program with a loop of its own, a notebook for instance, can use the synchronous names too.
+Everything runs in one event loop in its own thread. So an engine's connections live as long as the process, and a
+program that already runs a loop, such as a notebook, can use the synchronous functions too.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import AsyncGenerator, Coroutine, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
-_Given = TypeVar("_Given")
+_T = TypeVar("_T")
 
 
-def run(work: Coroutine[Any, Any, _Given]) -> _Given:
-    """What the work comes to. Interrupting the wait cancels the work."""
+def run(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run the coroutine and return its result. Interrupting the wait cancels it."""
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
         return future.result()
     finally:
-        # Nothing happens to work that is done; work that nobody waits for any more stops.
+        # This does nothing if the work is done, and stops it if nobody waits for it any more.
         future.cancel()
 
 
-def iterate(steps: AsyncGenerator[_Given, None]) -> Iterator[_Given]:
-    """The same steps, one at a time; leaving early closes their source."""
+def iterate(steps: AsyncGenerator[_T, None]) -> Iterator[_T]:
+    """Iterate over an asynchronous generator; leaving the loop early closes the generator."""
     try:
         while (step := run(_next(steps))) is not None:
             yield step[0]
@@ -34,7 +34,7 @@ def iterate(steps: AsyncGenerator[_Given, None]) -> Iterator[_Given]:
         run(steps.aclose())
 
 
-async def _next(steps: AsyncGenerator[_Given, None]) -> tuple[_Given] | None:
+async def _next(steps: AsyncGenerator[_T, None]) -> tuple[_T] | None:
     async for step in steps:
         return (step,)
     return None

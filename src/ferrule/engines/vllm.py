@@ -1,11 +1,12 @@
-"""vLLM over HTTP: raw completions with our prompt and our parser, held by its backend for grammars.
+"""The `vllm` engine: raw completions of vLLM over HTTP, with our prompt and parser and vLLM's grammar backend.
 
-One server has one such backend, xgrammar unless it was started otherwise or an earlier request has needed guidance
-(llguidance). The first takes a structural tag, the second Lark, and neither the other's: which it is, is tried.
+A server has one grammar backend: xgrammar, unless it was started with another or an earlier request needed guidance
+(llguidance). xgrammar accepts structural tags, guidance accepts Lark, and neither accepts the other's language. Which
+one a server has is tested.
 
-Its own tool parsers and its own notion of `tool_choice` are not used. Its chat template is: vLLM does not give it out,
-but turns a conversation into tokens and tokens into text when asked. What serves vLLM's API without that (Ray Serve
-LLM) needs a `checkpoint` whose template is the same, or gets ChatML.
+vLLM's own tool parsers and `tool_choice` are not used, but its chat template is. vLLM does not publish the template,
+but it has endpoints that turn a conversation into tokens and tokens into text. A server without these (Ray Serve LLM)
+needs a `checkpoint` with the same template, or ChatML is used.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from typing import Any, TypeVar, cast
 
 from ferrule.core.json_text import dumps
 from ferrule.engines.checkpoint.checkpoint import read_checkpoint
-from ferrule.engines.checkpoint.special_tokens import all_marks, ends_among, marks_among
-from ferrule.engines.completions import streamed
+from ferrule.engines.checkpoint.special_tokens import call_tokens_among, end_tokens_among, special_token_texts
+from ferrule.engines.completions import stream_completion
 from ferrule.engines.engine import Traits
-from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, Writing
-from ferrule.engines.grammar_probe import sings
-from ferrule.engines.http import PATIENT, Deadlines, Http
-from ferrule.engines.profile_file import price_at
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece
+from ferrule.engines.grammar_probe import honours_grammar
+from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
+from ferrule.engines.profile_file import continuation_cost_at
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
 
-_Found = TypeVar("_Found")
-_FIELDS: Mapping[str, str] = {"structural_tag": "structural_tag", "lark": "grammar"}
-"""What a grammar is sent as, by its language; the first that the server is held by is used."""
-# In tokens, as the doctor found it; used where nobody has asked the doctor.
-_GOING_ON = 1.0
-# VLLM_MAX_STOP_STRINGS, where nobody has set it: more are refused.
-_FEW_STOPS = 4
+_T = TypeVar("_T")
+_GRAMMAR_FIELDS: Mapping[str, str] = {"structural_tag": "structural_tag", "lark": "grammar"}
+"""The request field for a grammar, by language. The first language that the server enforces is used."""
+# In tokens, measured by the doctor; used if there is no profile of the endpoint.
+_CONTINUATION_COST = 1.0
+# The default of VLLM_MAX_STOP_STRINGS; a request with more is refused.
+_DEFAULT_MAX_STOPS = 4
 _MANY_STOPS = tuple(f"<|stop {number}|>" for number in range(256))
-# What llguidance takes for a special token whatever the tokenizer says, if it is a token at all.
+# llguidance treats every token of this form as special, whatever the tokenizer says.
 _TAG = re.compile("<.*>", re.DOTALL)
 
 
@@ -48,162 +49,173 @@ def vllm(
     model: str | None = None,
     key: str | None = None,
     checkpoint: str | Path | None = None,
-    deadlines: Deadlines = PATIENT,
+    deadlines: Deadlines = DEFAULT_DEADLINES,
 ) -> TextEngine:
-    """An engine on a vLLM server at `url`, or on anything that serves vLLM's API, such as Ray Serve LLM."""
+    """Make an engine on a vLLM server at `url`, or on any server with vLLM's API, such as Ray Serve LLM."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    http = Http(url.rstrip("/").removesuffix("/v1"), headers, deadlines)
+    http = HttpClient(url.rstrip("/").removesuffix("/v1"), headers, deadlines)
     return TextEngine(VllmGenerator(http, model, Path(checkpoint) if checkpoint else None), options)
 
 
 class VllmGenerator:
-    """Continues text on vLLM."""
+    """Generates text on vLLM."""
 
-    def __init__(self, http: Http, model: str | None = None, checkpoint: Path | None = None) -> None:
-        going_on = price_at(http.base, model or "", _GOING_ON)
-        self.traits = Traits(name="vllm", targets=tuple(_FIELDS), going_on=going_on, stops=_FEW_STOPS)
+    def __init__(self, http: HttpClient, model: str | None = None, checkpoint: Path | None = None) -> None:
+        continuation_cost = continuation_cost_at(http.base, model or "", _CONTINUATION_COST)
+        self.traits = Traits(
+            name="vllm",
+            targets=tuple(_GRAMMAR_FIELDS),
+            continuation_cost=continuation_cost,
+            max_stops=_DEFAULT_MAX_STOPS,
+        )
         self._http = http
         self._model = model
         self._checkpoint = read_checkpoint(checkpoint) if checkpoint else None
-        self._renders = self._checkpoint is None
+        self._can_render = self._checkpoint is None
 
     async def facts(self) -> ModelFacts:
-        listed = cast("list[Mapping[str, Any]]", (await self._http.get("/v1/models"))["data"])
-        self._model = self._model or str(listed[0]["id"])
-        found = await self._find_matcher()
-        context = next((int(one.get("max_model_len") or 0) for one in listed if one["id"] == self._model), 0)
+        models = cast("list[Mapping[str, Any]]", (await self._http.get("/v1/models"))["data"])
+        self._model = self._model or str(models[0]["id"])
+        facts = await self._find_matcher()
+        context = next((int(model.get("max_model_len") or 0) for model in models if model["id"] == self._model), 0)
         if self._checkpoint is not None:
-            known = self._checkpoint
+            checkpoint = self._checkpoint
             return replace(
-                found, name=self._model, template=known.template, bos=known.bos, eos=known.eos, context=context
+                facts,
+                name=self._model,
+                template=checkpoint.template,
+                bos=checkpoint.bos,
+                eos=checkpoint.eos,
+                context=context,
             )
-        if await _unless_refused(self._tokens([{"role": "user", "content": "Hello."}], None)) is None:
-            self._renders = False
-        return replace(found, name=self._model, shows_its_template=self._renders, context=context)
+        if await _none_if_refused(self._tokenize_messages([{"role": "user", "content": "Hello."}], None)) is None:
+            self._can_render = False
+        return replace(facts, name=self._model, renders_on_server=self._can_render, context=context)
 
     async def _find_matcher(self) -> ModelFacts:
-        """Which backend holds grammars here; gives the tokens that it must be told."""
-        held = await self._held_by()
-        is_llguidance = held == ("lark",)
-        told = await self._marks() if is_llguidance else ModelFacts()
-        # llguidance breaks off where a special token is spelled out, so a tokenizer that cannot be asked rules it out.
-        self.traits = replace(self.traits, targets=held if told else ())
-        if told and is_llguidance:
-            # Unasked, forced text is skipped only there.
-            self.traits = replace(self.traits, stops=await self._most_stops())
-        return told or ModelFacts()
+        """Find the server's grammar backend and return the tokens that grammars for it must name."""
+        targets = await self._find_targets()
+        is_llguidance = targets == ("lark",)
+        facts = await self._special_tokens() if is_llguidance else ModelFacts()
+        # llguidance stops where a special token is spelled out, so without a tokenizer API it cannot be used.
+        self.traits = replace(self.traits, targets=targets if facts else ())
+        if facts and is_llguidance:
+            # Only there is forced text skipped by default, so only there does the number of stops matter.
+            self.traits = replace(self.traits, max_stops=await self._find_max_stops())
+        return facts or ModelFacts()
 
-    async def _most_stops(self) -> int:
-        """How many texts a request may be stopped by here, as far as it was seen."""
-        many = Writing(prompt="Say hello.", stop=_MANY_STOPS, max_tokens=1)
-        return _FEW_STOPS if await _unless_refused(self._written(many)) is None else len(_MANY_STOPS)
+    async def _find_max_stops(self) -> int:
+        """Find how many stop strings a request may have, as far as it was tested."""
+        many = CompletionRequest(prompt="Say hello.", stop=_MANY_STOPS, max_tokens=1)
+        return _DEFAULT_MAX_STOPS if await _none_if_refused(self._collect(many)) is None else len(_MANY_STOPS)
 
-    async def _held_by(self) -> tuple[str, ...]:
-        for target in _FIELDS:
-            if await sings(self.write, target):
+    async def _find_targets(self) -> tuple[str, ...]:
+        for target in _GRAMMAR_FIELDS:
+            if await honours_grammar(self.generate, target):
                 return (target,)
         return ()
 
-    async def _marks(self) -> ModelFacts | None:
-        """The marks that are special tokens to llguidance, and the ends; None where the tokenizer cannot be asked."""
-        cut = await self._cut(all_marks(), return_token_strs=True)
-        if cut is None or not cut.get("token_strs"):
+    async def _special_tokens(self) -> ModelFacts | None:
+        """Find the markers that are special tokens to llguidance, and the end tokens; None without a tokenizer API."""
+        response = await self._tokenize(special_token_texts(), return_token_strs=True)
+        if response is None or not response.get("token_strs"):
             return None
-        pieces = [*zip(cut["token_strs"], cast("list[int]", cut["tokens"]), strict=True)]
+        pieces = [*zip(response["token_strs"], cast("list[int]", response["tokens"]), strict=True)]
         specials = {
             text: token
-            for text, token in marks_among(pieces).items()
-            if _TAG.fullmatch(text) or await self._is_left_out(token)
+            for text, token in call_tokens_among(pieces).items()
+            if _TAG.fullmatch(text) or await self._is_special(token)
         }
-        return ModelFacts(specials=specials, ends=ends_among(pieces))
+        return ModelFacts(special_tokens=specials, end_tokens=end_tokens_among(pieces))
 
-    async def _is_left_out(self, token: int) -> bool:
-        """Whether the model's tokenizer calls a token special: then it is left out of a text without such."""
-        asked = Writing(prompt="Say hello.", grammar=Grammar("lark", f"start: <[{token}]>\n"), max_tokens=1)
-        pieces = await self._written(replace(asked, extra={"skip_special_tokens": True}))
+    async def _is_special(self, token: int) -> bool:
+        """Whether the tokenizer counts a token as special: then `skip_special_tokens` removes it from the text."""
+        request = CompletionRequest(prompt="Say hello.", grammar=Grammar("lark", f"start: <[{token}]>\n"), max_tokens=1)
+        pieces = await self._collect(replace(request, extra={"skip_special_tokens": True}))
         return not any(piece.text for piece in pieces if isinstance(piece, Piece))
 
-    async def _written(self, writing: Writing) -> list[Piece | Ended]:
-        return [piece async for piece in self.write(writing)]
+    async def _collect(self, request: CompletionRequest) -> list[Piece | CompletionEnd]:
+        return [piece async for piece in self.generate(request)]
 
-    async def templated(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
-        if not self._renders:
+    async def apply_template(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
+        if not self._can_render:
             return None
-        tokens = await self._tokens(messages, tools)
-        return await self._text(tokens)
+        tokens = await self._tokenize_messages(messages, tools)
+        return await self._detokenize(tokens)
 
-    async def _text(self, tokens: list[int]) -> str:
+    async def _detokenize(self, tokens: list[int]) -> str:
         return str((await self._http.post("/detokenize", {"model": self._model, "tokens": tokens}))["prompt"])
 
-    async def _tokens(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[int]:
-        spelled = [_as_taken(message) for message in messages]
-        body = {"model": self._model, "messages": spelled, "add_generation_prompt": True}
-        counted = await self._http.post("/tokenize", {**body, **({"tools": tools} if tools else {})})
-        return cast("list[int]", counted["tokens"])
+    async def _tokenize_messages(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[int]:
+        converted = [_with_text_arguments(message) for message in messages]
+        body = {"model": self._model, "messages": converted, "add_generation_prompt": True}
+        response = await self._http.post("/tokenize", {**body, **({"tools": tools} if tools else {})})
+        return cast("list[int]", response["tokens"])
 
-    async def count(self, prompt: str) -> int | None:
-        cut = await self._cut(prompt)
-        return None if cut is None else int(cut["count"])
+    async def count_tokens(self, prompt: str) -> int | None:
+        response = await self._tokenize(prompt)
+        return None if response is None else int(response["count"])
 
-    async def cut(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
-        cut = await self._cut(text)
-        return None if cut is None else tuple(cast("list[int]", cut["tokens"]))
+    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+        response = await self._tokenize(text)
+        return None if response is None else tuple(cast("list[int]", response["tokens"]))
 
-    async def spelled(self, tokens: tuple[int, ...]) -> str | None:
-        # Some tokenizers leave the space out that a text begins with; what stands behind something keeps it.
-        both = await _unless_refused(asyncio.gather(self._text([*tokens]), self._text([*tokens, *tokens])))
+    async def detokenize(self, tokens: tuple[int, ...]) -> str | None:
+        # Some tokenizers drop the space at the beginning of a text. The second copy is not at the beginning and keeps
+        # it.
+        both = await _none_if_refused(asyncio.gather(self._detokenize([*tokens]), self._detokenize([*tokens, *tokens])))
         return None if both is None else both[1][len(both[0]) :]
 
-    async def _cut(self, prompt: str, **more: bool) -> Mapping[str, Any] | None:
-        """A text in tokens; None where vLLM's API is served without its tokenizer (Ray Serve LLM)."""
+    async def _tokenize(self, prompt: str, **more: bool) -> Mapping[str, Any] | None:
+        """Tokenize a text; None if the server has no tokenizer API (Ray Serve LLM)."""
         body = {"model": self._model, "prompt": prompt, "add_special_tokens": False, **more}
-        return await _unless_refused(self._http.post("/tokenize", body))
+        return await _none_if_refused(self._http.post("/tokenize", body))
 
-    async def write(self, writing: Writing) -> AsyncGenerator[Piece | Ended, None]:
-        async for piece in streamed(self._http, "/v1/completions", self._body(writing)):
+    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        async for piece in stream_completion(self._http, "/v1/completions", self._body(request)):
             yield piece
 
     async def close(self) -> None:
         await self._http.close()
 
-    def _body(self, writing: Writing) -> dict[str, Any]:
-        grammar = writing.grammar
-        held = {"structured_outputs": {_FIELDS[grammar.target]: grammar.text}} if grammar else {}
+    def _body(self, request: CompletionRequest) -> dict[str, Any]:
+        grammar = request.grammar
+        grammar_field = {"structured_outputs": {_GRAMMAR_FIELDS[grammar.target]: grammar.text}} if grammar else {}
         return {
             "model": self._model,
-            "prompt": writing.read,
-            "max_tokens": writing.max_tokens,
+            "prompt": request.prompt_or_tokens,
+            "max_tokens": request.max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
-            # The prompt holds the model's own marks already, written by its template.
+            # The template has already written the model's own tokens into the prompt.
             "add_special_tokens": False,
-            # Marks may be special tokens of the model, and the parser must see them.
+            # Markers may be special tokens of the model, and the parser must see them.
             "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
-            **({"return_token_ids": True} if writing.is_hole else {}),
-            **writing.sampling,
-            **held,
-            **writing.extra,
+            **({"return_token_ids": True} if request.is_hole else {}),
+            **request.sampling,
+            **grammar_field,
+            **request.extra,
         }
 
 
-def _as_taken(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with its calls' arguments as JSON text, which vLLM demands and itself undoes for the template."""
+def _with_text_arguments(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with arguments as JSON text, which vLLM requires and parses again for the template."""
     if "tool_calls" not in message:
         return message
     calls = cast("list[dict[str, Any]]", message["tool_calls"])
-    return {**message, "tool_calls": [{**call, "function": _with_text(call["function"])} for call in calls]}
+    return {**message, "tool_calls": [{**call, "function": _function_with_text(call["function"])} for call in calls]}
 
 
-def _with_text(function: dict[str, Any]) -> dict[str, Any]:
-    given = function["arguments"]
-    return {**function, "arguments": given if isinstance(given, str) else dumps(given)}
+def _function_with_text(function: dict[str, Any]) -> dict[str, Any]:
+    arguments = function["arguments"]
+    return {**function, "arguments": arguments if isinstance(arguments, str) else dumps(arguments)}
 
 
-async def _unless_refused(asked: Awaitable[_Found]) -> _Found | None:
-    """What came of it; None where the server does not take such a request."""
+async def _none_if_refused(response: Awaitable[_T]) -> _T | None:
+    """Return the awaited value; None if the server refuses the request."""
     try:
-        return await asked
+        return await response
     except EngineError as refusal:
         if refusal.code != "engine_refused":
             raise

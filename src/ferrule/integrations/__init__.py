@@ -1,1 +1,4 @@
-"""Frameworks: our tools in theirs, theirs in ours, and our engines as their models. One file and one extra each."""
+"""Agent frameworks: export Ferrule tools to them, import their tools, and use Ferrule engines as their models.
+
+Each framework has one module here and one extra, such as `pip install 'ferrule[langchain]'`.
+"""

@@ -1,8 +1,8 @@
-"""CrewAI: `Agent(..., llm=FerruleLLM("llama:model.gguf"), tools=lend([my_tool]))`.
+"""CrewAI: `Agent(..., llm=FerruleLLM("llama:model.gguf"), tools=export_tools([my_tool]))`.
 
-A reply with a call that was cut off or refused raises `RuntimeError`, and so does an engine that fails (`TimeoutError`
-where it took too long, `ValueError` where it was asked for what cannot be): the agent tries its task again, as often as
-its `max_retry_limit` says, and then the crew fails. CrewAI keeps neither text nor reasoning that stands beside a call.
+A reply with a truncated or rejected call raises `RuntimeError`, and so does an engine that fails (`TimeoutError` after
+a timeout, `ValueError` for a request that is not supported). The agent retries its task up to its `max_retry_limit`,
+and then the crew fails. CrewAI keeps neither text nor reasoning beside a call.
 """
 
 from __future__ import annotations
@@ -32,136 +32,145 @@ from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.context import CallContext
 from ferrule.core.event import ArgumentsDelta, CallStart, ReasoningDelta, TextDelta
 from ferrule.core.json_schema import SchemaDict
-from ferrule.core.reply import Folding, Reply
+from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.openai_chat.request_decoder import read_request
-from ferrule.dialects.sequence import Sequence
+from ferrule.dialects.sequence import EventSequence
 from ferrule.engines.engine import Engine
 from ferrule.engines.sync import iterate, run
 from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, ToolError, UnsupportedError
-from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
-from ferrule.integrations.exported_tools import lend as lend_in_loop
-from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
-from ferrule.integrations.model import engine_of, reply_events, why_unfit
-from ferrule.run.loop import Decide, nobody
+from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, wrap_tools, wrap_tools_async
+from ferrule.integrations.imported_tools import ImportedTool, ImportedTools
+from ferrule.integrations.model import engine_of, rejection_reason, reply_events
+from ferrule.run.loop import Decide, deny_all
 from ferrule.sources.source import Source
 
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "n")
 _OPTIONS = ("tool_choice", "tool_choice_policy", "parallel_tool_calls", "top_k")
-_NOBODY_DOES = ("frequency_penalty", "presence_penalty")
+_UNSUPPORTED = ("frequency_penalty", "presence_penalty")
 _Tools = list[dict[str, BaseTool]] | None
 
 
-def lend(tools: Lendable, decide: Decide = nobody) -> list[BaseTool]:
-    """Our tools for an agent of theirs. `decide` is asked before one that changes the world runs."""
-    return [FerruleTool(lent) for lent in lend_now(tools, decide)]
+def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[BaseTool]:
+    """Export Ferrule tools to a CrewAI agent. `decide` approves each call of a tool with side effects.
+
+    Example:
+        agent = Agent(..., tools=export_tools([get_weather]))
+    """
+    return [FerruleTool(tool) for tool in wrap_tools(tools, decide)]
 
 
-async def alend(tools: Lendable, decide: Decide = nobody) -> list[BaseTool]:
-    """The same in a loop; a source with connections stays in this one, and the crew must run in another thread."""
-    return [FerruleTool(lent) for lent in await lend_in_loop(tools, decide)]
+async def export_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> list[BaseTool]:
+    """Like `export_tools`, in a running event loop. A source with connections is used in this loop, so run the crew in
+    another thread.
+    """
+    return [FerruleTool(tool) for tool in await wrap_tools_async(tools, decide)]
 
 
-def _is_never_kept(arguments: Any = None, result: Any = None) -> bool:
-    """CrewAI would answer the same call from its cache, and the world would not change a second time."""
+def _never_cache(arguments: Any = None, result: Any = None) -> bool:
+    """Disable CrewAI's cache: a cached answer would skip the side effects of a repeated call."""
     return False
 
 
 class FerruleTool(BaseTool):
-    """A tool of ours. What goes wrong comes back as a `ToolFailure`."""
+    """An exported Ferrule tool. Errors are returned as a `ToolFailure`."""
 
-    _lent: LentTool
+    _exported: ExportedTool
 
-    def __init__(self, lent: LentTool) -> None:
-        ours = lent.definition
+    def __init__(self, exported: ExportedTool) -> None:
+        definition = exported.definition
         super().__init__(
-            name=ours.name,
-            description=ours.description,
-            args_schema=_arguments_of(ours.parameters),
-            cache_function=_is_never_kept,
+            name=definition.name,
+            description=definition.description,
+            args_schema=_arguments_of(definition.parameters),
+            cache_function=_never_cache,
         )
-        self._lent = lent
+        self._exported = exported
 
     @property
     def definition(self) -> ToolDefinition:
-        return self._lent.definition
+        return self._exported.definition
 
     def _run(self, **arguments: Any) -> str | ToolFailure:
-        return _told(self._lent.call_now(self._given(arguments)))
+        return _tool_output(self._exported.call_sync(self._without_nulls(arguments)))
 
     async def _arun(self, **arguments: Any) -> str | ToolFailure:
-        return _told(await self._lent.call(self._given(arguments)))
+        return _tool_output(await self._exported.call(self._without_nulls(arguments)))
 
-    def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _without_nulls(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         needed = self.definition.required
         return {name: value for name, value in arguments.items() if value is not None or name in needed}
 
 
-def _told(result: ToolResult) -> str | ToolFailure:
+def _tool_output(result: ToolResult) -> str | ToolFailure:
     if not result.is_error:
         return result.text
-    is_mendable = result.text.startswith("invalid_arguments")
-    reason = ToolFailureReason.INVALID_INPUT if is_mendable else ToolFailureReason.TOOL_REPORTED
+    is_invalid_input = result.text.startswith("invalid_arguments")
+    reason = ToolFailureReason.INVALID_INPUT if is_invalid_input else ToolFailureReason.TOOL_REPORTED
     return ToolFailure(message=result.text, reason=reason)
 
 
 def _arguments_of(parameters: SchemaDict) -> Any:
-    """A model class that has our schema and checks nothing: arguments are checked where the tool runs.
+    """A Pydantic model class with our schema that validates nothing: the executor validates the arguments.
 
-    CrewAI makes every property required. Those that are not may be null here instead, which is taken as left out.
+    CrewAI makes every property required. So an optional property may be null here, which counts as left out.
     """
     from pydantic import BaseModel, ConfigDict
 
-    offered = deepcopy(parameters)
-    for name, schema in offered.get("properties", {}).items():
-        if name not in offered.get("required", ()):
-            offered["properties"][name] = {"anyOf": [schema, {"type": "null"}]}
+    schema_of_arguments = deepcopy(parameters)
+    for name, schema in schema_of_arguments.get("properties", {}).items():
+        if name not in schema_of_arguments.get("required", ()):
+            schema_of_arguments["properties"][name] = {"anyOf": [schema, {"type": "null"}]}
 
     class Arguments(BaseModel):
         model_config = ConfigDict(extra="allow")
 
         @classmethod
         def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-            return deepcopy(offered)
+            return deepcopy(schema_of_arguments)
 
     return Arguments
 
 
-def borrow(tools: Iterable[BaseTool], *, side_effects: Iterable[str] = (), id: str = "crewai") -> Source:
-    """Their tools as a source of ours, by the names that CrewAI tells a model. It does not say which of them change
-    the world: name those in `side_effects`.
+def import_tools(tools: Iterable[BaseTool], *, side_effects: Iterable[str] = (), id: str = "crewai") -> Source:
+    """Import CrewAI tools as a Ferrule source, under the names that CrewAI shows to models.
+
+    CrewAI does not say which tools have side effects: name those in `side_effects`.
+
+    Example:
+        talk = ToolConversation(engine, import_tools([FileWriterTool()], side_effects=["file_writer_tool"]))
     """
-    return Borrowed([_borrowed(tool) for tool in tools], id=id, side_effects=side_effects)
+    return ImportedTools([_imported_tool(tool) for tool in tools], id=id, side_effects=side_effects)
 
 
-def _borrowed(tool: BaseTool) -> BorrowedTool:
-    is_asynchronous = (
+def _imported_tool(tool: BaseTool) -> ImportedTool:
+    is_async = (
         inspect.iscoroutinefunction(cast("Tool[..., Any]", tool).func)
         if isinstance(tool, Tool)
         else type(tool)._arun is not BaseTool._arun  # pyright: ignore[reportPrivateUsage]  # nothing else tells
     )
 
-    # Their decorator's tools are generic in what nobody here knows.
-    held = cast("Any", tool)
+    # CrewAI's decorated tools are generic over types that are not known here.
+    untyped = cast("Any", tool)
 
-    async def ran(arguments: Mapping[str, Any], context: CallContext) -> Any:
-        # `run` of an asynchronous tool makes a loop of its own, which a thread is needed for as well.
-        given: Any = await (held.arun(**arguments) if is_asynchronous else asyncio.to_thread(held.run, **arguments))
-        if isinstance(given, ToolFailure):
-            raise ToolError(given.as_agent_message())
-        return given
+    async def run(arguments: Mapping[str, Any], context: CallContext) -> Any:
+        # `run` of an async tool starts its own event loop, so it needs a thread too.
+        result: Any = await (untyped.arun(**arguments) if is_async else asyncio.to_thread(untyped.run, **arguments))
+        if isinstance(result, ToolFailure):
+            raise ToolError(result.as_agent_message())
+        return result
 
     name = sanitize_tool_name(tool.name)
-    return BorrowedTool(ToolDefinition(name, tool.description, tool.args_schema.model_json_schema()), ran)
+    return ImportedTool(ToolDefinition(name, tool.description, tool.args_schema.model_json_schema()), run)
 
 
 class FerruleLLM(BaseLLM):
-    """An engine as a model, from an `Engine` or a string for `ferrule.load_engine`. The caller closes it.
+    """A Ferrule engine as a CrewAI model, from an `Engine` or a string for `ferrule.load_engine`. The caller closes it.
 
-    `temperature`, `top_p`, `max_tokens`, `seed`, `stop` and `stream` are CrewAI's own. Of other options it reads those
-    of OpenAI's chat API: `tool_choice`, `parallel_tool_calls`, `top_k`, and `tool_choice_policy`. The engine is used in
-    a loop of ours, whichever way CrewAI calls.
+    `temperature`, `top_p`, `max_tokens`, `seed`, `stop` and `stream` are CrewAI's own options. It also reads
+    `tool_choice`, `parallel_tool_calls`, `top_k` and `tool_choice_policy`. The engine always runs in Ferrule's own
+    event loop, however CrewAI calls it.
     """
 
     llm_type: str = "ferrule"
@@ -169,13 +178,15 @@ class FerruleLLM(BaseLLM):
     _engine: Engine
 
     def __init__(self, engine: Engine | str, *, name: str = "", **options: Any) -> None:
-        made = engine_of(engine)
-        super().__init__(model=name or made.traits.name, provider="ferrule", **options)
-        self._engine = made
-        strange = [name for name in self.additional_params if name not in _OPTIONS]
-        strange += [name for name in _NOBODY_DOES if getattr(self, name) is not None]
-        if strange:
-            raise DefinitionError(f"there is no option {', '.join(strange)}", hint=f"Beside CrewAI's: {_OPTIONS}.")
+        loaded = engine_of(engine)
+        super().__init__(model=name or loaded.traits.name, provider="ferrule", **options)
+        self._engine = loaded
+        unknown = [name for name in self.additional_params if name not in _OPTIONS]
+        unknown += [name for name in _UNSUPPORTED if getattr(self, name) is not None]
+        if unknown:
+            raise DefinitionError(
+                f"unknown options: {', '.join(unknown)}", hint=f"Besides CrewAI's own there are {', '.join(_OPTIONS)}."
+            )
 
     @property
     def engine(self) -> Engine:
@@ -207,15 +218,15 @@ class FerruleLLM(BaseLLM):
     ) -> Any:
         with llm_call_context():
             self._emit_call_started_event(messages, tools, callbacks, available_functions, from_task, from_agent)
-            with _Failing(self, from_task, from_agent), _told_as_theirs():
-                said = self._format_messages(messages)
-                self._invoke_before_llm_call_hooks(said, from_agent)
-                own = [*(getattr(from_agent, "tools", None) or ()), *(getattr(from_task, "tools", None) or ())]
-                reply = self._reply(self._request(said, tools, response_model, own), from_task, from_agent)
-                answer = self._answer(reply, said, available_functions, from_task, from_agent)
+            with _FailureEvents(self, from_task, from_agent), _framework_errors():
+                formatted = self._format_messages(messages)
+                self._invoke_before_llm_call_hooks(formatted, from_agent)
+                agent_tools = [*(getattr(from_agent, "tools", None) or ()), *(getattr(from_task, "tools", None) or ())]
+                reply = self._reply(self._request(formatted, tools, response_model, agent_tools), from_task, from_agent)
+                answer = self._answer(reply, formatted, available_functions, from_task, from_agent)
                 kind = LLMCallType.TOOL_CALL if reply.calls else LLMCallType.LLM_CALL
-                usage, finish = _spent(reply), reply.finish_reason.value
-                self._emit_call_completed_event(answer, kind, from_task, from_agent, said, usage, finish)
+                usage, finish = _usage_of(reply), reply.finish_reason.value
+                self._emit_call_completed_event(answer, kind, from_task, from_agent, formatted, usage, finish)
                 return answer if reply.calls else self._validate_structured_output(answer, response_model)
 
     async def acall(
@@ -232,7 +243,7 @@ class FerruleLLM(BaseLLM):
         return await asyncio.to_thread(self.call, messages, tools, callbacks, available_functions, *context)
 
     def _request(
-        self, messages: list[LLMMessage], tools: _Tools, response_model: type[Any] | None, own: Iterable[Any]
+        self, messages: list[LLMMessage], tools: _Tools, response_model: type[Any] | None, agent_tools: Iterable[Any]
     ) -> ToolCallRequest:
         schema = response_model and {"json_schema": {"schema": response_model.model_json_schema()}}
         body: dict[str, Any] = {
@@ -245,18 +256,20 @@ class FerruleLLM(BaseLLM):
         }
         if not tools:
             body = {**body, "tool_choice": None, "tool_choice_policy": None}
-        asked = read_request(body)
-        # The schemas as they were before CrewAI made them strict.
-        known = {sanitize_tool_name(tool.name): tool.definition for tool in own if isinstance(tool, FerruleTool)}
-        offered = [replace(known.get(tool.name, tool), name=tool.name) for tool in asked.tools]
-        return replace(asked, tools=tuple(offered))
+        request = read_request(body)
+        # The original schemas, before CrewAI made them strict.
+        definitions = {
+            sanitize_tool_name(tool.name): tool.definition for tool in agent_tools if isinstance(tool, FerruleTool)
+        }
+        offered = [replace(definitions.get(tool.name, tool), name=tool.name) for tool in request.tools]
+        return replace(request, tools=tuple(offered))
 
     def _reply(self, request: ToolCallRequest, task: Task | None, agent: BaseAgent | None) -> Reply:
-        folding, sequence, is_streamed = Folding(), Sequence(), self._effective_stream()
+        fold, sequence, is_streamed = ReplyFold(), EventSequence(), self._effective_stream()
         calls: dict[int, FunctionCall] = {}
         ids: dict[int, str] = {}
         for event in iterate(reply_events(self._engine, request)):
-            folding.add(event)
+            fold.add(event)
             for plain in sequence.feed(event) if is_streamed else ():
                 match plain:
                     case TextDelta(text):
@@ -267,28 +280,28 @@ class FerruleLLM(BaseLLM):
                         ids[index], calls[index] = id, FunctionCall(name, "")
                     case ArgumentsDelta(index, json):
                         calls[index] = FunctionCall(calls[index].name, calls[index].arguments + json)
-                        told = {**ToolCall(ids[index], calls[index]).as_openai(), "index": index}
-                        self._emit_stream_chunk_event(json, task, agent, told, LLMCallType.TOOL_CALL)
+                        tool_call = {**ToolCall(ids[index], calls[index]).as_openai(), "index": index}
+                        self._emit_stream_chunk_event(json, task, agent, tool_call, LLMCallType.TOOL_CALL)
                     case _:
                         pass
-        reply = folding.reply()
-        words = why_unfit(reply)
-        if words:
-            raise RuntimeError(words)
-        self._track_token_usage_internal(_spent(reply) or {})
+        reply = fold.reply()
+        problem = rejection_reason(reply)
+        if problem:
+            raise RuntimeError(problem)
+        self._track_token_usage_internal(_usage_of(reply) or {})
         return reply
 
     def _answer(
         self,
         reply: Reply,
-        said: list[LLMMessage],
+        messages: list[LLMMessage],
         functions: dict[str, Any] | None,
         task: Task | None,
         agent: BaseAgent | None,
     ) -> Any:
-        """Text, or the calls for the agent to run; where functions are given, what came of the first call."""
+        """The text, or the calls for the agent to run. If functions are given, the result of the first call."""
         if not reply.calls:
-            return self._invoke_after_llm_call_hooks(said, reply.text, agent)
+            return self._invoke_after_llm_call_hooks(messages, reply.text, agent)
         if functions:
             first = reply.calls[0]
             return self._handle_tool_execution(first.name, first.arguments, functions, task, agent)
@@ -296,7 +309,7 @@ class FerruleLLM(BaseLLM):
         return [{**call.as_openai(), **receipt} for call, receipt in zip(reply.calls, receipts, strict=True)]
 
 
-def _spent(reply: Reply) -> dict[str, Any] | None:
+def _usage_of(reply: Reply) -> dict[str, Any] | None:
     usage = reply.usage
     if usage is None:
         return None
@@ -304,8 +317,8 @@ def _spent(reply: Reply) -> dict[str, Any] | None:
     return {**counts, "total_tokens": sum(counts.values())}
 
 
-class _Failing:
-    """Tells CrewAI's listeners of whatever is raised inside it, and lets it go on."""
+class _FailureEvents:
+    """A context manager that reports exceptions to CrewAI's listeners and lets them propagate."""
 
     def __init__(self, model: FerruleLLM, task: Task | None, agent: BaseAgent | None) -> None:
         self._model, self._context = model, (task, agent)
@@ -323,13 +336,13 @@ class _Failing:
 
 
 @contextmanager
-def _told_as_theirs() -> Generator[None]:
+def _framework_errors() -> Generator[None]:
     try:
         yield
     except FerruleError as error:
-        words = f"{error.message} {error.hint}".strip()
+        message = f"{error.message} {error.hint}".strip()
         if error.code == "context_length_exceeded":
-            raise LLMContextLengthExceededError(words) from error
+            raise LLMContextLengthExceededError(message) from error
         if isinstance(error, EngineTimeoutError):
-            raise TimeoutError(words) from error
-        raise (RuntimeError if error.status >= 500 else ValueError)(words) from error
+            raise TimeoutError(message) from error
+        raise (RuntimeError if error.status >= 500 else ValueError)(message) from error

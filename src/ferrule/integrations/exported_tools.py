@@ -1,8 +1,8 @@
-"""LentTool: a tool of ours in the hands of a framework. Knows no framework.
+"""ExportedTool: a Ferrule tool for use by a framework. It depends on no framework.
 
-Every call goes through our executor: arguments are checked against the schema, a tool that changes the world asks for
-leave, a deadline ends it, and whatever goes wrong comes back as words that a model can act on. A framework has no
-ledger, so that a call which it repeats after a crash happens again: `ToolConversation` is for effects that must not.
+Every call goes through Ferrule's executor: it validates the arguments, requests approval for side effects, enforces a
+deadline, and returns errors as messages that a model can act on. A framework has no ledger, so a call that it repeats
+after a crash runs again. Use `ToolConversation` for side effects that must run at most once.
 """
 
 from __future__ import annotations
@@ -20,85 +20,86 @@ from ferrule.engines.sync import run
 from ferrule.errors import UnsupportedError
 from ferrule.run.dispatcher import Dispatcher
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.loop import Decide, nobody
+from ferrule.run.loop import Decide, deny_all
 from ferrule.sources.functions import Function, Functions
 from ferrule.sources.source import Source
 
-Lendable: TypeAlias = Source | Dispatcher | Iterable[Function]
+ExportableTools: TypeAlias = Source | Dispatcher | Iterable[Function]
 
 
 @dataclass(frozen=True, slots=True)
-class LentTool:
-    """One tool. `decide` is asked for leave where the framework does not ask itself."""
+class ExportedTool:
+    """One tool. `decide` approves calls if the framework has no approval of its own."""
 
     definition: ToolDefinition
     executor: Dispatcher
-    decide: Decide = nobody
-    home: asyncio.AbstractEventLoop | None = None
-    """The loop that its source lives in: connections do not move. None where any will do."""
+    decide: Decide = deny_all
+    loop: asyncio.AbstractEventLoop | None = None
+    """The event loop of its source, because connections are bound to a loop. None if any loop will do."""
 
     async def call(
-        self, arguments: Mapping[str, Any] | str, call_id: str = "", *, has_leave: bool = False
+        self, arguments: Mapping[str, Any] | str, call_id: str = "", *, is_approved: bool = False
     ) -> ToolResult:
-        """What came of it, whatever it was. `has_leave` says that the framework asked a person for this very call."""
+        """Call the tool. Errors are results too. `is_approved` means that the framework got approval for this call."""
         name, id = self.definition.name, call_id or ANY_ID.make(self.definition.name, 0)
         try:
             call = ToolCall.of(name, arguments, id=id)
-        except (TypeError, ValueError) as damage:
-            # A framework's reader may have let NaN through, or made objects of them.
-            return ToolResult(id, name, f"invalid_arguments: they are not JSON ({damage})", is_error=True)
-        work = self._governed(call, has_leave)
-        if self.home is None or self.home is asyncio.get_running_loop():
+        except (TypeError, ValueError) as error:
+            # A framework's parser may have accepted NaN, or converted the arguments to objects.
+            return ToolResult(id, name, f"invalid_arguments: not JSON ({error})", is_error=True)
+        work = self._run(call, is_approved)
+        if self.loop is None or self.loop is asyncio.get_running_loop():
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.home))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
-    def call_now(self, arguments: Mapping[str, Any] | str, call_id: str = "", *, has_leave: bool = False) -> ToolResult:
-        """The same for a caller that is not asynchronous."""
-        if self.home is not None and self.home is _loop_here():
+    def call_sync(
+        self, arguments: Mapping[str, Any] | str, call_id: str = "", *, is_approved: bool = False
+    ) -> ToolResult:
+        """Like `call`, for synchronous code."""
+        if self.loop is not None and self.loop is _running_loop():
             raise UnsupportedError(
-                f"{self.definition.name} was called synchronously in the loop that its source lives in, and would wait "
-                "for itself",
-                hint="Use the framework's asynchronous way (ainvoke, kickoff_async), or lend_now.",
+                f"{self.definition.name} was called synchronously in its source's event loop, which would deadlock",
+                hint="Use the framework's async API (ainvoke, kickoff_async), or export_tools.",
             )
-        return run(self.call(arguments, call_id, has_leave=has_leave))
+        return run(self.call(arguments, call_id, is_approved=is_approved))
 
-    async def _governed(self, call: ToolCall, has_leave: bool) -> ToolResult:
+    async def _run(self, call: ToolCall, is_approved: bool) -> ToolResult:
         fault = self.executor.fault_of(call, CallContext(call_id=call.id))
         if fault is not None:
-            # Before anybody is asked: the model that wrote it need not have been held to the schema.
+            # Before the approval: a model without a grammar may have written invalid arguments.
             return self.executor.result_of(call, fault)
-        if has_leave or not self.executor.requires_confirmation(call):
+        if is_approved or not self.executor.requires_confirmation(call):
             return await self.executor.dispatch_confirmed(call)
         decision = await self.decide(call)
         if decision is None or not decision.is_allowed:
-            why = decision.why if decision is not None else "nobody has decided yet"
-            return ToolResult(call.id, call.name, f"denied: {why}", is_error=True)
+            reason = decision.why if decision is not None else "nobody has decided yet"
+            return ToolResult(call.id, call.name, f"denied: {reason}", is_error=True)
         if decision.arguments is not None:
             call = replace(call, function=replace(call.function, arguments=decision.arguments))
         return await self.executor.dispatch_confirmed(call)
 
 
-async def lend(tools: Lendable, decide: Decide = nobody) -> tuple[LentTool, ...]:
-    """Our tools as they are now. A source must be open already, and is used in the loop that lends it."""
-    is_bound = isinstance(tools, Source | Dispatcher)
+async def wrap_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> tuple[ExportedTool, ...]:
+    """Wrap the current tools for a framework. A source must be open, and is used in the running event loop."""
+    needs_loop = isinstance(tools, Source | Dispatcher)
     executor = _executor_of(tools)
-    home = asyncio.get_running_loop() if is_bound else None
-    return tuple(LentTool(definition, executor, decide, home) for definition in await executor.refresh())
+    loop = asyncio.get_running_loop() if needs_loop else None
+    return tuple(ExportedTool(definition, executor, decide, loop) for definition in await executor.refresh())
 
 
-def lend_now(tools: Lendable, decide: Decide = nobody) -> tuple[LentTool, ...]:
-    """The same for a caller that is not asynchronous."""
-    return run(lend(tools, decide))
+def wrap_tools(tools: ExportableTools, decide: Decide = deny_all) -> tuple[ExportedTool, ...]:
+    """Like `wrap_tools_async`, for synchronous code."""
+    return run(wrap_tools_async(tools, decide))
 
 
-def _loop_here() -> asyncio.AbstractEventLoop | None:
+def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
 
 
-def _executor_of(tools: Lendable) -> Dispatcher:
+def _executor_of(tools: ExportableTools) -> Dispatcher:
     if isinstance(tools, Dispatcher):
         return tools
     return ToolExecutor(tools if isinstance(tools, Source) else Functions(tools))

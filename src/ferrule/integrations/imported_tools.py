@@ -1,6 +1,6 @@
-"""Borrowed: tools of a framework as a source of ours. Knows no framework.
+"""ImportedTools: a framework's tools as a Ferrule source. It depends on no framework.
 
-Their arguments have been checked against their schema before they run, which most frameworks leave to whoever calls.
+Ferrule validates the arguments against the tool's schema before it runs; most frameworks leave that to the caller.
 """
 
 from __future__ import annotations
@@ -14,26 +14,30 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.sources.source import Source
-from ferrule.sources.tool_exceptions import Raised
+from ferrule.sources.tool_exceptions import ToolExceptions
 
 
 @dataclass(frozen=True, slots=True)
-class BorrowedTool:
-    """`run` gives a text or a JSON value. Of what it raises only `ferrule.ToolError` is told in its own words."""
+class ImportedTool:
+    """One tool. `run` returns a text or a JSON value. The model sees the message of a `ToolError`; for any other
+    exception it sees only the type.
+    """
 
     definition: ToolDefinition
     run: Callable[[Mapping[str, Any], CallContext], Awaitable[Any]]
 
 
-class Borrowed(Source):
-    """Tools by their names. `side_effects` names those that change the world, where the framework does not say it."""
+class ImportedTools(Source):
+    """Tools of a framework. `side_effects` names the tools that have side effects, if the framework does not say so."""
 
-    def __init__(self, tools: Iterable[BorrowedTool], *, id: str, side_effects: Iterable[str] = ()) -> None:
+    def __init__(self, tools: Iterable[ImportedTool], *, id: str, side_effects: Iterable[str] = ()) -> None:
         self.id = id
         self._tools = {tool.definition.name: tool for tool in tools}
         for name in side_effects:
             if name not in self._tools:
-                raise DefinitionError(f"{name!r} is not among the tools", hint=f"They are: {', '.join(self._tools)}.")
+                raise DefinitionError(
+                    f"side_effects names the unknown tool {name!r}", hint=f"The tools are: {', '.join(self._tools)}."
+                )
             tool = self._tools[name]
             self._tools[name] = replace(tool, definition=replace(tool.definition, side_effects=True))
 
@@ -44,7 +48,7 @@ class Borrowed(Source):
         tool = self._tools.get(name)
         if tool is None:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
-        raised = Raised()
-        with raised:
+        exceptions = ToolExceptions()
+        with exceptions:
             return Answered(await tool.run(arguments, context))
-        return raised.outcome
+        return exceptions.outcome

@@ -1,8 +1,8 @@
-"""LlamaIndex: `FunctionAgent(tools=lend([my_tool]), llm=FerruleLLM("llama:model.gguf"))`. The one owner of llama_index.
+"""LlamaIndex: `FunctionAgent(tools=export_tools([my_tool]), llm=FerruleLLM("llama:model.gguf"))`.
 
-A reply with a call that was cut off or refused raises `EngineError`, streamed or not; LlamaIndex has no error of its
-own for a model that fails, and lets those of its integrations through. Receipts, diagnostics and usage are in
-`ChatResponse.raw`, reasoning is a `ThinkingBlock`, and a call that is still forming has its arguments as text.
+A reply with a truncated or rejected call raises `EngineError`, streamed or not. LlamaIndex has no error type for a
+model that fails, and lets those of its integrations propagate. Receipts, diagnostics and usage are in
+`ChatResponse.raw`, reasoning is a `ThinkingBlock`, and a call that is still streaming has its arguments as text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ferrule.core.context import CallContext
 from ferrule.core.event import CallEnd, Diagnostic, Finish, ReasoningDelta, TextDelta
 from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
-from ferrule.core.reply import Folding, Reply, ReplyPart
+from ferrule.core.reply import Reply, ReplyFold, ReplyPart
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.extension import Extension
@@ -48,12 +48,11 @@ from ferrule.dialects.result_text import result_text
 from ferrule.engines.engine import Engine
 from ferrule.engines.sync import iterate
 from ferrule.errors import DefinitionError, EngineError, ToolError
-from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
-from ferrule.integrations.exported_tools import lend as lend_in_loop
-from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
-from ferrule.integrations.model import engine_of, why_unfit
+from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, wrap_tools, wrap_tools_async
+from ferrule.integrations.imported_tools import ImportedTool, ImportedTools
+from ferrule.integrations.model import engine_of, rejection_reason
 from ferrule.integrations.request import request_of
-from ferrule.run.loop import Decide, nobody
+from ferrule.run.loop import Decide, deny_all
 from ferrule.sources.source import Source
 
 _SETTINGS = {"temperature", "max_tokens", "top_p", "top_k", "seed", "stop", "tool_choice_policy"}
@@ -67,29 +66,33 @@ _ROLES = {
     MessageRole.TOOL: Role.TOOL,
     MessageRole.FUNCTION: Role.TOOL,
 }
-_SILENT = (Diagnostic, CallEnd, Finish)
+_NOT_STREAMED = (Diagnostic, CallEnd, Finish)
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def lend(tools: Lendable, decide: Decide = nobody) -> list[FunctionTool]:
-    """Our tools for an agent of theirs. `decide` is asked before one that changes the world runs."""
-    return [FerruleTool(lent) for lent in lend_now(tools, decide)]
+def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[FunctionTool]:
+    """Export Ferrule tools to a LlamaIndex agent. `decide` approves each call of a tool with side effects.
+
+    Example:
+        agent = FunctionAgent(tools=export_tools([get_weather]), llm=llm)
+    """
+    return [FerruleTool(tool) for tool in wrap_tools(tools, decide)]
 
 
-async def alend(tools: Lendable, decide: Decide = nobody) -> list[FunctionTool]:
-    """The same in a loop; a source with connections stays in this one."""
-    return [FerruleTool(lent) for lent in await lend_in_loop(tools, decide)]
+async def export_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> list[FunctionTool]:
+    """Like `export_tools`, in a running event loop. A source with connections is used in this loop."""
+    return [FerruleTool(tool) for tool in await wrap_tools_async(tools, decide)]
 
 
 class FerruleToolSpec(BaseToolSpec):
-    """Our tools where LlamaIndex wants a spec."""
+    """Ferrule tools as a LlamaIndex tool spec."""
 
-    def __init__(self, tools: Lendable, decide: Decide = nobody) -> None:
-        self._tools = {tool.metadata.get_name(): tool for tool in lend(tools, decide)}
+    def __init__(self, tools: ExportableTools, decide: Decide = deny_all) -> None:
+        self._tools = {tool.metadata.get_name(): tool for tool in export_tools(tools, decide)}
         self.spec_functions = [*self._tools]
 
     def to_tool_list(self, spec_functions: Any = None, func_to_metadata_mapping: Any = None) -> list[FunctionTool]:
-        """All of them, or those that `spec_functions` names."""
+        """All tools, or those named in `spec_functions`."""
         return [self._tools[name] for name in spec_functions or self._tools]
 
 
@@ -98,7 +101,7 @@ class _Metadata(ToolMetadata):
     parameters: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def get_parameters_dict(self) -> dict[str, Any]:
-        # They look into it for properties, also where it has none.
+        # LlamaIndex reads "properties" even if the schema has none.
         return self.parameters if "properties" in self.parameters else {**self.parameters, "properties": {}}
 
     @property
@@ -107,30 +110,32 @@ class _Metadata(ToolMetadata):
 
 
 class FerruleTool(FunctionTool):
-    """A tool of ours. LlamaIndex checks no arguments: our executor does, for every call.
+    """An exported Ferrule tool. Ferrule's executor validates the arguments of every call; LlamaIndex does not.
 
-    What goes wrong comes back as a `ToolOutput` with `is_error`, and says so in its text, for that alone reaches the
-    model. A tool is not told the id of its call, so that every call has a new one here.
+    An error is returned as a `ToolOutput` with `is_error`. Its text says so too, because only the text reaches the
+    model. LlamaIndex does not pass call ids to tools, so every call gets a new one here.
     """
 
-    def __init__(self, lent: LentTool) -> None:
-        self._lent = lent
-        tool = lent.definition
-        super().__init__(self._text, _Metadata(tool.description, tool.name, None, parameters=tool.parameters))
+    def __init__(self, exported: ExportedTool) -> None:
+        self._exported = exported
+        definition = exported.definition
+        super().__init__(
+            self._text, _Metadata(definition.description, definition.name, None, parameters=definition.parameters)
+        )
 
     def _text(self, /, **arguments: Any) -> str:
         return self.call(**arguments).content
 
     def call(self, /, *args: Any, **kwargs: Any) -> ToolOutput:
-        return _output(self._lent.call_now(_arguments(args, kwargs)), kwargs)
+        return _output(self._exported.call_sync(_arguments(args, kwargs)), kwargs)
 
     async def acall(self, /, *args: Any, **kwargs: Any) -> ToolOutput:
-        return _output(await self._lent.call(_arguments(args, kwargs)), kwargs)
+        return _output(await self._exported.call(_arguments(args, kwargs)), kwargs)
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     if args:
-        raise ToolError("arguments are given by name")
+        raise ToolError("pass arguments by name")
     return kwargs
 
 
@@ -139,47 +144,54 @@ def _output(result: ToolResult, arguments: dict[str, Any]) -> ToolOutput:
     return ToolOutput(result.name, text, raw_input=arguments, raw_output=result.content, is_error=result.is_error)
 
 
-def borrow(
+def import_tools(
     tools: Iterable[BaseTool | BaseToolSpec], *, id: str = "llamaindex", side_effects: Iterable[str] = ()
 ) -> Source:
-    """Their tools and specs as a source of ours. `side_effects` names those that change the world."""
-    given = [one for held in tools for one in (held.to_tool_list() if isinstance(held, BaseToolSpec) else [held])]
-    return Borrowed(map(_borrowed, given), id=id, side_effects=side_effects)
+    """Import LlamaIndex tools and tool specs as a Ferrule source. `side_effects` names the tools with side effects.
+
+    Example:
+        talk = ToolConversation(engine, import_tools([WikipediaToolSpec()]))
+    """
+    flattened = [
+        tool for entry in tools for tool in (entry.to_tool_list() if isinstance(entry, BaseToolSpec) else [entry])
+    ]
+    return ImportedTools(map(_imported_tool, flattened), id=id, side_effects=side_effects)
 
 
-def _borrowed(tool: BaseTool) -> BorrowedTool:
-    held = tool.metadata
+def _imported_tool(tool: BaseTool) -> ImportedTool:
+    metadata = tool.metadata
     if isinstance(tool, FunctionTool) and tool.requires_context:
         raise DefinitionError(
-            f"{held.get_name()} takes the context of a workflow, which there is only in one of theirs",
-            hint="Borrow tools that take arguments alone.",
+            f"{metadata.get_name()} needs the context of a LlamaIndex workflow, which does not exist here",
+            hint="Import only tools that take plain arguments.",
         )
 
-    async def ran(arguments: Mapping[str, Any], context: CallContext) -> Any:
+    async def run(arguments: Mapping[str, Any], context: CallContext) -> Any:
         if isinstance(tool, AsyncBaseTool):
-            # Typed as taking one input; every one of theirs takes names, as their schemas say.
+            # It is typed to take one input, but all of them take keyword arguments, as their schemas say.
             output = await cast("Callable[..., Any]", tool.acall)(**arguments)
         else:
             output = await asyncio.to_thread(cast("Callable[..., Any]", tool), **arguments)
         return _value(output)
 
-    return BorrowedTool(ToolDefinition(held.get_name(), held.description, _parameters(held)), ran)
+    return ImportedTool(ToolDefinition(metadata.get_name(), metadata.description, _parameters(metadata)), run)
 
 
-def _parameters(held: ToolMetadata) -> dict[str, Any]:
-    return cast("Any", held).get_parameters_dict()
+def _parameters(metadata: ToolMetadata) -> dict[str, Any]:
+    return cast("Any", metadata).get_parameters_dict()
 
 
 def _value(output: ToolOutput) -> Any:
     if output.is_error:
         raise ToolError(output.content)
-    # Their text of a value is Python's, which no model should have to read; what a callback wrote is meant.
+    # The default text of a value is its Python repr, which is hard to read for a model, so prefer the value itself. Any
+    # other text comes from a callback and is intended.
     is_plain = isinstance(output.raw_output, str | int | float | dict | list | None)
     return output.raw_output if is_plain and output.content == str(output.raw_output) else output.content
 
 
 def _chat(method: _Method) -> _Method:
-    """Tells their instrumentation of every chat, as their decorator does, and keeps the type, as it does not."""
+    """Report every chat to LlamaIndex's instrumentation. Their decorator does this too, but loses the type."""
     return cast("Any", callbacks).llm_chat_callback()(method)
 
 
@@ -188,11 +200,14 @@ def _completion(method: _Method) -> _Method:
 
 
 class FerruleLLM(FunctionCallingLLM):
-    """An engine as a model that calls functions: `FerruleLLM(engine)`, or a string that `ferrule.load_engine` reads.
+    """A Ferrule engine as a function-calling LLM, from an `Engine` or a string for `ferrule.load_engine`.
 
-    What stands here goes with every request; the same words given to a method count before it.
-    `tool_choice_policy="required_first_hop"` makes an agent call a tool before it answers. `context_window` is what
-    their memory cuts a conversation to: give the model's own.
+    The settings apply to every request; the same options of a method override them.
+    `tool_choice_policy="required_first_hop"` makes an agent call a tool before it answers. LlamaIndex's memory
+    truncates a conversation to `context_window`: set it to the model's own.
+
+    Example:
+        llm = FerruleLLM("llama:model.gguf", context_window=8192)
     """
 
     engine: Engine = Described(exclude=True)
@@ -207,10 +222,10 @@ class FerruleLLM(FunctionCallingLLM):
     tool_choice_policy: ChoicePolicy = ChoicePolicy.AUTO
 
     def __init__(self, engine: Engine | str, **settings: Any) -> None:
-        used = engine_of(engine)
-        # Without the options of a string: a key may be among them.
-        name = engine.partition("?")[0] if isinstance(engine, str) else used.traits.name
-        super().__init__(**{"engine": used, "model_name": name, **settings})
+        loaded = engine_of(engine)
+        # Without the options in the string: they may include an API key.
+        name = engine.partition("?")[0] if isinstance(engine, str) else loaded.traits.name
+        super().__init__(**{"engine": loaded, "model_name": name, **settings})
 
     @classmethod
     def class_name(cls) -> str:
@@ -228,11 +243,11 @@ class FerruleLLM(FunctionCallingLLM):
 
     @_chat
     def chat(self, messages: Sequence[TheirMessage], **kwargs: Any) -> ChatResponse:
-        return _whole(self.engine.generate(self._request(messages, kwargs)))
+        return _complete(self.engine.generate(self._request(messages, kwargs)))
 
     @_chat
     async def achat(self, messages: Sequence[TheirMessage], **kwargs: Any) -> ChatResponse:
-        return _whole(await self.engine.generate_with_tools(self._request(messages, kwargs)))
+        return _complete(await self.engine.generate_with_tools(self._request(messages, kwargs)))
 
     @_chat
     def stream_chat(self, messages: Sequence[TheirMessage], **kwargs: Any) -> Generator[ChatResponse, None, None]:
@@ -245,24 +260,26 @@ class FerruleLLM(FunctionCallingLLM):
 
     @_completion
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return _completed(_whole(self.engine.generate(self._request([_user(prompt)], kwargs))))
+        return _completion_response(_complete(self.engine.generate(self._request([_user(prompt)], kwargs))))
 
     @_completion
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        return _completed(_whole(await self.engine.generate_with_tools(self._request([_user(prompt)], kwargs))))
+        return _completion_response(
+            _complete(await self.engine.generate_with_tools(self._request([_user(prompt)], kwargs)))
+        )
 
     @_completion
     def stream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> Generator[CompletionResponse, None, None]:
-        return (_completed(step) for step in iterate(self._steps(self._request([_user(prompt)], kwargs))))
+        return (_completion_response(step) for step in iterate(self._steps(self._request([_user(prompt)], kwargs))))
 
     @_completion
     async def astream_complete(
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> AsyncGenerator[CompletionResponse, None]:
         steps = self._steps(self._request([_user(prompt)], kwargs))
-        return (_completed(step) async for step in steps)
+        return (_completion_response(step) async for step in steps)
 
     def _prepare_chat_with_tools(
         self,
@@ -274,65 +291,65 @@ class FerruleLLM(FunctionCallingLLM):
         tool_required: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """`tool_choice`: auto, none, any or required, the name of a tool, or what OpenAI's API takes."""
-        said = [_user(user_msg) if isinstance(user_msg, str) else user_msg] if user_msg is not None else []
+        """`tool_choice` is auto, none, any or required, the name of a tool, or a value of OpenAI's API."""
+        new_messages = [_user(user_msg) if isinstance(user_msg, str) else user_msg] if user_msg is not None else []
         offered = [_openai_tool(tool.metadata) for tool in tools]
-        asked = {"tools": offered, "parallel_tool_calls": allow_parallel_tool_calls, **kwargs}
+        options = {"tools": offered, "parallel_tool_calls": allow_parallel_tool_calls, **kwargs}
         if tool_required and kwargs.get("tool_choice") is None:
-            asked["tool_choice"] = "required"
-        return {"messages": [*(chat_history or ()), *said], **asked}
+            options["tool_choice"] = "required"
+        return {"messages": [*(chat_history or ()), *new_messages], **options}
 
     def get_tool_calls_from_response(
         self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
     ) -> list[ToolSelection]:
-        """The calls that are whole."""
+        """The complete tool calls."""
         blocks = [block for block in response.message.blocks if isinstance(block, ToolCallBlock)]
-        whole = [
+        selections = [
             ToolSelection(tool_id=block.tool_call_id or "", tool_name=block.tool_name, tool_kwargs=block.tool_kwargs)
             for block in blocks
             if isinstance(block.tool_kwargs, dict)
         ]
-        if error_on_no_tool_call and not whole:
-            raise EngineError("a call was expected, and the model answered in words", code="no_call")
-        return whole
+        if error_on_no_tool_call and not selections:
+            raise EngineError("the model answered with text instead of a tool call", code="no_call")
+        return selections
 
-    def _request(self, messages: Iterable[TheirMessage], given: Mapping[str, Any]) -> ToolCallRequest:
-        held = {name: value for name, value in given.items() if value is not None}
-        own = self.model_dump(include=_SETTINGS, exclude_none=True)
-        return request_of(_our_messages(messages), {**own, **held})
+    def _request(self, messages: Iterable[TheirMessage], options: Mapping[str, Any]) -> ToolCallRequest:
+        present = {name: value for name, value in options.items() if value is not None}
+        settings = self.model_dump(include=_SETTINGS, exclude_none=True)
+        return request_of(_our_messages(messages), {**settings, **present})
 
     async def _steps(self, request: ToolCallRequest) -> AsyncGenerator[ChatResponse, None]:
-        folding = Folding()
+        fold = ReplyFold()
         async with aclosing(self.engine.stream(request)) as events:
             async for event in events:
-                folding.add(event)
-                if isinstance(event, _SILENT):
+                fold.add(event)
+                if isinstance(event, _NOT_STREAMED):
                     continue
-                told = {"thinking_delta": event.text} if isinstance(event, ReasoningDelta) else {}
+                extra = {"thinking_delta": event.text} if isinstance(event, ReasoningDelta) else {}
                 delta = event.text if isinstance(event, TextDelta) else ""
-                message = _their_message(folding.reply())
-                yield ChatResponse(message=message, delta=delta, additional_kwargs=told)
-        yield _whole(folding.reply())
+                message = _their_message(fold.reply())
+                yield ChatResponse(message=message, delta=delta, additional_kwargs=extra)
+        yield _complete(fold.reply())
 
 
-def _openai_tool(held: ToolMetadata) -> dict[str, Any]:
-    function = {"name": held.get_name(), "description": held.description, "parameters": _parameters(held)}
+def _openai_tool(metadata: ToolMetadata) -> dict[str, Any]:
+    function = {"name": metadata.get_name(), "description": metadata.description, "parameters": _parameters(metadata)}
     return {"type": "function", "function": function}
 
 
-def _whole(reply: Reply) -> ChatResponse:
-    words = why_unfit(reply)
-    if words:
-        raise EngineError(words, code="incomplete_call")
+def _complete(reply: Reply) -> ChatResponse:
+    problem = rejection_reason(reply)
+    if problem:
+        raise EngineError(problem, code="incomplete_call")
     usage = usage_body(reply.usage) if reply.usage else {}
     raw = {"finish_reason": reply.finish_reason.value, "usage": usage, **Extension.of(reply).as_field()}
     return ChatResponse(message=_their_message(reply), delta="", raw=raw, additional_kwargs=usage)
 
 
-def _completed(response: ChatResponse) -> CompletionResponse:
-    told: dict[str, Any] = cast("Any", response).additional_kwargs
+def _completion_response(response: ChatResponse) -> CompletionResponse:
+    usage: dict[str, Any] = cast("Any", response).additional_kwargs
     text = response.message.content or ""
-    return CompletionResponse(text=text, delta=response.delta, raw=response.raw, additional_kwargs=told)
+    return CompletionResponse(text=text, delta=response.delta, raw=response.raw, additional_kwargs=usage)
 
 
 def _user(text: str) -> TheirMessage:
@@ -356,17 +373,17 @@ def _their_block(part: ReplyPart) -> ContentBlock:
 
 def _our_messages(messages: Iterable[TheirMessage]) -> tuple[ChatMessage, ...]:
     names: dict[str, str] = {}
-    ours: list[ChatMessage] = []
+    converted: list[ChatMessage] = []
     for message in messages:
         role, parts = _ROLES[message.role], tuple(_parts(message))
         if role is Role.TOOL:
             id = str(message.additional_kwargs.get("tool_call_id", ""))
             text = "".join(part.text for part in parts if isinstance(part, Text))
-            ours.append(ChatMessage.tool(id, text, names.get(id, "")))
+            converted.append(ChatMessage.tool(id, text, names.get(id, "")))
             continue
-        ours.append(ChatMessage(role, parts))
-        names.update({call.id: call.name for call in ours[-1].tool_calls})
-    return tuple(ours)
+        converted.append(ChatMessage(role, parts))
+        names.update({call.id: call.name for call in converted[-1].tool_calls})
+    return tuple(converted)
 
 
 def _parts(message: TheirMessage) -> Iterator[Part]:
@@ -381,5 +398,5 @@ def _parts(message: TheirMessage) -> Iterator[Part]:
             case CachePoint():
                 pass
             case _:
-                told = f"a block of type {block.block_type!r} is not taken"
-                raise DefinitionError(told, hint="Send text; images, audio and files are not.")
+                problem = f"a block of type {block.block_type!r} is not supported"
+                raise DefinitionError(problem, hint="Send text; images, audio and files are not supported.")

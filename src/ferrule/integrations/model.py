@@ -1,7 +1,7 @@
-"""What every framework's model is made of: an engine, its events, and whether its reply may be handed on.
+"""Helpers for the framework models: load an engine, stream its events, and reject incomplete replies.
 
-Knows no framework. A framework runs whatever calls are in a reply. So one with a call that is not complete is not
-handed on at all: what came of the others could not be told apart from what the model meant to do.
+It depends on no framework. A framework runs every call in a reply. So a reply with an incomplete call is rejected as a
+whole: running only its other calls might not be what the model intended.
 """
 
 from __future__ import annotations
@@ -11,54 +11,54 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from ferrule.core.event import CallStart, Event, FinishReason
-from ferrule.core.ids import apart
-from ferrule.core.reply import Folding, Reply
+from ferrule.core.ids import make_unique
+from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
 from ferrule.engines.registry import load_engine
 
-CUT_OFF_HINT = "Raise the limit of tokens, or ask for less."
+TOKEN_LIMIT_HINT = "Raise the token limit, or ask for less."
 
 
 def engine_of(engine: Engine | str) -> Engine:
-    """The engine itself, or the one that the string names, as `ferrule.load_engine` reads it."""
+    """Return the engine, or load it from a string for `ferrule.load_engine`."""
     return load_engine(engine) if isinstance(engine, str) else engine
 
 
 async def reply_events(engine: Engine, request: ToolCallRequest) -> AsyncGenerator[Event]:
-    """The answer as it forms. No call has the id of an earlier one: frameworks take two such calls for one."""
-    taken = [call.id for message in request.messages for call in message.tool_calls]
+    """Stream the reply. Call ids are made unique, because frameworks treat two calls with one id as one call."""
+    ids = [call.id for message in request.messages for call in message.tool_calls]
     async with aclosing(engine.stream(request)) as events:
         async for event in events:
             if not isinstance(event, CallStart):
                 yield event
                 continue
-            taken.append(apart((*taken, event.id))[-1])
-            yield replace(event, id=taken[-1])
+            ids.append(make_unique((*ids, event.id))[-1])
+            yield replace(event, id=ids[-1])
 
 
 async def reply_of(engine: Engine, request: ToolCallRequest) -> Reply:
-    """The whole answer."""
-    folding = Folding()
+    """Generate the whole reply."""
+    fold = ReplyFold()
     async with aclosing(reply_events(engine, request)) as events:
         async for event in events:
-            folding.add(event)
-    return folding.reply()
+            fold.add(event)
+    return fold.reply()
 
 
-def why_unfit(reply: Reply) -> str:
-    """Why a reply must not be handed on, in words for a person; empty where it may be."""
-    told = "; ".join(diagnostic.message for diagnostic in reply.diagnostics)
+def rejection_reason(reply: Reply) -> str:
+    """Why a reply must be rejected; empty if it is complete."""
+    details = "; ".join(diagnostic.message for diagnostic in reply.diagnostics)
     if reply.incomplete:
         names = ", ".join(dict.fromkeys(call.name for call in reply.incomplete))
-        if is_cut_off(reply):
-            return f"the answer was cut off in a call of {names}. {CUT_OFF_HINT}"
-        return f"the call of {names} is not handed on: {told or 'it does not fit its schema'}"
+        if is_truncated(reply):
+            return f"the answer was cut off in a call of {names}. {TOKEN_LIMIT_HINT}"
+        return f"the call of {names} is rejected: {details or 'it does not match its schema'}"
     if reply.finish is None:
-        return f"the answer broke off: {told or 'the engine did not say why'}"
+        return f"the answer ended early: {details or 'the engine gave no reason'}"
     return ""
 
 
-def is_cut_off(reply: Reply) -> bool:
-    """Whether the limit of tokens ended it."""
+def is_truncated(reply: Reply) -> bool:
+    """Whether the token limit ended the reply."""
     return reply.finish is FinishReason.LENGTH

@@ -1,8 +1,8 @@
-"""OpenAI's Agents SDK: `Agent(name="a", model=FerruleModel("llama:model.gguf"), tools=lend([my_tool]))`.
+"""OpenAI's Agents SDK: `Agent(name="a", model=FerruleModel("llama:model.gguf"), tools=export_tools([my_tool]))`.
 
-A reply with a call that was cut off or refused raises `ModelBehaviorError`, streamed or not. What a request asks for
-and no engine does is a `UserError`. An engine that fails raises its own error, with advice for the runner's retries.
-Text that was cut off is handed on, as the SDK's chat model does. Receipts are in `provider_data` of a call's item.
+A reply with a truncated or rejected call raises `ModelBehaviorError`, streamed or not. A request that no engine
+supports raises `UserError`. An engine that fails raises its own error, with advice for the runner's retries. Truncated
+text is returned, as the SDK's chat model does. Receipts are in `provider_data` of a call's item.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ferrule.core.context import CallContext
 from ferrule.core.event import Usage as OurUsage
 from ferrule.core.json_text import dumps
 from ferrule.core.receipt import Receipt
-from ferrule.core.reply import Folding, Reply
+from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.choice_policy import read_policy
@@ -57,16 +57,15 @@ from ferrule.dialects.openai_responses.request_decoder import read_request
 from ferrule.dialects.result_text import result_text
 from ferrule.engines.engine import Engine
 from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, ToolError
-from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
-from ferrule.integrations.exported_tools import lend as lend_in_loop
-from ferrule.integrations.imported_tools import Borrowed, BorrowedTool
-from ferrule.integrations.model import engine_of, reply_events, why_unfit
-from ferrule.run.loop import Decide, nobody
+from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, wrap_tools, wrap_tools_async
+from ferrule.integrations.imported_tools import ImportedTool, ImportedTools
+from ferrule.integrations.model import engine_of, rejection_reason, reply_events
+from ferrule.run.loop import Decide, deny_all
 from ferrule.schema.checker import checker_for
 from ferrule.sources.source import Source
 
 _MODES = ("auto", "none", "required")
-_NOBODY_DOES = ("frequency_penalty", "presence_penalty", "top_logprobs")
+_UNSUPPORTED = ("frequency_penalty", "presence_penalty", "top_logprobs")
 _EVENTS: Mapping[str, type[Any]] = {
     "response.created": wire.ResponseCreatedEvent,
     "response.in_progress": wire.ResponseInProgressEvent,
@@ -82,95 +81,108 @@ _EVENTS: Mapping[str, type[Any]] = {
     "response.function_call_arguments.done": wire.ResponseFunctionCallArgumentsDoneEvent,
     "response.completed": wire.ResponseCompletedEvent,
 }
-_BROKEN = ("function_call", "incomplete")
-_ENDS = ("response.completed", "response.incomplete")
-_WHOLE = ("response.output_item.done", *_ENDS)
+_INCOMPLETE_CALL = ("function_call", "incomplete")
+_FINAL_EVENTS = ("response.completed", "response.incomplete")
+_EVENTS_WITH_RECEIPTS = ("response.output_item.done", *_FINAL_EVENTS)
 
 
-def lend(tools: Lendable, decide: Decide = nobody) -> list[Tool]:
-    """Our tools for an agent of theirs.
+def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[Tool]:
+    """Export Ferrule tools to an agent.
 
-    A tool that changes the world interrupts the run until it is approved there; with `decide`, that is asked instead.
-    For a source with connections use `alend`, in the loop that the agent runs in.
+    A tool with side effects interrupts the run until it is approved there. With `decide`, that function decides
+    instead. For a source with connections use `export_tools_async`, in the event loop of the agent.
+
+    Example:
+        agent = Agent(name="weather", model=model, tools=export_tools([get_weather]))
     """
-    return [_their_tool(tool, asks_itself=decide is not nobody) for tool in lend_now(tools, decide)]
+    return [_their_tool(tool, has_own_approval=decide is not deny_all) for tool in wrap_tools(tools, decide)]
 
 
-async def alend(tools: Lendable, decide: Decide = nobody) -> list[Tool]:
-    """The same, in this loop."""
-    return [_their_tool(tool, asks_itself=decide is not nobody) for tool in await lend_in_loop(tools, decide)]
+async def export_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> list[Tool]:
+    """Like `export_tools`, in the running event loop."""
+    return [
+        _their_tool(tool, has_own_approval=decide is not deny_all) for tool in await wrap_tools_async(tools, decide)
+    ]
 
 
-def _their_tool(tool: LentTool, *, asks_itself: bool) -> FunctionTool:
-    ours = tool.definition
+def _their_tool(tool: ExportedTool, *, has_own_approval: bool) -> FunctionTool:
+    definition = tool.definition
 
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
-        has_leave = context.is_tool_approved(ours.name, context.tool_call_id) is True
-        # An error has no field here, so it is said in words; raising would end the whole run.
-        return result_text(await tool.call(arguments or "{}", context.tool_call_id, has_leave=has_leave))
+        is_approved = context.is_tool_approved(definition.name, context.tool_call_id) is True
+        # The SDK has no field for an error, so the text says it; raising would end the whole run.
+        return result_text(await tool.call(arguments or "{}", context.tool_call_id, is_approved=is_approved))
 
-    async def waits(context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-        # Nobody is asked to approve what cannot run.
-        return tool.executor.requires_confirmation(ToolCall.of(ours.name)) and checker_for(ours.parameters).fits(
-            arguments
-        )
+    async def needs_approval(context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+        # Do not request approval for a call that cannot run.
+        return tool.executor.requires_confirmation(ToolCall.of(definition.name)) and checker_for(
+            definition.parameters
+        ).fits(arguments)
 
     return FunctionTool(
-        ours.name,
-        ours.description,
-        ours.parameters,
+        definition.name,
+        definition.description,
+        definition.parameters,
         invoke,
-        # Strict would rewrite the schema.
+        # The strict mode would rewrite the schema.
         strict_json_schema=False,
-        needs_approval=False if asks_itself else waits,
+        needs_approval=False if has_own_approval else needs_approval,
     )
 
 
-def borrow(
+def import_tools(
     tools: Iterable[Tool], *, context: Any = None, side_effects: Iterable[str] = (), id: str = "openai-agents"
 ) -> Source:
-    """Their function tools as a source of ours. `context` is what their tools find in theirs.
+    """Import function tools as a Ferrule source. `context` is what the tools find in their run context.
 
-    A tool that may need approval changes the world here, and so do those named in `side_effects`. One that OpenAI
-    runs, or that is guarded or enabled by its agent, cannot be run here and is refused.
+    A tool that may need approval has side effects here, and so do those named in `side_effects`. A hosted tool, and a
+    tool with guardrails or a conditional `is_enabled`, cannot run here and is refused.
+
+    Example:
+        talk = ToolConversation(engine, import_tools([search_tool]))
     """
-    return Borrowed([_borrowed(tool, context) for tool in tools], id=id, side_effects=side_effects)
+    return ImportedTools([_imported_tool(tool, context) for tool in tools], id=id, side_effects=side_effects)
 
 
-def _borrowed(tool: Tool, held: Any) -> BorrowedTool:
+def _imported_tool(tool: Tool, their_context: Any) -> ImportedTool:
     if not isinstance(tool, FunctionTool):
-        raise DefinitionError(f"{tool.name!r} is run by OpenAI, not here", hint="Borrow function tools.")
+        raise DefinitionError(f"{tool.name!r} is hosted by OpenAI and cannot run here", hint="Import function tools.")
     if tool.is_enabled is not True or tool.tool_input_guardrails or tool.tool_output_guardrails:
-        told = f"{tool.name!r} is guarded or enabled by its agent, and there is none here"
-        raise DefinitionError(told, hint="Borrow the tool without guardrails, and guard it yourself.")
+        problem = f"{tool.name!r} has guardrails or a conditional is_enabled, which need an agent"
+        raise DefinitionError(problem, hint="Import the tool without guardrails, and guard it yourself.")
 
     async def run(arguments: Mapping[str, Any], context: CallContext) -> Any:
         text = dumps(dict(arguments))
-        theirs = ToolContext(held, tool_name=tool.name, tool_call_id=context.call_id, tool_arguments=text)
+        theirs = ToolContext(their_context, tool_name=tool.name, tool_call_id=context.call_id, tool_arguments=text)
         try:
-            given = await invoke_function_tool(function_tool=tool, context=theirs, arguments=text)
-        except (ModelBehaviorError, UserError) as told:
-            raise ToolError(told.message) from told
-        if given == default_tool_error_function(theirs, ValueError()):
-            raise ToolError(given)
-        return _plain(given)
+            output = await invoke_function_tool(function_tool=tool, context=theirs, arguments=text)
+        except (ModelBehaviorError, UserError) as error:
+            raise ToolError(error.message) from error
+        if output == default_tool_error_function(theirs, ValueError()):
+            raise ToolError(output)
+        return _plain_value(output)
 
-    changes = tool.needs_approval is not False
-    return BorrowedTool(ToolDefinition(tool.name, tool.description, tool.params_json_schema, side_effects=changes), run)
+    has_side_effects = tool.needs_approval is not False
+    return ImportedTool(
+        ToolDefinition(tool.name, tool.description, tool.params_json_schema, side_effects=has_side_effects), run
+    )
 
 
-def _plain(given: Any) -> Any:
-    if isinstance(given, list):
-        return [_plain(item) for item in cast("list[Any]", given)]
-    if isinstance(given, ToolOutputText):
-        return given.text
-    if isinstance(given, ToolOutputImage | ToolOutputFileContent):
-        raise ToolError("the tool gave a file, and only text and JSON can be handed on")
-    return given
+def _plain_value(output: Any) -> Any:
+    if isinstance(output, list):
+        return [_plain_value(item) for item in cast("list[Any]", output)]
+    if isinstance(output, ToolOutputText):
+        return output.text
+    if isinstance(output, ToolOutputImage | ToolOutputFileContent):
+        raise ToolError("the tool returned a file; only text and JSON are supported")
+    return output
 
 
 class FerruleProvider(ModelProvider):
-    """Models by strings for `ferrule.load_engine`, for `RunConfig(model_provider=...)`; `default` where none is."""
+    """A provider for `RunConfig(model_provider=...)`. A model name is a string for `ferrule.load_engine`.
+
+    `default` is used if no model is named.
+    """
 
     def __init__(self, default: Engine | str) -> None:
         self._default = FerruleModel(default)
@@ -189,10 +201,13 @@ class FerruleProvider(ModelProvider):
 
 
 class FerruleModel(Model):
-    """An engine as a model, from an `Engine` or the string that `ferrule.load_engine` takes.
+    """A Ferrule engine as a model, from an `Engine` or a string for `ferrule.load_engine`.
 
-    `tool_choice_policy` is what becomes of the choice "auto": "required_first_hop" makes a small model call a tool
-    before it answers. Of `ModelSettings.extra_args` it reads `seed`, `stop`, `top_k` and another policy.
+    `tool_choice_policy` changes the choice "auto": "required_first_hop" makes a small model call a tool before it
+    answers. From `ModelSettings.extra_args` it reads `seed`, `stop`, `top_k` and `tool_choice_policy`.
+
+    Example:
+        agent = Agent(name="weather", model=FerruleModel("llama:model.gguf"))
     """
 
     def __init__(
@@ -210,16 +225,16 @@ class FerruleModel(Model):
         if not isinstance(error, FerruleError):
             return None
         is_timeout = isinstance(error, EngineTimeoutError)
-        facts = ModelRetryNormalizedError(
+        normalized = ModelRetryNormalizedError(
             status_code=error.status, error_code=error.code, message=error.message, is_timeout=is_timeout
         )
-        return ModelRetryAdvice(suggested=error.retryable, reason=error.message, normalized=facts)
+        return ModelRetryAdvice(suggested=error.retryable, reason=error.message, normalized=normalized)
 
-    async def get_response(self, *asked: Any, **more: Any) -> ModelResponse:
-        """The end of what `stream_response` tells, which is asked in the same words."""
-        async with aclosing(self.stream_response(*asked, **more)) as events:
-            (done,) = [event.response async for event in events if isinstance(event, wire.ResponseCompletedEvent)]
-        return ModelResponse(output=done.output, usage=_their_usage(done.usage), response_id=None)
+    async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+        """The final response of `stream_response`, which takes the same arguments."""
+        async with aclosing(self.stream_response(*args, **kwargs)) as events:
+            (completed,) = [event.response async for event in events if isinstance(event, wire.ResponseCompletedEvent)]
+        return ModelResponse(output=completed.output, usage=_their_usage(completed.usage), response_id=None)
 
     async def stream_response(
         self,
@@ -235,32 +250,34 @@ class FerruleModel(Model):
         conversation_id: str | None = None,
         prompt: Any = None,
     ) -> AsyncGenerator[TResponseStreamEvent]:
-        more = self._more(previous_response_id, conversation_id, prompt)
-        with generation_span(model=self.model, disabled=tracing.is_disabled()) as span, _told_as_theirs():
-            asked = _request(system_instructions, input, model_settings, tools, output_schema, handoffs, more)
-            encoder = EventEncoder(id=FAKE_RESPONSES_ID, model=self.model, created=int(time.time()), request=asked)
-            folding = Folding()
-            async with aclosing(reply_events(self.engine, asked)) as events:
+        extra_fields = self._extra_fields(previous_response_id, conversation_id, prompt)
+        with generation_span(model=self.model, disabled=tracing.is_disabled()) as span, _framework_errors():
+            request = _request(system_instructions, input, model_settings, tools, output_schema, handoffs, extra_fields)
+            encoder = EventEncoder(id=FAKE_RESPONSES_ID, model=self.model, created=int(time.time()), request=request)
+            fold = ReplyFold()
+            async with aclosing(reply_events(self.engine, request)) as events:
                 async for event in events:
-                    folding.add(event)
+                    fold.add(event)
                     for body in encoder.feed(event):
-                        if body["type"] in _ENDS:
-                            # Before the end, which is the runner's leave to run the calls.
-                            _check_fit(folding.reply())
-                        if not _is_broken(body):
-                            yield _event(body, _receipts(folding) if body["type"] in _WHOLE else {}, self.model)
-            reply = folding.reply()
-            _check_fit(reply)
-            span.span_data.usage = _spent(reply.usage)
+                        if body["type"] in _FINAL_EVENTS:
+                            # Before the final event, because the runner then runs the calls.
+                            _require_complete(fold.reply())
+                        if not _is_incomplete_call(body):
+                            yield _event(
+                                body, _receipts(fold) if body["type"] in _EVENTS_WITH_RECEIPTS else {}, self.model
+                            )
+            reply = fold.reply()
+            _require_complete(reply)
+            span.span_data.usage = _usage_fields(reply.usage)
 
-    def _more(self, response: str | None, conversation: str | None, prompt: Any) -> dict[str, Any]:
-        """The policy, and what is refused where it is given: nothing is kept here."""
-        kept = {"previous_response_id": response, "conversation": conversation, "prompt": prompt}
-        return {**kept, "tool_choice_policy": self._policy.value}
+    def _extra_fields(self, response: str | None, conversation: str | None, prompt: Any) -> dict[str, Any]:
+        """The policy, and options that are refused if given, because nothing is stored here."""
+        unsupported = {"previous_response_id": response, "conversation": conversation, "prompt": prompt}
+        return {**unsupported, "tool_choice_policy": self._policy.value}
 
 
-def _receipts(so_far: Folding) -> dict[str, Receipt | None]:
-    return {call.id: call.receipt for call in so_far.reply().calls}
+def _receipts(fold: ReplyFold) -> dict[str, Receipt | None]:
+    return {call.id: call.receipt for call in fold.reply().calls}
 
 
 def _request(
@@ -270,19 +287,19 @@ def _request(
     tools: Iterable[Tool],
     output: AgentOutputSchemaBase | None,
     handoffs: Iterable[Handoff[Any, Any]],
-    more: Mapping[str, Any],
+    extra_fields: Mapping[str, Any],
 ) -> ToolCallRequest:
-    unknown = [name for name in _NOBODY_DOES if getattr(settings, name) is not None]
+    unknown = [name for name in _UNSUPPORTED if getattr(settings, name) is not None]
     if unknown:
-        raise DefinitionError(f"no engine has a setting {', '.join(unknown)}", hint="Leave it out.")
+        raise DefinitionError(f"no engine supports {', '.join(unknown)}", hint="Remove the setting.")
     choice = settings.tool_choice
     if choice is not None and not isinstance(choice, str):
-        raise DefinitionError("a tool of an MCP server that OpenAI calls cannot be chosen here")
+        raise DefinitionError("tool_choice cannot name a tool of a hosted MCP server")
     schema = output.json_schema() if output and not output.is_plain_text() else None
     format = {"type": "json_schema", "name": "final_output", "schema": schema}
     request = read_request(
         {
-            **more,
+            **extra_fields,
             "instructions": instructions,
             "input": input,
             "tools": [*map(_tool_body, tools), *map(_handoff_body, handoffs)],
@@ -301,59 +318,61 @@ def _request(
 
 def _tool_body(tool: Tool) -> dict[str, Any]:
     if not isinstance(tool, FunctionTool) or tool.qualified_name != tool.name:
-        hint = "Lend it as a function tool, without a namespace."
-        raise DefinitionError(f"{tool.name!r} is a tool that only OpenAI's models call", hint=hint)
-    described = {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
-    return {"type": "function", **described}
+        hint = "Use a function tool without a namespace."
+        raise DefinitionError(f"{tool.name!r} is a tool that only OpenAI's models can call", hint=hint)
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
+    return {"type": "function", **function}
 
 
 def _handoff_body(handoff: Handoff[Any, Any]) -> dict[str, Any]:
-    described = {"name": handoff.tool_name, "description": handoff.tool_description}
-    return {"type": "function", **described, "parameters": handoff.input_json_schema or None}
+    function = {"name": handoff.tool_name, "description": handoff.tool_description}
+    return {"type": "function", **function, "parameters": handoff.input_json_schema or None}
 
 
-def _is_broken(body: dict[str, Any]) -> bool:
-    """Whether it is the end of a call that is not complete: the runner would tell of that as a call."""
+def _is_incomplete_call(body: dict[str, Any]) -> bool:
+    """Whether the event ends an incomplete call: the runner would treat it as a call."""
     item: dict[str, Any] = body.get("item", {})
-    return body["type"] == "response.output_item.done" and (item["type"], item["status"]) == _BROKEN
+    return body["type"] == "response.output_item.done" and (item["type"], item["status"]) == _INCOMPLETE_CALL
 
 
 def _event(body: dict[str, Any], receipts: Mapping[str, Receipt | None], model: str) -> TResponseStreamEvent:
-    """An answer that was cut off in its text ends like any other; its response says that it is incomplete."""
-    kind = "response.completed" if body["type"] in _ENDS else body["type"]
-    told = _told({**body, "type": kind}, receipts, model)
-    return cast("TResponseStreamEvent", _EVENTS[kind].model_validate(told))
+    """Convert an event body. A reply with truncated text ends like any other; its response says incomplete."""
+    kind = "response.completed" if body["type"] in _FINAL_EVENTS else body["type"]
+    fields = _with_receipts({**body, "type": kind}, receipts, model)
+    return cast("TResponseStreamEvent", _EVENTS[kind].model_validate(fields))
 
 
-def _told(body: dict[str, Any], receipts: Mapping[str, Receipt | None], model: str) -> dict[str, Any]:
-    """With receipts where the SDK keeps what is the provider's own, and the id by which it knows that there is none."""
-    named: dict[str, Any] = {**body, "item_id": FAKE_RESPONSES_ID} if "item_id" in body else body
-    if "item" in named:
-        return {**named, "item": _item(named["item"], receipts, model)}
-    if "response" in named:
-        return {**named, "response": _told(named["response"], receipts, model)}
-    if "output" in named:
-        return {**named, "output": [_item(item, receipts, model) for item in named["output"]]}
-    return named
+def _with_receipts(body: dict[str, Any], receipts: Mapping[str, Receipt | None], model: str) -> dict[str, Any]:
+    """Add receipts as provider data, and the SDK's placeholder for missing ids."""
+    fields: dict[str, Any] = {**body, "item_id": FAKE_RESPONSES_ID} if "item_id" in body else body
+    if "item" in fields:
+        return {**fields, "item": _item(fields["item"], receipts, model)}
+    if "response" in fields:
+        return {**fields, "response": _with_receipts(fields["response"], receipts, model)}
+    if "output" in fields:
+        return {**fields, "output": [_item(item, receipts, model) for item in fields["output"]]}
+    return fields
 
 
 def _item(item: dict[str, Any], receipts: Mapping[str, Receipt | None], model: str) -> dict[str, Any]:
     receipt = receipts.get(item.get("call_id", ""))
-    told = {"receipt": receipt.as_dict()} if receipt else {}
-    return {**item, "id": FAKE_RESPONSES_ID, "provider_data": {"model": model, **told}}
+    receipt_field = {"receipt": receipt.as_dict()} if receipt else {}
+    return {**item, "id": FAKE_RESPONSES_ID, "provider_data": {"model": model, **receipt_field}}
 
 
 def _their_usage(usage: wire.ResponseUsage | None) -> Usage:
-    given, written = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
-    return Usage(requests=1, input_tokens=given, output_tokens=written, total_tokens=given + written)
+    input_tokens, output_tokens = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
+    return Usage(
+        requests=1, input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens
+    )
 
 
-def _spent(usage: OurUsage | None) -> dict[str, Any] | None:
+def _usage_fields(usage: OurUsage | None) -> dict[str, Any] | None:
     return usage and {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens}
 
 
 @contextmanager
-def _told_as_theirs() -> Generator[None]:
+def _framework_errors() -> Generator[None]:
     try:
         yield
     except FerruleError as error:
@@ -362,7 +381,7 @@ def _told_as_theirs() -> Generator[None]:
         raise UserError(f"{error.message} {error.hint}".strip()) from error
 
 
-def _check_fit(reply: Reply) -> None:
-    words = why_unfit(reply)
-    if words:
-        raise ModelBehaviorError(words)
+def _require_complete(reply: Reply) -> None:
+    problem = rejection_reason(reply)
+    if problem:
+        raise ModelBehaviorError(problem)

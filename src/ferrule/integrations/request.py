@@ -1,7 +1,7 @@
-"""Asked: what a framework asks a model for, in the words of OpenAI's chat API or nearly, as a request of ours.
+"""Builds a `ToolCallRequest` from a framework's options, which are (nearly) those of OpenAI's chat API.
 
-Knows no framework. What the words allow and no engine of ours does is refused with its path; words that nobody here
-knows are passed over, for frameworks send many along.
+It depends on no framework. An option that no engine supports is refused with its path. Unknown options are ignored,
+because frameworks send many.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _CHOICES: dict[str | bool, ToolChoice] = {
 
 
 def request_of(messages: Iterable[ChatMessage], words: Mapping[str, Any]) -> ToolCallRequest:
-    """`DefinitionError` says which word is wrong and what to send instead. None counts as left out."""
-    asked = Field(dict(words))
+    """Build a request. Raises `DefinitionError` with the invalid option and a fix. None counts as left out."""
+    request = Field(dict(words))
     return ToolCallRequest(
         messages=tuple(messages),
-        tools=read_tools(asked["tools"], read_tool),
-        tool_choice=_choice(asked["tool_choice"]),
-        tool_choice_policy=read_policy(asked),
-        parallel_tool_calls=asked["parallel_tool_calls"].or_else(Field.boolean, True),
-        response_schema=_response_schema(asked["response_format"]),
-        **read_parameters(asked),
+        tools=read_tools(request["tools"], read_tool),
+        tool_choice=_choice(request["tool_choice"]),
+        tool_choice_policy=read_policy(request),
+        parallel_tool_calls=request["parallel_tool_calls"].or_else(Field.boolean, True),
+        response_schema=_response_schema(request["response_format"]),
+        **read_parameters(request),
     )
 
 
 def _choice(field: Field) -> ToolChoice:
-    """A word, what OpenAI's API takes, or the name of a tool alone."""
+    """A mode, a value of OpenAI's API, or the name of a tool."""
     if isinstance(field.value, str | bool):
         return _CHOICES.get(field.value) or ToolChoice.one(str(field.value))
     return read_choice(field)
@@ -60,4 +60,4 @@ def _response_schema(format: Field) -> dict[str, Any] | None:
         case "json_schema":
             return format["json_schema"]["schema"].object()
         case _:
-            raise format["type"].refusal("is not known here", "Use text, json_object or json_schema.")
+            raise format["type"].refusal("is not supported", "Use text, json_object or json_schema.")

@@ -1,4 +1,4 @@
-"""The pieces that lowered values are made of: numbers, words and bare keys."""
+"""Shared rule nodes for lowered values: numbers, literals and unquoted keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FRACTION = maybe(seq(".", Repeat(_DIGIT, 1, 40)))
 _EXPONENT = maybe(seq(Chars((("e", "e"), ("E", "E"))), maybe(Chars((("+", "+"), ("-", "-")))), Repeat(_DIGIT, 1, 3)))
 _SIGN = maybe(Text("-"))
 
-# Forty digits carry every double and every 128-bit integer; a longer run is a model that has lost its way.
+# Forty digits hold every double and every 128-bit integer. The limit stops a model that repeats digits without end.
 NATURAL = once(one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 40))))
 INTEGER = once(seq(_SIGN, NATURAL))
 POSITIVE_NUMBER = once(seq(NATURAL, _FRACTION, _EXPONENT))

@@ -1,8 +1,8 @@
-"""Automata for text that must not contain certain strings, as tables that a target without such a notion can write out.
+"""Automata for text that must not contain certain strings.
 
-Every state lists its moves by sets of characters, so a target needs no more than character classes and rules that end
-in another rule. What a string or free text may hold is said here alone; a target only spells the states. Must not know
-any target.
+Targets such as GBNF have no operator for "text without these strings", so they write out the states. Every state lists
+its transitions by sets of characters: a target needs only character classes and right-linear rules. This module alone
+defines what a string or free text may contain. It does not depend on any target.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ferrule.schema.notation import Escapes, Quote
 _State = TypeVar("_State", bound=Hashable)
 
 
-class _Left(Enum):
-    LEFT = "the text is complete"
+class _Complete(Enum):
+    COMPLETE = "the text is complete"
 
 
-_LEFT = _Left.LEFT
+_COMPLETE = _Complete.COMPLETE
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """One character leads to a state by its number; a target of None ends the text."""
+class Transition:
+    """A transition on one of `chars` to the state with number `target`; None means that the text ends here."""
 
     chars: Chars
     target: int | None
@@ -37,55 +37,64 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """Moves of each state, the first one being where it begins; `may_stop` are states where the text may end."""
+    """The transitions of each state. State 0 is the start; the text may end in any of the `accepting` states."""
 
-    moves: tuple[tuple[Move, ...], ...]
-    may_stop: frozenset[int] = frozenset()
+    transitions: tuple[tuple[Transition, ...], ...]
+    accepting: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan(Generic[_State]):
-    """`step` gives the state after a character (None is any that is not in `alphabet`), or None if it may not come."""
+class _StateMachine(Generic[_State]):
+    """A lazily defined automaton, which `_build` turns into tables.
 
-    begin: _State
-    step: Callable[[_State, str | None], _State | _Left | None]
+    `step` returns the state after a character, or None if the character is not allowed. A character of None stands for
+    every character outside of `alphabet`.
+    """
+
+    start: _State
+    step: Callable[[_State, str | None], _State | _Complete | None]
     alphabet: frozenset[str]
-    stops: bool = False
+    accepts_anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Watch:
-    """Follows text and tells which of the strings were just completed. A state is the longest beginning in sight."""
+class _SubstringTracker:
+    """Detects when one of the strings is completed. Its state is the longest suffix that is a prefix of a string."""
 
     strings: tuple[str, ...]
-    beginnings: frozenset[str]
+    prefixes: frozenset[str]
 
     @staticmethod
-    def over(strings: tuple[str, ...], end: str = "") -> _Watch:
-        kept = shortest(strings, end)
-        return _Watch(kept, frozenset(text[:size] for text in kept for size in range(len(text) + 1)) | {""})
+    def for_strings(strings: tuple[str, ...], end: str = "") -> _SubstringTracker:
+        """A tracker for the strings, without those that can never be the first to be completed."""
+        minimal = minimal_strings(strings, end)
+        return _SubstringTracker(
+            minimal, frozenset(text[:size] for text in minimal for size in range(len(text) + 1)) | {""}
+        )
 
-    def step(self, seen: str, char: str | None) -> tuple[str, int]:
-        """What is in sight now, and the length of the longest string that ends here."""
+    def step(self, suffix: str, char: str | None) -> tuple[str, int]:
+        """The new state after a character, and the length of the longest string that ends at it."""
         if char is None:
             return "", 0
-        seen += char
-        while seen not in self.beginnings:
-            seen = seen[1:]
-        return seen, max((len(text) for text in self.strings if seen.endswith(text)), default=0)
+        suffix += char
+        # Drop characters from the front until the rest can still grow into one of the strings.
+        while suffix not in self.prefixes:
+            suffix = suffix[1:]
+        return suffix, max((len(text) for text in self.strings if suffix.endswith(text)), default=0)
 
 
-def shortest(strings: Iterable[str], end: str = "") -> tuple[str, ...]:
-    """The strings that hold no other: text without these is without all of them.
+def minimal_strings(strings: Iterable[str], end: str = "") -> tuple[str, ...]:
+    """The strings that contain no other one: text that excludes these excludes all of them.
 
-    With `end`, which text goes up to, also those that hold another only as the end does: they may begin before it.
+    If the text runs up to `end`, a string that contains only strings which are also inside `end` stays in the result,
+    because it may begin before the end.
     """
-    known = tuple(dict.fromkeys(filter(None, strings)))
-    return tuple(text for text in known if not _comes_too_late(text, known, end))
+    distinct = tuple(dict.fromkeys(filter(None, strings)))
+    return tuple(text for text in distinct if not _is_redundant(text, distinct, end))
 
 
-def _comes_too_late(text: str, strings: tuple[str, ...], end: str) -> bool:
-    """Whether everything is decided before this string is complete: by the end, or by a string inside of it."""
+def _is_redundant(text: str, strings: tuple[str, ...], end: str) -> bool:
+    """Whether the end, or a string inside of this one, is always completed before this string is."""
     if end and end in text[:-1]:
         return True
     return any(other != text and other in text and other not in end for other in strings)
@@ -93,54 +102,54 @@ def _comes_too_late(text: str, strings: tuple[str, ...], end: str) -> bool:
 
 @lru_cache(maxsize=512)
 def prose_automaton(node: Prose) -> Automaton:
-    """Text with none of the excluded strings in it; it may stop anywhere."""
-    watch = _Watch.over(node.excludes)
+    """Text without any of the excluded strings; it may stop anywhere."""
+    tracker = _SubstringTracker.for_strings(node.excludes)
     alphabet = frozenset("".join(node.excludes) + node.not_first)
 
     def step(state: tuple[str, int, bool], char: str | None) -> tuple[str, int, bool] | None:
-        seen, taken, is_first = state
-        seen, length = watch.step(seen, char)
+        suffix, count, is_first = state
+        suffix, length = tracker.step(suffix, char)
         is_refused = length or (is_first and char is not None and char in node.not_first)
-        if is_refused or taken == node.at_most:
+        if is_refused or count == node.at_most:
             return None
-        return seen, taken + (node.at_most is not None), False
+        return suffix, count + (node.at_most is not None), False
 
-    return _built(_Plan(("", 0, bool(node.not_first)), step, alphabet, stops=True))
+    return _build(_StateMachine(("", 0, bool(node.not_first)), step, alphabet, accepts_anywhere=True))
 
 
 @lru_cache(maxsize=512)
 def until_automaton(node: Until) -> Automaton:
-    """Text up to and including the first end. An excluded string may stand inside of the end, and nowhere else.
+    """Text up to and including the first `end`. An excluded string may occur inside of the end, and nowhere else.
 
-    A state is what is in sight, how much text was taken (None: no more text, the end must come), how far each end that
-    may have begun has come, and whether nothing was read yet.
+    A state holds the tracker's state, the number of characters read (None: no more text is allowed, the end must
+    follow), the progress of each possible occurrence of the end, and whether nothing was read yet.
     """
     end = node.end
-    watch = _Watch.over(node.excludes, end)
+    tracker = _SubstringTracker.for_strings(node.excludes, end)
 
     def step(
         state: tuple[str, int | None, frozenset[int], bool], char: str | None
-    ) -> tuple[str, int | None, frozenset[int], bool] | _Left | None:
-        seen, taken, begun, is_first = state
-        seen, length = watch.step(seen, char)
-        tried = begun if taken is None else begun | {0}
-        begun = frozenset(at + 1 for at in tried if end[at] == char and at + 1 >= length)
-        if len(end) in begun:
-            return _LEFT
+    ) -> tuple[str, int | None, frozenset[int], bool] | _Complete | None:
+        suffix, count, end_progress, is_first = state
+        suffix, length = tracker.step(suffix, char)
+        candidates = end_progress if count is None else end_progress | {0}
+        end_progress = frozenset(at + 1 for at in candidates if end[at] == char and at + 1 >= length)
+        if len(end) in end_progress:
+            return _COMPLETE
         is_refused = length or (is_first and char is not None and char in node.not_first)
-        if taken is not None:
-            taken = None if is_refused or taken == node.at_most else taken + (node.at_most is not None)
-        return None if taken is None and not begun else (seen, taken, begun, False)
+        if count is not None:
+            count = None if is_refused or count == node.at_most else count + (node.at_most is not None)
+        return None if count is None and not end_progress else (suffix, count, end_progress, False)
 
-    begin = ("", 0, frozenset[int](), bool(node.not_first))
-    return _built(_Plan(begin, step, frozenset("".join(node.excludes) + node.not_first + end)))
+    start = ("", 0, frozenset[int](), bool(node.not_first))
+    return _build(_StateMachine(start, step, frozenset("".join(node.excludes) + node.not_first + end)))
 
 
 _HEX = frozenset(string.hexdigits)
 _CONTROL = frozenset(map(chr, range(0x20)))
 _PLAIN = {Escapes.JSON: '"\\/bfnrt', Escapes.PYTHON: "\"'\\abfnrtv"}
-# What may follow a backslash, by how far the escape has come: characters and the next place, "" where it is complete.
-# A high surrogate needs its low one, so that what was written is always text.
+# What may follow a backslash, by position inside the escape: allowed characters and the next position, "" if complete.
+# A high surrogate requires a low one after it, so that the string is always valid Unicode.
 _UNICODE: dict[str, list[tuple[frozenset[str], str]]] = {
     "u": [(_HEX - set("dD"), "3"), (frozenset("dD"), "d")],
     "d": [(frozenset("01234567"), "2"), (frozenset("89abAB"), "high 2")],
@@ -163,11 +172,11 @@ _AFTER_BACKSLASH = {
 }
 
 
-def _written(quote: Quote, place: str, char: str | None) -> str | None:
-    """How far a character of a string has come after `char`: "" is complete, None is not possible."""
-    if place:
-        options = _AFTER_BACKSLASH[quote.escapes][place]
-        return next((then for chars, then in options if char is not None and char in chars), None)
+def _escape_step(quote: Quote, position: str, char: str | None) -> str | None:
+    """The position inside an escape after `char`: "" means that the character is complete, None that it is invalid."""
+    if position:
+        options = _AFTER_BACKSLASH[quote.escapes][position]
+        return next((next_position for chars, next_position in options if char is not None and char in chars), None)
     if char is None or char not in _CONTROL | {"\\", quote.close}:
         return ""
     return "\\" if char == "\\" else None
@@ -179,98 +188,103 @@ def _string_alphabet(quote: Quote) -> frozenset[str]:
 
 @lru_cache(maxsize=16)
 def character_automaton(quote: Quote) -> Automaton:
-    """One character of a string in these quotes, as itself or as an escape."""
+    """One character of a string in these quotes, literal or escaped."""
 
-    def step(place: str, char: str | None) -> str | _Left | None:
-        then = _written(quote, place, char)
-        return _LEFT if then == "" else then
+    def step(position: str, char: str | None) -> str | _Complete | None:
+        next_position = _escape_step(quote, position, char)
+        return _COMPLETE if next_position == "" else next_position
 
-    return _built(_Plan("", step, _string_alphabet(quote)))
+    return _build(_StateMachine("", step, _string_alphabet(quote)))
 
 
 @lru_cache(maxsize=512)
 def string_automaton(node: Str) -> Automaton:
-    """What follows the opening quote, up to and including the closing one, with no excluded string in what is written.
+    """The rest of a string after its opening quote, including the closing one, without any excluded string.
 
-    An escape is one character of the string; what it is written with counts as text for the excluded strings.
+    An escape counts as one character of the string's length. The excluded strings are matched against the text as it
+    is written, escapes included.
     """
-    watch = _Watch.over(node.excludes)
-    counted = node.at_least if node.at_most is None else node.at_most
+    tracker = _SubstringTracker.for_strings(node.excludes)
+    count_limit = node.at_least if node.at_most is None else node.at_most
 
-    def step(state: tuple[str, int, str], char: str | None) -> tuple[str, int, str] | _Left | None:
-        seen, taken, place = state
-        seen, length = watch.step(seen, char)
+    def step(state: tuple[str, int, str], char: str | None) -> tuple[str, int, str] | _Complete | None:
+        suffix, count, position = state
+        suffix, length = tracker.step(suffix, char)
         if length:
             return None
-        if not place and char == node.quote.close:
-            return _LEFT if taken >= node.at_least else None
-        then = _written(node.quote, place, char)
-        if then is None or (not place and taken == node.at_most):
+        if not position and char == node.quote.close:
+            return _COMPLETE if count >= node.at_least else None
+        next_position = _escape_step(node.quote, position, char)
+        if next_position is None or (not position and count == node.at_most):
             return None
-        return seen, min(counted, taken + (not place)), then
+        return suffix, min(count_limit, count + (not position)), next_position
 
-    seen = ""
+    suffix = ""
     for char in node.quote.open:
-        seen, _ = watch.step(seen, char)
-    return _built(_Plan((seen, 0, ""), step, _string_alphabet(node.quote) | frozenset("".join(node.excludes))))
+        suffix, _ = tracker.step(suffix, char)
+    return _build(
+        _StateMachine((suffix, 0, ""), step, _string_alphabet(node.quote) | frozenset("".join(node.excludes)))
+    )
 
 
-def _built(plan: _Plan[_State]) -> Automaton:
-    """Every state that can be reached and from which the text can end, numbered in the order of finding them."""
-    symbols = [None, *sorted(plan.alphabet)]
-    found: list[_State] = [plan.begin]
-    known: set[_State] = {plan.begin}
-    steps: dict[_State, dict[str | None, _State | _Left]] = {}
-    for state in found:
+def _build(machine: _StateMachine[_State]) -> Automaton:
+    """The tables of a machine: every state that is reachable and can reach an end, numbered in order of discovery."""
+    symbols = [None, *sorted(machine.alphabet)]
+    states: list[_State] = [machine.start]
+    visited: set[_State] = {machine.start}
+    steps: dict[_State, dict[str | None, _State | _Complete]] = {}
+    for state in states:
         steps[state] = {}
         for symbol in symbols:
-            then = plan.step(state, symbol)
-            if then is None:
+            next_state = machine.step(state, symbol)
+            if next_state is None:
                 continue
-            steps[state][symbol] = then
-            if not isinstance(then, _Left) and then not in known:
-                known.add(then)
-                found.append(then)
-    useful = found if plan.stops else _useful(found, steps)
-    numbers = {state: number for number, state in enumerate(useful)}
-    moves = tuple(_moves(steps[state], numbers, plan.alphabet) for state in useful)
-    return Automaton(moves, frozenset(range(len(useful))) if plan.stops else frozenset())
+            steps[state][symbol] = next_state
+            if not isinstance(next_state, _Complete) and next_state not in visited:
+                visited.add(next_state)
+                states.append(next_state)
+    productive = states if machine.accepts_anywhere else _productive_states(states, steps)
+    numbers = {state: number for number, state in enumerate(productive)}
+    transitions = tuple(_transitions(steps[state], numbers, machine.alphabet) for state in productive)
+    return Automaton(transitions, frozenset(range(len(productive))) if machine.accepts_anywhere else frozenset())
 
 
-def _useful(found: list[_State], steps: dict[_State, dict[str | None, _State | _Left]]) -> list[_State]:
-    before: dict[_State | _Left, list[_State]] = {}
-    for state, then in steps.items():
-        for target in set(then.values()):
-            before.setdefault(target, []).append(state)
-    reached: set[_State] = set()
-    waiting: list[_State | _Left] = [_LEFT]
-    while waiting:
-        new = set(before.get(waiting.pop(), [])) - reached
-        reached |= new
-        waiting.extend(new)
-    return [state for state in found if state in reached or state == found[0]]
+def _productive_states(states: list[_State], steps: dict[_State, dict[str | None, _State | _Complete]]) -> list[_State]:
+    # A state from which the text can never end would let a model write into a dead end, so it is removed: search
+    # backwards from the end.
+    predecessors: dict[_State | _Complete, list[_State]] = {}
+    for state, next_states in steps.items():
+        for target in set(next_states.values()):
+            predecessors.setdefault(target, []).append(state)
+    productive: set[_State] = set()
+    pending: list[_State | _Complete] = [_COMPLETE]
+    while pending:
+        new = set(predecessors.get(pending.pop(), [])) - productive
+        productive |= new
+        pending.extend(new)
+    return [state for state in states if state in productive or state == states[0]]
 
 
-def _moves(
-    steps: dict[str | None, _State | _Left], numbers: dict[_State, int], alphabet: frozenset[str]
-) -> tuple[Move, ...]:
-    """One move for each target; the one that takes characters outside of the alphabet is said by what it refuses."""
+def _transitions(
+    steps: dict[str | None, _State | _Complete], numbers: dict[_State, int], alphabet: frozenset[str]
+) -> tuple[Transition, ...]:
+    """One transition for each target. The one for characters outside of the alphabet is written as a negated class."""
     by_target: dict[int | None, set[str | None]] = {}
-    for symbol, then in steps.items():
-        if isinstance(then, _Left):
+    for symbol, next_state in steps.items():
+        if isinstance(next_state, _Complete):
             by_target.setdefault(None, set()).add(symbol)
-        elif then in numbers:
-            by_target.setdefault(numbers[then], set()).add(symbol)
-    made: list[Move] = []
-    for target, taken in by_target.items():
-        chars = frozenset(symbol for symbol in taken if symbol is not None)
-        is_rest = None in taken
-        made.append(Move(Chars(_ranges(alphabet - chars if is_rest else chars), negated=is_rest), target))
-    return tuple(made)
+        elif next_state in numbers:
+            by_target.setdefault(numbers[next_state], set()).add(symbol)
+    transitions: list[Transition] = []
+    for target, symbols in by_target.items():
+        chars = frozenset(symbol for symbol in symbols if symbol is not None)
+        is_rest = None in symbols
+        transitions.append(Transition(Chars(_ranges(alphabet - chars if is_rest else chars), negated=is_rest), target))
+    return tuple(transitions)
 
 
 def _ranges(chars: frozenset[str]) -> tuple[tuple[str, str], ...]:
-    """Characters in order, neighbours as one range."""
+    """The characters in order, with neighbours joined into one range."""
     ranges: list[tuple[str, str]] = []
     for char in sorted(chars):
         if ranges and ord(char) == ord(ranges[-1][1]) + 1:

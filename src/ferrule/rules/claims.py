@@ -1,4 +1,4 @@
-"""Claims: what may be said of a call that was written under a rule, keyword by keyword. What a receipt is made from."""
+"""Claims: which schema keywords hold for a call that was generated under a rule. Receipts are made from them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.relaxation import losses_of
 from ferrule.schema.keywords import children
-from ferrule.schema.target_limits import CHECKED_FORMATS, TELLING_KEYWORDS
+from ferrule.schema.target_limits import CHECKED_FORMATS, CONSTRAINT_KEYWORDS
 
-# They describe what is inside a string, and no validator opens it.
+# These describe the content of a string, which no validator decodes.
 _ABOUT_CONTENT = frozenset({"contentEncoding", "contentMediaType", "contentSchema"})
 _CACHED = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Every keyword that a schema uses to say something, in exactly one of three lists."""
+    """Every constraining keyword of a schema, in exactly one of three lists.
+
+    `enforced` keywords hold while decoding, `checked` ones are validated after decoding, `unchecked` ones by nobody.
+    """
 
     enforced: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
@@ -28,22 +31,22 @@ class Claims:
 
 
 def claims_of(tool: ToolDefinition, encoding: str | None) -> Claims:
-    """What holds of a call to the tool. `encoding` is how its arguments are held while decoding; None is not at all."""
+    """The claims for a call to the tool. `encoding` says how decoding constrains its arguments; None: not at all."""
     return _claims(tool.name, dumps(tool.parameters), encoding)
 
 
 @lru_cache(maxsize=_CACHED)
 def _claims(name: str, schema: str, encoding: str | None) -> Claims:
     parameters = cast("dict[str, Any]", loads(schema))
-    used, unchecked = _used(parameters)
+    used, unchecked = _keywords_used(parameters)
     if encoding is None:
         return Claims((), tuple(sorted(used)), tuple(sorted(unchecked)))
-    lost = {loss.keyword for loss in losses_of(ToolDefinition(name, "", parameters), encoding)}
-    # A keyword that is lost in one place is not claimed in any.
-    return Claims(tuple(sorted(used - lost)), tuple(sorted(used & lost)), tuple(sorted(unchecked)))
+    lost_keywords = {loss.keyword for loss in losses_of(ToolDefinition(name, "", parameters), encoding)}
+    # A keyword that is not enforced in one place of the schema is not claimed as enforced anywhere.
+    return Claims(tuple(sorted(used - lost_keywords)), tuple(sorted(used & lost_keywords)), tuple(sorted(unchecked)))
 
 
-def _used(schema: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+def _keywords_used(schema: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     used: set[str] = set()
     unchecked: set[str] = set()
     for node in _nodes(schema):
@@ -52,14 +55,14 @@ def _used(schema: Mapping[str, Any]) -> tuple[set[str], set[str]]:
                 unchecked.add(f"format:{value}")
             elif keyword in _ABOUT_CONTENT:
                 unchecked.add(keyword)
-            elif keyword in TELLING_KEYWORDS and not (keyword == "uniqueItems" and value is False):
+            elif keyword in CONSTRAINT_KEYWORDS and not (keyword == "uniqueItems" and value is False):
                 used.add(keyword)
     return used, unchecked
 
 
 def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(schema, dict):
-        held = cast("dict[str, Any]", schema)
-        yield held
-        for child in children(held):
+        fields = cast("dict[str, Any]", schema)
+        yield fields
+        for child in children(fields):
             yield from _nodes(child.schema)

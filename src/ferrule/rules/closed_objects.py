@@ -1,7 +1,7 @@
-"""Close: declared arguments and no others.
+"""Close objects: allow the declared properties and no others.
 
-A schema that lists properties and says nothing of others lets any be written; a model that is offered a list should be
-held to it, on every target alike, and no target can keep unlisted names apart from each other.
+In JSON Schema, an object that lists properties also allows any other one. A model should use only the listed
+properties, on every target alike. No target can ensure that unlisted names differ from each other.
 """
 
 from __future__ import annotations
@@ -9,29 +9,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-# Where one of these stands beside the properties, what they list may not be all that is declared.
-_MORE = ("additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref")
+# Beside one of these keywords, `properties` may not list everything that the schema declares.
+_DECLARES_MORE = (
+    "additionalProperties",
+    "patternProperties",
+    "unevaluatedProperties",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "$ref",
+)
 _MAPS = ("properties", "$defs", "patternProperties")
 _LISTS = ("prefixItems",)
 _SINGLE = ("items", "additionalProperties")
 
 
-def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same schema, in which an object with listed properties takes no others unless the schema speaks of them."""
-    made = {keyword: _inside(keyword, held) for keyword, held in schema.items()}
-    listed = made.get("properties")
-    if listed and set(made.get("required", ())) <= set(listed) and not any(keyword in made for keyword in _MORE):
-        made["additionalProperties"] = False
-    return made
+def close_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Set `additionalProperties` to false on every object that lists properties and does not mention other ones."""
+    result = {keyword: _close_keyword(keyword, value) for keyword, value in schema.items()}
+    properties = result.get("properties")
+    if (
+        properties
+        and set(result.get("required", ())) <= set(properties)
+        and not any(keyword in result for keyword in _DECLARES_MORE)
+    ):
+        result["additionalProperties"] = False
+    return result
 
 
-def _inside(keyword: str, held: Any) -> Any:
-    if keyword in _MAPS and isinstance(held, Mapping):
-        return {name: _closed(schema) for name, schema in cast("Mapping[str, Any]", held).items()}
-    if keyword in _LISTS and isinstance(held, list):
-        return [_closed(schema) for schema in cast("list[Any]", held)]
-    return _closed(held) if keyword in _SINGLE else held
+def _close_keyword(keyword: str, value: Any) -> Any:
+    if keyword in _MAPS and isinstance(value, Mapping):
+        return {name: _close_subschema(schema) for name, schema in cast("Mapping[str, Any]", value).items()}
+    if keyword in _LISTS and isinstance(value, list):
+        return [_close_subschema(schema) for schema in cast("list[Any]", value)]
+    return _close_subschema(value) if keyword in _SINGLE else value
 
 
-def _closed(schema: Any) -> Any:
-    return closed(cast("Mapping[str, Any]", schema)) if isinstance(schema, Mapping) else schema
+def _close_subschema(schema: Any) -> Any:
+    return close_objects(cast("Mapping[str, Any]", schema)) if isinstance(schema, Mapping) else schema

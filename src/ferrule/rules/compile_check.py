@@ -1,6 +1,6 @@
-"""Compilable: the half of widening that asks. What llguidance still refuses is cut down until it compiles.
+"""The second half of relaxation: ask llguidance's compiler, and reduce what it still refuses until it compiles.
 
-The smallest part that is refused by itself loses one keyword, then several, then everything but its types.
+The smallest part that the compiler refuses by itself loses one keyword, then several, then everything but its types.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, cast
 
 from ferrule.rules.keyword_filter import Loss
 from ferrule.rules.matcher import schema_error
-from ferrule.rules.simple_schemas import is_plain
+from ferrule.rules.simple_schemas import is_simple
 from ferrule.schema.keywords import children
 from ferrule.schema.pointer import pointer_to
 
 Node = dict[str, Any]
-# Keywords that go together: the later ones of a group speak of what the first leaves over.
+# Keywords that are dropped together: the later ones of a group apply to what the first one leaves over.
 _GROUPS = (
     ("maxProperties",),
     ("minProperties",),
@@ -38,32 +38,33 @@ _GROUPS = (
 )
 
 
-def compiled_away(document: Node, place_of: Callable[[str], str]) -> tuple[Node, tuple[Loss, ...]]:
-    """A document that compiles and is no narrower, and what it cost."""
-    if is_plain(document) or not schema_error(document):
+def make_compilable(document: Node, original_path: Callable[[str], str]) -> tuple[Node, tuple[Loss, ...]]:
+    """Relax a document until it compiles. Returns the document, which is never narrower, and the losses."""
+    if is_simple(document) or not schema_error(document):
         return document, ()
-    cutter = _Cutter(deepcopy(document), place_of)
-    return cutter.cut(), tuple(cutter.losses)
+    reducer = _Reducer(deepcopy(document), original_path)
+    return reducer.reduce(), tuple(reducer.losses)
 
 
-class _Cutter:
-    def __init__(self, document: Node, place_of: Callable[[str], str]) -> None:
+class _Reducer:
+    def __init__(self, document: Node, original_path: Callable[[str], str]) -> None:
         self.losses: list[Loss] = []
         self._document = document
         self._definitions = cast("dict[str, Node | bool]", document.get("$defs", {}))
-        self._place_of = place_of
+        self._original_path = original_path
 
-    def cut(self) -> Node:
-        # One refusal hides another, so the exact repairs come first and before the blunt ones.
-        repairs = (self._alternatives, self._circles, self._alternatives, self._parts)
-        for step in (*repairs, self._definitions_whole, self._root_whole):
+    def reduce(self) -> Node:
+        """The document, changed until it compiles."""
+        # One refusal hides another, so the exact repairs run before the blunt ones, and some of them twice.
+        repairs = (self._one_of_to_any_of, self._clear_beside_cycles, self._one_of_to_any_of, self._reduce_parts)
+        for step in (*repairs, self._reduce_definitions_to_types, self._reduce_root_to_types):
             step()
             if not schema_error(self._document):
                 break
         return self._document
 
-    def _alternatives(self) -> None:
-        """`oneOf` as `anyOf` where the alternatives are not seen to exclude each other."""
+    def _one_of_to_any_of(self) -> None:
+        """Replace `oneOf` by `anyOf` where the compiler cannot see that the alternatives exclude each other."""
         for pointer, node in self._nodes():
             if "oneOf" not in node or "oneOf" not in schema_error({**node, "$defs": self._definitions}):
                 continue
@@ -72,29 +73,30 @@ class _Cutter:
                 node["allOf"] = [*node.get("allOf", ()), options]
             else:
                 node.update(options)
-            self._lose(f"{pointer}/oneOf", "oneOf", "enforced as anyOf: more than one alternative may fit")
+            self._record_loss(f"{pointer}/oneOf", "oneOf", "enforced as anyOf: more than one alternative may fit")
 
-    def _parts(self) -> None:
-        hidden = dict.fromkeys(self._definitions, cast("Node", {}))
+    def _reduce_parts(self) -> None:
+        stub_definitions = dict.fromkeys(self._definitions, cast("Node", {}))
         for pointer, node in self._nodes():
-            if why := schema_error({**node, "$defs": hidden}):
-                self._reduce(pointer, node, why, hidden)
+            if reason := schema_error({**node, "$defs": stub_definitions}):
+                self._drop_groups(pointer, node, reason, stub_definitions)
 
-    def _reduce(self, pointer: str, node: Node, why: str, hidden: dict[str, Node]) -> None:
-        held = {key: value for key, value in node.items() if key != "$defs"}
-        present = [group for group in _GROUPS if held.keys() & set(group)]
-        singly = [set(group) for group in present]
-        together = [{key for group in present[: size + 1] for key in group} for size in range(len(present))]
-        for dropped in (*singly, *together, held.keys() - {"type"}, held.keys()):
-            left = {key: value for key, value in held.items() if key not in dropped}
-            if not schema_error({**left, "$defs": hidden}):
-                for keyword in held.keys() & dropped:
+    def _drop_groups(self, pointer: str, node: Node, reason: str, stub_definitions: dict[str, Node]) -> None:
+        keywords = {key: value for key, value in node.items() if key != "$defs"}
+        present = [group for group in _GROUPS if keywords.keys() & set(group)]
+        single_groups = [set(group) for group in present]
+        cumulative_groups = [{key for group in present[: size + 1] for key in group} for size in range(len(present))]
+        # Try single groups first, then more and more groups together, then all but the type, then everything.
+        for dropped in (*single_groups, *cumulative_groups, keywords.keys() - {"type"}, keywords.keys()):
+            remaining = {key: value for key, value in keywords.items() if key not in dropped}
+            if not schema_error({**remaining, "$defs": stub_definitions}):
+                for keyword in keywords.keys() & dropped:
                     node.pop(keyword)
-                    self._lose(f"{pointer}/{keyword}", keyword, f"llguidance refuses it here: {why:.120}")
+                    self._record_loss(f"{pointer}/{keyword}", keyword, f"llguidance refuses it here: {reason:.120}")
                 return
 
-    def _circles(self) -> None:
-        """A reference that leads back to itself may have nothing beside it."""
+    def _clear_beside_cycles(self) -> None:
+        """Drop all keywords beside a circular reference: the compiler allows none there."""
         for pointer, node in self._nodes():
             parts = cast("list[object]", node.get("allOf", ()))
             refs = [cast("Node", part)["$ref"] for part in parts if isinstance(part, dict) and "$ref" in part]
@@ -104,28 +106,32 @@ class _Cutter:
                 continue
             for keyword in beside:
                 del node[keyword]
-                self._lose(f"{pointer}/{keyword}", keyword, "llguidance takes nothing beside a circular reference")
+                self._record_loss(
+                    f"{pointer}/{keyword}", keyword, "llguidance takes nothing beside a circular reference"
+                )
             node["$ref"] = ref
 
-    def _definitions_whole(self) -> None:
+    def _reduce_definitions_to_types(self) -> None:
         for name, node in self._definitions.items():
             if isinstance(node, dict) and schema_error(self._document):
-                self._to_types(f"/$defs/{name}", node)
+                self._keep_types_only(f"/$defs/{name}", node)
 
-    def _root_whole(self) -> None:
-        self._to_types("", self._document)
+    def _reduce_root_to_types(self) -> None:
+        self._keep_types_only("", self._document)
 
-    def _to_types(self, pointer: str, node: Node) -> None:
+    def _keep_types_only(self, pointer: str, node: Node) -> None:
         for keyword in node.keys() - {"type"}:
             del node[keyword]
             if keyword != "$defs":
-                self._lose(f"{pointer}/{keyword}", keyword, "only the type is enforced: llguidance refuses the whole")
+                self._record_loss(
+                    f"{pointer}/{keyword}", keyword, "only the type is enforced: llguidance refuses the whole"
+                )
 
-    def _lose(self, pointer: str, keyword: str, how: str) -> None:
-        self.losses.append(Loss(self._place_of(pointer), keyword, how))
+    def _record_loss(self, pointer: str, keyword: str, reason: str) -> None:
+        self.losses.append(Loss(self._original_path(pointer), keyword, reason))
 
     def _nodes(self) -> Iterator[tuple[str, Node]]:
-        """Every subschema that is an object, inner ones before those that hold them."""
+        """Every subschema that is an object, inner ones before the ones that contain them."""
         for name, definition in self._definitions.items():
             yield from _inner_first(definition, f"/$defs/{name}")
         yield from _inner_first(self._document, "")
@@ -136,6 +142,6 @@ def _inner_first(schema: object, pointer: str) -> Iterator[tuple[str, Node]]:
         return
     node = cast("Node", schema)
     for child in list(children(node)):
-        if child.reach != "apart":
+        if child.applies_to != "nothing":
             yield from _inner_first(child.schema, pointer + pointer_to(child.tokens))
     yield pointer, node

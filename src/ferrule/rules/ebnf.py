@@ -1,9 +1,9 @@
-"""EBNF in xgrammar's spelling: a node as the text of a grammar of its own, whose start is `root`.
+"""Emit a node as EBNF in xgrammar's syntax: a complete grammar that starts at `root`.
 
-Text that must not contain something is written as an automaton, one rule for each state, so that nothing beyond plain
-EBNF is needed. Wider than the rule, and so left to the validator: `pattern`, and lengths of free text and of strings
-with excluded texts. Narrower than JSON: an escaped surrogate comes in pairs. Must not know the structural tag that the
-grammar stands in.
+Text with excluded strings is written as an automaton, one rule for each state, so plain EBNF is enough. Some
+constraints are dropped, so the grammar is wider than the rule and the validator checks them afterwards: `pattern`, and
+the lengths of free text and of strings with excluded texts. One thing is narrower than JSON: escaped surrogates must
+come in pairs. This module does not depend on the structural tag that contains the grammar.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import replace
 
 from ferrule.rules.automaton import (
     Automaton,
-    Move,
+    Transition,
     character_automaton,
     prose_automaton,
     string_automaton,
     until_automaton,
 )
 from ferrule.rules.lowering import Lowering
-from ferrule.rules.repetition import times
+from ferrule.rules.repetition import quantifier
 from ferrule.rules.rule import Chars, OneOf, Prose, Ref, Repeat, RuleNode, Seq, Str, Text, Until
-from ferrule.rules.text_delimiters import delimited
+from ferrule.rules.text_delimiters import delimit
 from ferrule.schema.notation import Quote
 
 _ANYTHING = r"[\u0000-\U0010ffff]"
@@ -30,7 +30,7 @@ _NOTHING = r"[^\u0000-\U0010ffff]"
 
 
 def ebnf_of(node: RuleNode) -> str:
-    """The grammar of a node that need not have been lowered."""
+    """The grammar of a node, which may still contain schema leaves."""
     return _Writer().grammar(node)
 
 
@@ -42,15 +42,15 @@ class _Writer:
         self._state_names: dict[str, list[str]] = {}
 
     def grammar(self, node: RuleNode) -> str:
-        root = self._node(delimited(self._lowering.lower(node)))
+        root = self._node(delimit(self._lowering.lower(node)))
         for name, definition in self._lowering.definitions.items():
-            self._rules[name] = self._node(delimited(definition))
+            self._rules[name] = self._node(delimit(definition))
         return "\n".join(f"{name} ::= {body}" for name, body in [("root", root), *self._rules.items()])
 
     def _node(self, node: RuleNode) -> str:
         match node:
             case Text(text):
-                return _quoted(text)
+                return _quote(text)
             case Seq(parts):
                 return " ".join(map(self._node, parts)) or '""'
             case OneOf(options):
@@ -71,66 +71,66 @@ class _Writer:
                 raise AssertionError(f"{node} was not lowered")
 
     def _repeat(self, node: Repeat) -> str:
-        inner = self._named(self._node(node.node))
+        inner = self._name_for(self._node(node.node))
         if not node.sep:
-            return inner + times(node.at_least, node.at_most)
+            return inner + quantifier(node.at_least, node.at_most)
         if node.at_most == 0:
             return '""'
         more = None if node.at_most is None else node.at_most - 1
-        again = f"({_quoted(node.sep)} {inner}){times(max(0, node.at_least - 1), more)}"
+        again = f"({_quote(node.sep)} {inner}){quantifier(max(0, node.at_least - 1), more)}"
         return f"({inner} {again})" if node.at_least else f"({inner} {again})?"
 
     def _string(self, node: Str) -> str:
         quote = node.quote
         if not node.excludes and (node.at_least, node.at_most) != (0, None):
-            return f"{_quoted(quote.open)} {self._counted(quote, node.at_least, node.at_most)}"
-        # To count as well would take as many states again for every character.
+            return f"{_quote(quote.open)} {self._bounded_string(quote, node.at_least, node.at_most)}"
+        # Counting as well would multiply the number of states by the length.
         text = Str(quote, excludes=node.excludes)
-        return f"{_quoted(quote.open)} {self._states(text, string_automaton(text))}"
+        return f"{_quote(quote.open)} {self._states(text, string_automaton(text))}"
 
-    def _counted(self, quote: Quote, at_least: int, at_most: int | None) -> str:
-        """What follows the opening quote of a string with a length: a rule for each number of characters left.
+    def _bounded_string(self, quote: Quote, at_least: int, at_most: int | None) -> str:
+        """The rest of a string with a length, after its opening quote: a rule for each number of remaining characters.
 
-        A rule for one character, repeated, would say the same and cost a thousand times as much: xgrammar makes masks
-        in advance for what stays inside of a rule, and nearly every token would leave that one. Rules are counted from
-        the end, so that a shorter string is a part of a longer one, whose masks xgrammar then has already.
+        A repeated rule for one character would define the same language at a thousand times the cost: xgrammar
+        precomputes masks for tokens that stay inside of one rule, and nearly every token spans several characters.
+        Rules are counted from the end, so a shorter string reuses the rules, and the masks, of a longer one.
         """
         unbounded = Str(quote)
         tail = self._states(unbounded, string_automaton(unbounded)) if at_most is None else ""
         length = at_least if at_most is None else at_most
-        for left in range(length + 1):
-            needed = max(0, at_least - (length - left))
-            key = ("counted", quote, left, needed, at_most is None)
+        for remaining in range(length + 1):
+            required = max(0, at_least - (length - remaining))
+            key = ("counted", quote, remaining, required, at_most is None)
             if key not in self._names:
                 self._names[key] = self._new_name()
-                self._rules[self._names[key]] = self._character(quote, left, needed, tail)
+                self._rules[self._names[key]] = self._character(quote, remaining, required, tail)
             tail = self._names[key]
         return tail
 
-    def _character(self, quote: Quote, left: int, needed: int, tail: str) -> str:
+    def _character(self, quote: Quote, remaining: int, required: int, tail: str) -> str:
         """One more character and what follows it, or the end."""
-        if not left:
-            return tail or _quoted(quote.close)
+        if not remaining:
+            return tail or _quote(quote.close)
         automaton = character_automaton(quote)
         first = self._states(quote, automaton)
         names = self._state_names[first]
-        taken = [f"{_move(move, names)} {tail}" for move in automaton.moves[0]]
-        return " | ".join(taken if needed else [_quoted(quote.close), *taken])
+        continuations = [f"{_transition(move, names)} {tail}" for move in automaton.transitions[0]]
+        return " | ".join(continuations if required else [_quote(quote.close), *continuations])
 
     def _states(self, key: Hashable, automaton: Automaton) -> str:
-        """The name of the first state's rule. Every state has a rule."""
+        """Write one rule for each state; returns the name of the first state's rule."""
         if key not in self._names:
-            names = [self._new_name() for _ in automaton.moves]
-            for number, (name, moves) in enumerate(zip(names, automaton.moves, strict=True)):
-                options = [_move(move, names) for move in moves]
+            names = [self._new_name() for _ in automaton.transitions]
+            for number, (name, moves) in enumerate(zip(names, automaton.transitions, strict=True)):
+                options = [_transition(move, names) for move in moves]
                 self._rules[name] = (
-                    " | ".join(['""', *options] if number in automaton.may_stop else options) or _NOTHING
+                    " | ".join(['""', *options] if number in automaton.accepting else options) or _NOTHING
                 )
             self._names[key] = names[0]
             self._state_names[names[0]] = names
         return self._names[key]
 
-    def _named(self, body: str) -> str:
+    def _name_for(self, body: str) -> str:
         if body not in self._names:
             self._names[body] = self._new_name()
             self._rules[self._names[body]] = body
@@ -142,27 +142,27 @@ class _Writer:
         return name
 
 
-def _move(move: Move, names: list[str]) -> str:
-    taken = _class(move.chars.ranges, move.chars.negated)
-    return taken if move.target is None else f"{taken} {names[move.target]}"
+def _transition(transition: Transition, names: list[str]) -> str:
+    chars = _class(transition.chars.ranges, transition.chars.negated)
+    return chars if transition.target is None else f"{chars} {names[transition.target]}"
 
 
-def _quoted(text: str) -> str:
-    return '"' + "".join(_escaped(char, '"\\') for char in text) + '"'
+def _quote(text: str) -> str:
+    return '"' + "".join(_escape(char, '"\\') for char in text) + '"'
 
 
 def _class(ranges: tuple[tuple[str, str], ...], negated: bool) -> str:
     if negated and not ranges:
         return _ANYTHING
-    written = "".join(_in_class(a) if a == b else f"{_in_class(a)}-{_in_class(b)}" for a, b in ranges)
-    return f"[{'^' if negated else ''}{written}]"
+    body = "".join(_escape_in_class(a) if a == b else f"{_escape_in_class(a)}-{_escape_in_class(b)}" for a, b in ranges)
+    return f"[{'^' if negated else ''}{body}]"
 
 
-def _in_class(char: str) -> str:
-    return _escaped(char, "\\]^-[")
+def _escape_in_class(char: str) -> str:
+    return _escape(char, "\\]^-[")
 
 
-def _escaped(char: str, special: str) -> str:
+def _escape(char: str, special: str) -> str:
     if char in special:
         return "\\" + char
     return char if char.isprintable() else f"\\U{ord(char):08x}" if ord(char) > 0xFFFF else f"\\u{ord(char):04x}"

@@ -1,8 +1,9 @@
-"""GBNF for llama.cpp. Everything is lowered, JSON too, and free text becomes automata of right-linear rules.
+"""Emit a rule as GBNF for llama.cpp. All values are lowered, JSON too; free text becomes right-linear rules.
 
-Wider than the rule, and so left to the validator: `pattern`; lengths and counts beyond `_MOST_REPEATS`; lengths of free
-text and of strings with excluded texts beyond `_MOST_COUNTED`, or whose automaton would grow past `_MOST_STATES`.
-Narrower than JSON: an escaped surrogate comes in pairs. The engine itself never writes a NUL character.
+Some constraints are dropped, so the grammar is wider than the rule and the validator checks them afterwards: `pattern`;
+lengths and counts beyond `_MAX_REPEATS`; lengths of free text and of strings with excluded texts that are beyond
+`_MAX_COUNTED`, or whose automaton would grow past `_MAX_STATES`. One thing is narrower than JSON: escaped surrogates
+must come in pairs. The engine itself never writes a NUL character.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ferrule.rules.automaton import (
 )
 from ferrule.rules.gbnf_literals import NOTHING, char_class, literal
 from ferrule.rules.lowering import Lowering
-from ferrule.rules.repetition import times
+from ferrule.rules.repetition import quantifier
 from ferrule.rules.rule import (
     Chars,
     OneOf,
@@ -35,22 +36,23 @@ from ferrule.rules.rule import (
     Until,
     one_of,
 )
-from ferrule.rules.text_delimiters import delimited
+from ferrule.rules.text_delimiters import delimit
 
-# llama.cpp refuses a grammar in which a repetition times what it repeats comes to 2000.
-_MOST_REPEATS = 512
-_MOST_COUNTED = 64
-_MOST_STATES = 1024
-# Shorter than this, a piece that is used twice costs less than a name for it.
-_WORTH_A_NAME = 40
-_Free = TypeVar("_Free", Prose, Until)
+# llama.cpp refuses a grammar in which the count of a repetition times the size of its body reaches 2000.
+_MAX_REPEATS = 512
+_MAX_COUNTED = 64
+_MAX_STATES = 1024
+# Repeating a shorter piece costs less than giving it a name.
+_MIN_NAMED_LENGTH = 40
+_FreeText = TypeVar("_FreeText", Prose, Until)
 
 
 @dataclass(frozen=True, slots=True)
 class Gbnf:
-    """`text` is the whole grammar. Engines that can wait for one of `triggers` take `triggered` from there on.
+    """An emitted grammar. `text` is the complete grammar.
 
-    What llama.cpp matches after a trigger begins with the trigger itself, and so does `triggered`.
+    Engines that support lazy grammars wait for one of `triggers` and then apply `triggered`. llama.cpp matches the
+    trigger itself too, so `triggered` begins with it.
     """
 
     text: str
@@ -59,13 +61,13 @@ class Gbnf:
 
 
 def emit_gbnf(rule: Rule) -> Gbnf:
-    """The grammar of a rule; it never contains left recursion, which llama.cpp refuses."""
+    """Emit a rule as GBNF. The grammar never contains left recursion, which llama.cpp refuses."""
     emitter = _Emitter()
-    start = emitter.prepared(rule.start)
+    start = emitter.prepare(rule.start)
     if rule.triggered is None:
         return Gbnf(emitter.grammar(start), rule.triggers)
-    # The rules of the smaller grammar are rules of the larger one, so they are written once.
-    triggered = emitter.grammar(emitter.prepared(rule.triggered))
+    # The smaller grammar's rules are also rules of the larger one, so one emitter writes both.
+    triggered = emitter.grammar(emitter.prepare(rule.triggered))
     return Gbnf(emitter.grammar(start), rule.triggers, triggered)
 
 
@@ -75,28 +77,28 @@ class _Emitter:
         self._emitted: dict[int, tuple[RuleNode, str]] = {}
         self._lines: list[str] = []
         self._names: dict[Hashable, str] = {}
-        self._wanted: list[str] = []
+        self._pending: list[str] = []
         self._defined: set[str] = set()
 
-    def prepared(self, node: RuleNode) -> RuleNode:
-        return delimited(self._lowering.lower(node))
+    def prepare(self, node: RuleNode) -> RuleNode:
+        return delimit(self._lowering.lower(node))
 
     def grammar(self, start: RuleNode) -> str:
         root = self._node(start)
-        while self._wanted:
-            name = self._wanted.pop()
+        while self._pending:
+            name = self._pending.pop()
             body = _without_unit_cycles(name, self._lowering.definitions)
-            self._lines.append(f"{name} ::= {self._alternatives(delimited(body))}")
+            self._lines.append(f"{name} ::= {self._alternatives(delimit(body))}")
         return "\n".join([f"root ::= {root}", *self._lines, ""])
 
     def _node(self, node: RuleNode) -> str:
         """A node as part of a sequence."""
-        known = self._emitted.get(id(node))
-        if known is None:
-            known = self._emitted[id(node)] = (node, self._written(node))
-        return known[1]
+        cached = self._emitted.get(id(node))
+        if cached is None:
+            cached = self._emitted[id(node)] = (node, self._render(node))
+        return cached[1]
 
-    def _written(self, node: RuleNode) -> str:
+    def _render(self, node: RuleNode) -> str:
         match node:
             case Text(text):
                 return literal(text)
@@ -105,13 +107,13 @@ class _Emitter:
             case Seq(parts):
                 return self._sequence(parts)
             case OneOf():
-                return self._named("o", self._alternatives(node))
+                return self._name_for("o", self._alternatives(node))
             case Repeat():
                 return self._repeat(node)
             case Ref(name):
                 return self._reference(name)
             case Prose() | Until() | Str():
-                return self._free(node)
+                return self._free_text(node)
             case _:
                 raise AssertionError(f"{node} was not lowered")
 
@@ -120,64 +122,65 @@ class _Emitter:
         return " | ".join(dict.fromkeys(map(self._node, options))) or NOTHING
 
     def _sequence(self, parts: tuple[RuleNode, ...]) -> str:
-        written = [self._node(part) for part in parts]
-        if len(written) > 2 and isinstance(parts[0], Text):
-            # Calls differ in how they begin, by what free text before them has taken already; the rest is shared.
-            rest = " ".join(written[1:])
-            return f"{written[0]} {self._named('t', rest) if len(rest) > _WORTH_A_NAME else rest}"
-        return " ".join(written) or '""'
+        rendered = [self._node(part) for part in parts]
+        if len(rendered) > 2 and isinstance(parts[0], Text):
+            # Calls differ in their first text, because free text before them may include part of it. The rest is
+            # the same, so it becomes a shared rule.
+            rest = " ".join(rendered[1:])
+            return f"{rendered[0]} {self._name_for('t', rest) if len(rest) > _MIN_NAMED_LENGTH else rest}"
+        return " ".join(rendered) or '""'
 
     def _repeat(self, node: Repeat) -> str:
-        at_least, at_most = _bounds(node.at_least, node.at_most, _MOST_REPEATS)
+        at_least, at_most = _bounds(node.at_least, node.at_most, _MAX_REPEATS)
         if at_most == 0:
             return '""'
         body = self._node(node.node)
         if not isinstance(node.node, Text | Chars | OneOf | Ref):
-            body = self._named("r", body)
+            body = self._name_for("r", body)
         if not node.sep:
-            return body + times(at_least, at_most)
-        again = self._named("r", f"{literal(node.sep)} {body}")
+            return body + quantifier(at_least, at_most)
+        again = self._name_for("r", f"{literal(node.sep)} {body}")
         more = None if at_most is None else at_most - 1
-        many = f"{body} {again}{times(max(0, at_least - 1), more)}" if more != 0 else body
-        return many if at_least else self._named("r", many) + "?"
+        many = f"{body} {again}{quantifier(max(0, at_least - 1), more)}" if more != 0 else body
+        return many if at_least else self._name_for("r", many) + "?"
 
     def _reference(self, name: str) -> str:
         if name not in self._defined:
             self._defined.add(name)
-            self._wanted.append(name)
+            self._pending.append(name)
         return name
 
-    def _free(self, node: Prose | Until | Str) -> str:
+    def _free_text(self, node: Prose | Until | Str) -> str:
         match node:
             case Prose():
-                return self._automaton(counted := _counted(node), prose_automaton(counted))
+                return self._automaton(countable := _countable(node), prose_automaton(countable))
             case Until():
-                return self._automaton(counted := _counted(node), until_automaton(counted))
+                return self._automaton(countable := _countable(node), until_automaton(countable))
             case Str(quote, at_least, at_most, _, excludes) if not excludes:
                 char = self._automaton(quote, character_automaton(quote))
-                count = times(*_bounds(at_least, at_most, _MOST_REPEATS))
+                count = quantifier(*_bounds(at_least, at_most, _MAX_REPEATS))
                 return f"{literal(quote.open)} {char}{count} {literal(quote.close)}"
             case Str(quote, at_least, at_most):
-                at_least, at_most = _bounds(at_least, at_most, _most_counted(node))
-                counted = replace(node, at_least=at_least, at_most=at_most, pattern=None)
-                return f"{literal(quote.open)} {self._automaton(counted, string_automaton(counted))}"
+                at_least, at_most = _bounds(at_least, at_most, _max_counted(node))
+                countable = replace(node, at_least=at_least, at_most=at_most, pattern=None)
+                return f"{literal(quote.open)} {self._automaton(countable, string_automaton(countable))}"
 
     def _automaton(self, key: Hashable, automaton: Automaton) -> str:
-        """The rule of the first state; one rule for each state."""
+        """Write one rule for each state; returns the name of the first state's rule."""
         name = self._names.get(key)
         if name is None:
             prefix = f"a{len(self._names)}"
             name = self._names[key] = f"{prefix}-0"
-            for number, moves in enumerate(automaton.moves):
+            for number, moves in enumerate(automaton.transitions):
                 options = [
                     self._node(move.chars) + ("" if move.target is None else f" {prefix}-{move.target}")
                     for move in moves
                 ]
-                options.extend(['""'] if number in automaton.may_stop else [])
+                options.extend(['""'] if number in automaton.accepting else [])
                 self._lines.append(f"{prefix}-{number} ::= {' | '.join(options) or NOTHING}")
         return name
 
-    def _named(self, prefix: str, body: str) -> str:
+    def _name_for(self, prefix: str, body: str) -> str:
         name = self._names.get(body)
         if name is None:
             name = self._names[body] = f"{prefix}{len(self._names)}"
@@ -186,43 +189,43 @@ class _Emitter:
 
 
 def _without_unit_cycles(name: str, definitions: Mapping[str, RuleNode]) -> RuleNode:
-    """A definition without the options that are only itself again, perhaps by way of others."""
+    """A definition without the alternatives that lead back to it and nothing else, directly or through others."""
 
-    def leads_back(node: RuleNode, passed: frozenset[str]) -> bool:
+    def leads_back(node: RuleNode, visited: frozenset[str]) -> bool:
         match node:
             case Ref(to):
-                return to == name or (to not in passed and leads_back(definitions[to], passed | {to}))
+                return to == name or (to not in visited and leads_back(definitions[to], visited | {to}))
             case OneOf(options):
-                return any(leads_back(option, passed) for option in options)
+                return any(leads_back(option, visited) for option in options)
             case _:
                 return False
 
-    def kept(node: RuleNode, passed: frozenset[str]) -> list[RuleNode]:
+    def remaining_options(node: RuleNode, visited: frozenset[str]) -> list[RuleNode]:
         match node:
             case Ref(to) if leads_back(node, frozenset()):
-                return [] if to in passed else kept(definitions[to], passed | {to})
+                return [] if to in visited else remaining_options(definitions[to], visited | {to})
             case OneOf(options):
-                return [option for inner in options for option in kept(inner, passed)]
+                return [option for inner in options for option in remaining_options(inner, visited)]
             case _:
                 return [node]
 
     return (
-        one_of(*kept(definitions[name], frozenset({name})))
+        one_of(*remaining_options(definitions[name], frozenset({name})))
         if leads_back(definitions[name], frozenset())
         else (definitions[name])
     )
 
 
-def _most_counted(node: Prose | Until | Str) -> int:
-    return min(_MOST_COUNTED, _MOST_STATES // max(1, sum(map(len, node.excludes))))
+def _max_counted(node: Prose | Until | Str) -> int:
+    return min(_MAX_COUNTED, _MAX_STATES // max(1, sum(map(len, node.excludes))))
 
 
-def _counted(node: _Free) -> _Free:
-    """A node without a limit that its automaton could not count to."""
-    _, at_most = _bounds(0, node.at_most, _most_counted(node))
+def _countable(node: _FreeText) -> _FreeText:
+    """The node without its length limit, if an automaton could not count that far."""
+    _, at_most = _bounds(0, node.at_most, _max_counted(node))
     return replace(node, at_most=at_most)
 
 
-def _bounds(at_least: int, at_most: int | None, most: int) -> tuple[int, int | None]:
-    """Bounds that the target can count to. Those that leave nothing over are widened: an engine would only fail."""
-    return min(at_least, most), None if at_most is None or at_most > most else max(at_least, at_most)
+def _bounds(at_least: int, at_most: int | None, limit: int) -> tuple[int, int | None]:
+    """Bounds that the target can count to. Contradictory ones are relaxed, because they would make the engine fail."""
+    return min(at_least, limit), None if at_most is None or at_most > limit else max(at_least, at_most)

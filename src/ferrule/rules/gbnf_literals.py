@@ -1,18 +1,19 @@
-"""How GBNF spells its pieces: literals, sets of characters, repetitions. Must not know any rule."""
+"""GBNF syntax for literals and character classes."""
 
 from __future__ import annotations
 
 NOTHING = r"[^\x00-\U0010FFFF]"
-"""A character that does not exist."""
+"""A class that matches no character."""
 
 
 def literal(text: str) -> str:
-    """Exactly this text."""
+    """A GBNF literal for exactly this text."""
     escaped = text.translate(_IN_TEXT)
-    return f'"{escaped if escaped.isprintable() else "".join(map(_shown, escaped))}"'
+    return f'"{escaped if escaped.isprintable() else "".join(map(_escape_unprintable, escaped))}"'
 
 
 def char_class(ranges: tuple[tuple[str, str], ...], is_negated: bool) -> str:
+    """A GBNF character class for the ranges, or for all characters outside of them."""
     if not ranges:
         return "." if is_negated else NOTHING
     pieces = (_in_class(low) + (f"-{_in_class(high)}" if high != low else "") for low, high in ranges)
@@ -20,10 +21,10 @@ def char_class(ranges: tuple[tuple[str, str], ...], is_negated: bool) -> str:
 
 
 def _in_class(char: str) -> str:
-    return _IN_CLASS.get(char) or _shown(char)
+    return _IN_CLASS.get(char) or _escape_unprintable(char)
 
 
-def _shown(char: str) -> str:
+def _escape_unprintable(char: str) -> str:
     if char.isprintable():
         return char
     code = ord(char)
@@ -31,5 +32,5 @@ def _shown(char: str) -> str:
 
 
 _IN_TEXT = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-# A class has no other way to hold a hyphen or a caret in any place.
+# Inside a class, a hyphen or a caret is safe in every position only as a hex escape.
 _IN_CLASS = {"\\": "\\\\", "[": "\\[", "]": "\\]", "-": "\\x2D", "^": "\\x5E", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

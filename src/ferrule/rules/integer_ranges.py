@@ -1,4 +1,4 @@
-"""Ranges: whole numbers between two bounds, digit by digit, for targets that know characters and not numbers."""
+"""Integers between two bounds, written digit by digit, for targets that match characters and not numbers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ferrule.rules.rule import Chars, Repeat, RuleNode, Text, once, one_of, seq
 
 _DIGIT = Chars((("0", "9"),))
 _FIRST = Chars((("1", "9"),))
-# A longer run of digits is a model that has lost its way.
-_MOST_DIGITS = 40
+# The limit stops a model that repeats digits without end.
+_MAX_DIGITS = 40
 _LARGEST = 10**18
 LOWER, UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 
 
 def integers(schema: Any) -> RuleNode | None:
-    """The whole numbers that a schema's bounds leave; None where it sets none, or none that are worth spelling out."""
-    low = max((_least(name, schema[name]) for name in LOWER if _is_bound(schema.get(name))), default=None)
-    high = min((_most(name, schema[name]) for name in UPPER if _is_bound(schema.get(name))), default=None)
+    """The integers that a schema's bounds allow; None if it sets no usable bounds, or contradictory ones."""
+    low = max((_lower_limit(name, schema[name]) for name in LOWER if _is_bound(schema.get(name))), default=None)
+    high = min((_upper_limit(name, schema[name]) for name in UPPER if _is_bound(schema.get(name))), default=None)
     if low is None and high is None:
         return None
     if low is not None and high is not None and low > high:
         return None
     options: list[RuleNode] = []
     if low is None or low < 0:
-        # Below zero the order of the digits is turned round.
+        # For negative numbers the bounds swap: the smallest number has the largest absolute value.
         nearest = 1 if high is None or high >= 0 else -high
         options += [seq("-", option) for option in _between(nearest, None if low is None else -low)]
     if high is None or high >= 0:
@@ -37,25 +37,25 @@ def _is_bound(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
-def _least(name: str, value: float) -> int:
+def _lower_limit(name: str, value: float) -> int:
     return floor(value) + 1 if name == "exclusiveMinimum" else ceil(value)
 
 
-def _most(name: str, value: float) -> int:
+def _upper_limit(name: str, value: float) -> int:
     return ceil(value) - 1 if name == "exclusiveMaximum" else floor(value)
 
 
 def _between(low: int, high: int | None) -> list[RuleNode]:
-    """Numbers that are not negative, by how many digits they have."""
-    found: list[RuleNode] = []
+    """Non-negative numbers between two bounds, one option for each number of digits."""
+    options: list[RuleNode] = []
     longest = len(str(low)) if high is None else len(str(high))
     for size in range(len(str(low)), longest + 1):
         first = max(low, 0 if size == 1 else 10 ** (size - 1))
         last = 10**size - 1 if high is None else min(high, 10**size - 1)
-        found.append(_same_length(str(first), str(last)))
+        options.append(_same_length(str(first), str(last)))
     if high is None:
-        found.append(seq(_FIRST, Repeat(_DIGIT, longest, _MOST_DIGITS)))
-    return found
+        options.append(seq(_FIRST, Repeat(_DIGIT, longest, _MAX_DIGITS)))
+    return options
 
 
 def _same_length(low: str, high: str) -> RuleNode:

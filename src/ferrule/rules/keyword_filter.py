@@ -1,7 +1,8 @@
-"""Sieve: the table-driven half of widening. Keeps the keywords that llguidance's compiler knows and lists the others.
+"""The first half of relaxation: keep the keywords that llguidance's compiler supports, by a table, and list the others.
 
-What comes out holds known keywords only: above all not `x-guidance`, with which a schema from outside could change how
-the compiler reads it. Every reference in it is `#/$defs/...`, so that any part of it can be compiled by itself.
+The result contains only supported keywords. In particular it never contains `x-guidance`, with which an untrusted
+schema could change how the compiler reads it. Every reference in it has the form `#/$defs/...`, so each part can be
+compiled by itself.
 """
 
 from __future__ import annotations
@@ -12,234 +13,254 @@ from decimal import Decimal
 from math import lcm
 from typing import Any, cast
 
-from ferrule.rules.keyword_rewrite import rephrased
+from ferrule.rules.keyword_rewrite import rewrite_keywords
 from ferrule.rules.matcher import schema_error
-from ferrule.schema.keywords import PLACES
+from ferrule.schema.keywords import SUBSCHEMA_KEYWORDS
 from ferrule.schema.pointer import escape, from_fragment
 from ferrule.schema.refs import local_target
 from ferrule.schema.target_limits import CHECKED_FORMATS, GUIDANCE_FORMATS
 from ferrule.schema.value_decoder import type_name
 
 Node = dict[str, Any]
-# Larger ones are refused, or take seconds to compile: the time grows with the square of the least common multiple.
-_MOST_MULTIPLE = 1_000
-_MOST_COUNT = 1_000_000
-_MOST_BOUND = 10**16
+# The compiler refuses larger multiples or needs seconds for them: its time grows with the square of their least common
+# multiple.
+_MAX_MULTIPLE = 1_000
+_MAX_COUNT = 1_000_000
+_MAX_BOUND = 10**16
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One keyword that is not enforced while decoding: where it stands (a JSON pointer), and why."""
+    """One keyword that is not enforced while decoding: its JSON pointer, its name and the reason."""
 
     path: str
     keyword: str
-    how: str
+    reason: str
 
 
-class Sieve:
-    """One document, sieved once; `losses` is complete after `document`."""
+class KeywordFilter:
+    """Filters one document. Call `document` once; `losses` is complete after it."""
 
     def __init__(self, root: Node) -> None:
         self.losses: list[Loss] = []
         self._root = root
         self._definitions: Node = {}
         self._names: dict[str, str] = {}
-        self._multiple = 1
+        self._common_multiple = 1
 
     def document(self) -> Node:
-        kept = self._node(self._root, "")
-        if isinstance(kept, bool):
-            self._lose("", "not", "nothing at all fits, which a grammar cannot say")
-            kept = {}
-        return {**kept, "$defs": self._definitions} if self._definitions else kept
+        """The filtered document."""
+        result = self._node(self._root, "")
+        if isinstance(result, bool):
+            self._record_loss("", "not", "no value is valid, which a grammar cannot express")
+            result = {}
+        return {**result, "$defs": self._definitions} if self._definitions else result
 
-    def place_of(self, pointer: str) -> str:
-        """Where a place of the sieved document stands in the original."""
-        for place, name in self._names.items():
-            home = f"/$defs/{name}"
-            if pointer == home or pointer.startswith(home + "/"):
-                return place + pointer[len(home) :]
+    def original_path(self, pointer: str) -> str:
+        """The pointer into the original document for a pointer into the filtered one."""
+        for original, name in self._names.items():
+            definition = f"/$defs/{name}"
+            if pointer == definition or pointer.startswith(definition + "/"):
+                return original + pointer[len(definition) :]
         return pointer
 
-    def _lose(self, path: str, keyword: str, how: str) -> None:
-        self.losses.append(Loss(path, keyword, how))
+    def _record_loss(self, path: str, keyword: str, reason: str) -> None:
+        self.losses.append(Loss(path, keyword, reason))
 
     def _node(self, schema: object, path: str) -> Node | bool:
         if not isinstance(schema, dict):
             return bool(schema)
-        given = cast("Node", schema)
-        if given.keys() == {"not"} and given["not"] in ({}, True):
+        fields = cast("Node", schema)
+        if fields.keys() == {"not"} and fields["not"] in ({}, True):
             return False
-        kept: Node = {}
-        for keyword, value in rephrased(given).items():
-            at = f"{path}/{escape(keyword)}"
-            if keyword in _GONE:
-                if _GONE[keyword](given):
-                    self._lose(at, keyword, "llguidance refuses this keyword")
-            elif keyword in _TAKEN:
-                kept[keyword] = value
-            elif keyword in _WEIGHED:
-                self._weigh(keyword, value, at, kept)
+        result: Node = {}
+        for keyword, value in rewrite_keywords(fields).items():
+            keyword_path = f"{path}/{escape(keyword)}"
+            if keyword in _UNSUPPORTED:
+                if _UNSUPPORTED[keyword](fields):
+                    self._record_loss(keyword_path, keyword, "llguidance refuses this keyword")
+            elif keyword in _SUPPORTED:
+                result[keyword] = value
+            elif keyword in _CONDITIONAL:
+                self._filter_conditional(keyword, value, keyword_path, result)
             elif keyword == "$ref":
-                kept[keyword] = self._reference(value)
-            elif keyword in PLACES and PLACES[keyword].reach != "apart":
-                kept[keyword] = self._held(keyword, value, at)
-        self._settle_patterns(kept, path)
-        self._settle_counts(kept, path)
-        return kept
+                result[keyword] = self._reference(value)
+            elif keyword in SUBSCHEMA_KEYWORDS and SUBSCHEMA_KEYWORDS[keyword].applies_to != "nothing":
+                result[keyword] = self._filter_subschemas(keyword, value, keyword_path)
+        self._drop_refused_patterns(result, path)
+        self._drop_refused_counts(result, path)
+        return result
 
-    def _weigh(self, keyword: str, value: Any, at: str, kept: Node) -> None:
-        why = _WEIGHED[keyword](keyword, value)
-        if keyword == "multipleOf" and not why:
-            together = lcm(self._multiple, _digits(value))
-            why = "with the other multiples it would take long to compile" if together > _MOST_MULTIPLE else ""
-            self._multiple = self._multiple if why else together
-        if not why:
-            kept[keyword] = int(value) if keyword in _COUNTS else value
+    def _filter_conditional(self, keyword: str, value: Any, keyword_path: str, result: Node) -> None:
+        reason = _CONDITIONAL[keyword](keyword, value)
+        if keyword == "multipleOf" and not reason:
+            combined = lcm(self._common_multiple, _digits(value))
+            reason = (
+                "together with the other multiples it would take too long to compile"
+                if combined > _MAX_MULTIPLE
+                else ""
+            )
+            self._common_multiple = self._common_multiple if reason else combined
+        if not reason:
+            result[keyword] = int(value) if keyword in _COUNTS else value
             return
-        self._lose(at, keyword, why)
+        self._record_loss(keyword_path, keyword, reason)
         if keyword in ("enum", "const"):
-            kept.setdefault("type", _types(value if keyword == "enum" else [value]))
+            result.setdefault("type", _types(value if keyword == "enum" else [value]))
 
-    def _held(self, keyword: str, value: Any, at: str) -> object:
-        match PLACES[keyword].shape:
+    def _filter_subschemas(self, keyword: str, value: Any, keyword_path: str) -> object:
+        match SUBSCHEMA_KEYWORDS[keyword].shape:
             case "one":
-                return self._node(value, at)
+                return self._node(value, keyword_path)
             case "many":
-                return [self._node(item, f"{at}/{number}") for number, item in enumerate(cast("list[object]", value))]
+                return [
+                    self._node(item, f"{keyword_path}/{number}")
+                    for number, item in enumerate(cast("list[object]", value))
+                ]
             case "map":
                 named = cast("dict[str, object]", value)
-                return {name: self._node(item, f"{at}/{escape(name)}") for name, item in named.items()}
+                return {name: self._node(item, f"{keyword_path}/{escape(name)}") for name, item in named.items()}
 
     def _reference(self, ref: str) -> str:
-        place = from_fragment(ref[1:])
-        if place not in self._names:
+        pointer = from_fragment(ref[1:])
+        if pointer not in self._names:
             name = f"d{len(self._names)}"
-            self._names[place] = name
+            self._names[pointer] = name
+            # The name is registered before its target is filtered, so that recursion ends.
             self._definitions[name] = {}
-            self._definitions[name] = self._node(local_target(ref, self._root), place)
-        return f"#/$defs/{self._names[place]}"
+            self._definitions[name] = self._node(local_target(ref, self._root), pointer)
+        return f"#/$defs/{self._names[pointer]}"
 
-    def _settle_patterns(self, kept: Node, path: str) -> None:
-        patterns = cast("Node", kept.get("patternProperties", {}))
-        why = schema_error({"type": "object", "patternProperties": dict.fromkeys(patterns, True)}) if patterns else ""
-        if why:
-            self._lose(f"{path}/patternProperties", "patternProperties", f"llguidance refuses the patterns: {why:.120}")
-            del kept["patternProperties"]
-            # It spoke of what no pattern matches; without the patterns it would speak of more.
-            if kept.pop("additionalProperties", True) is not True:
-                self._lose(f"{path}/additionalProperties", "additionalProperties", "goes with patternProperties")
+    def _drop_refused_patterns(self, result: Node, path: str) -> None:
+        patterns = cast("Node", result.get("patternProperties", {}))
+        reason = (
+            schema_error({"type": "object", "patternProperties": dict.fromkeys(patterns, True)}) if patterns else ""
+        )
+        if reason:
+            self._record_loss(
+                f"{path}/patternProperties", "patternProperties", f"llguidance refuses the patterns: {reason:.120}"
+            )
+            del result["patternProperties"]
+            # It applies to names that no pattern matches. Without the patterns it would apply to more names.
+            if result.pop("additionalProperties", True) is not True:
+                self._record_loss(
+                    f"{path}/additionalProperties",
+                    "additionalProperties",
+                    "depends on patternProperties, which is left out",
+                )
 
-    def _settle_counts(self, kept: Node, path: str) -> None:
+    def _drop_refused_counts(self, result: Node, path: str) -> None:
         for keyword in ("maxProperties", "minProperties"):
-            if keyword in kept and (why := schema_error(_skeleton(kept))):
-                self._lose(f"{path}/{keyword}", keyword, f"llguidance refuses it here: {why:.120}")
-                del kept[keyword]
+            if keyword in result and (reason := schema_error(_skeleton(result))):
+                self._record_loss(f"{path}/{keyword}", keyword, f"llguidance refuses it here: {reason:.120}")
+                del result[keyword]
 
 
-def _skeleton(kept: Mapping[str, Any]) -> Node:
-    """An object schema with its names and counts alone."""
-    own = {key: kept[key] for key in ("required", "minProperties", "maxProperties") if key in kept}
-    named = {key: dict.fromkeys(kept[key], True) for key in ("properties", "patternProperties") if key in kept}
-    return {"type": "object", **named, **own, "additionalProperties": kept.get("additionalProperties") is not False}
+def _skeleton(fields: Mapping[str, Any]) -> Node:
+    """An object schema reduced to its property names and counts."""
+    own = {key: fields[key] for key in ("required", "minProperties", "maxProperties") if key in fields}
+    named = {key: dict.fromkeys(fields[key], True) for key in ("properties", "patternProperties") if key in fields}
+    return {"type": "object", **named, **own, "additionalProperties": fields.get("additionalProperties") is not False}
 
 
 def _digits(multiple: float) -> int:
-    """A multiple without its powers of ten, which cost nothing."""
+    """A multiple without its powers of ten, which add nothing to the compile time."""
     number = Decimal(repr(multiple)).normalize()
     return int("".join(map(str, number.as_tuple().digits)))
 
 
-def _multiple(keyword: str, value: Any) -> str:
-    if _digits(value) > _MOST_MULTIPLE:
-        return "it would take long to compile"
+def _multiple_problem(keyword: str, value: Any) -> str:
+    if _digits(value) > _MAX_MULTIPLE:
+        return "it would take too long to compile"
     return schema_error({"type": "number", keyword: value})
 
 
-def _bound(keyword: str, value: Any) -> str:
-    if abs(value) > _MOST_BOUND:
-        return f"llguidance takes bounds up to {_MOST_BOUND:.0e}"
+def _bound_problem(keyword: str, value: Any) -> str:
+    if abs(value) > _MAX_BOUND:
+        return f"llguidance supports bounds up to {_MAX_BOUND:.0e}"
     return schema_error({"type": "number", keyword: value})
 
 
-def _count(keyword: str, value: Any) -> str:
-    return f"it is more than {_MOST_COUNT}" if value > _MOST_COUNT else ""
+def _count_problem(keyword: str, value: Any) -> str:
+    return f"it is more than {_MAX_COUNT}" if value > _MAX_COUNT else ""
 
 
-def _pattern(keyword: str, value: Any) -> str:
-    why = schema_error({"type": "string", keyword: value})
-    return f"llguidance refuses the pattern: {why:.120}" if why else ""
+def _pattern_problem(keyword: str, value: Any) -> str:
+    reason = schema_error({"type": "string", keyword: value})
+    return f"llguidance refuses the pattern: {reason:.120}" if reason else ""
 
 
-def _format(keyword: str, value: Any) -> str:
+def _format_problem(keyword: str, value: Any) -> str:
     if value in GUIDANCE_FORMATS:
         return ""
-    return "llguidance does not know this format" if value in CHECKED_FORMATS else "no one checks this format"
+    return "llguidance does not support this format" if value in CHECKED_FORMATS else "no validator checks this format"
 
 
-def _values(keyword: str, value: Any) -> str:
-    """The first reason not to list these values. A number of 64 bits or more must never reach the compiler: it ends the
-    whole process at the smallest such number."""
-    return next((why for number in _numbers(value) if (why := _oddity(number))), "")
+def _value_problem(keyword: str, value: Any) -> str:
+    """The first reason not to pass these values to the compiler, or "".
+
+    A number of 64 bits or more must never reach the compiler: it aborts the whole process at the smallest such number.
+    """
+    return next((reason for number in _numbers(value) if (reason := _number_problem(number))), "")
 
 
-def _oddity(number: float) -> str:
+def _number_problem(number: float) -> str:
     if isinstance(number, float):
-        return "llguidance spells out a number that is written with an exponent" if "e" in repr(number) else ""
-    return "llguidance does not survive numbers of 64 bits and more" if abs(number) >= _MOST_WHOLE else ""
+        return "llguidance writes out numbers that have an exponent" if "e" in repr(number) else ""
+    return "llguidance crashes on numbers of 64 bits and more" if abs(number) >= _MAX_INTEGER else ""
 
 
 def _numbers(value: object) -> Iterator[float]:
-    """Every number inside a value."""
+    """Every number inside a JSON value."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         yield value
     elif isinstance(value, dict):
-        for held in cast("dict[str, object]", value).values():
-            yield from _numbers(held)
+        for inner in cast("dict[str, object]", value).values():
+            yield from _numbers(inner)
     elif isinstance(value, list):
-        for held in cast("list[object]", value):
-            yield from _numbers(held)
+        for inner in cast("list[object]", value):
+            yield from _numbers(inner)
 
 
 def _types(values: list[object]) -> list[str]:
     return sorted({type_name(value) if not isinstance(value, float) else "number" for value in values})
 
 
-def _always(schema: Node) -> bool:
+def _always_applies(schema: Node) -> bool:
     return True
 
 
-def _beside(keyword: str) -> Callable[[Node], bool]:
+def _applies_beside(keyword: str) -> Callable[[Node], bool]:
     return lambda schema: keyword in schema
 
 
-# Refused in every form. The function says whether the keyword asks for anything where it stands.
-_GONE: Mapping[str, Callable[[Node], bool]] = {
-    "not": _always,
+# Refused in every form. The function says whether the keyword has any effect in this schema; if not, nothing is lost.
+_UNSUPPORTED: Mapping[str, Callable[[Node], bool]] = {
+    "not": _always_applies,
     "if": lambda schema: "then" in schema or "else" in schema,
-    "then": _beside("if"),
-    "else": _beside("if"),
-    "dependentSchemas": _always,
-    "dependentRequired": _always,
+    "then": _applies_beside("if"),
+    "else": _applies_beside("if"),
+    "dependentSchemas": _always_applies,
+    "dependentRequired": _always_applies,
     "propertyNames": lambda schema: schema["propertyNames"] not in (True, {}),
     "unevaluatedProperties": lambda schema: schema["unevaluatedProperties"] not in (True, {}),
     "unevaluatedItems": lambda schema: schema["unevaluatedItems"] not in (True, {}),
-    "contains": _always,
-    "minContains": _beside("contains"),
-    "maxContains": _beside("contains"),
+    "contains": _always_applies,
+    "minContains": _applies_beside("contains"),
+    "maxContains": _applies_beside("contains"),
     "uniqueItems": lambda schema: schema["uniqueItems"] is True,
 }
-_TAKEN = frozenset({"type", "required"})
+_SUPPORTED = frozenset({"type", "required"})
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-_MOST_WHOLE = 2**62
+_MAX_INTEGER = 2**62
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-# Taken in some forms. The function gives the reason for leaving it out, or nothing.
-_WEIGHED: Mapping[str, Callable[[str, Any], str]] = {
-    **dict.fromkeys(_COUNTS, _count),
-    **dict.fromkeys(_BOUNDS, _bound),
-    "multipleOf": _multiple,
-    "pattern": _pattern,
-    "format": _format,
-    "enum": _values,
-    "const": _values,
+# Supported in some forms. The function returns the reason to leave the keyword out, or "".
+_CONDITIONAL: Mapping[str, Callable[[str, Any], str]] = {
+    **dict.fromkeys(_COUNTS, _count_problem),
+    **dict.fromkeys(_BOUNDS, _bound_problem),
+    "multipleOf": _multiple_problem,
+    "pattern": _pattern_problem,
+    "format": _format_problem,
+    "enum": _value_problem,
+    "const": _value_problem,
 }

@@ -1,7 +1,50 @@
-"""Lark for llguidance: the reference target. JSON arguments go to its own schema compiler, with separators fixed.
+"""Emit a rule as a Lark grammar for llguidance, the reference target.
 
-Markers for which the vocabulary has a token are written as that token; free text never contains a special token, so a
-marker cannot be spelled out with ordinary ones behind the parser's back.
+The problem
+-----------
+llguidance reads a variant of Lark: rules in lower case, terminals (regular expressions) in upper case, `%json` for a
+JSON Schema, `<[id]>` for a special token. A lexer turns the model's bytes into terminals and a parser follows the
+rules. The emitted grammar must admit exactly what the renderer writes and the parser reads back, and masks must stay
+cheap to compute. Four things make that harder than printing the tree.
+
+JSON arguments
+--------------
+llguidance has its own JSON Schema compiler, which enforces more keywords than lowering does, so a JSON value becomes
+one `%json` line. The compiler refuses a whole grammar for one keyword that it does not support. So the schema is
+relaxed first (`relaxation`), then its objects are closed (`closed_objects`). `x-guidance` fixes the separators and
+forbids other white space, so that constrained text and rendered text are the same language. The compiler writes members
+in the schema's order; with `any_order`, `any_order` emits rules with bit sets in its place. Values that are not JSON,
+or that must exclude a text, are lowered to plain nodes (`lowering`).
+
+Special tokens
+--------------
+A marker such as `<tool_call>` is one special token in some vocabularies and ordinary text in others. If the vocabulary
+has a token for it, the grammar names the token. Free text can never contain a special token, so the model cannot write
+the same marker with ordinary tokens where the parser would not expect it. This must also hold for texts that the format
+itself does not declare as tokens: the matcher forces the special token wherever it reads the same letters, and then
+refuses it. So `emit_lark` emits once, searches the grammar for texts that the vocabulary has a token for, and emits
+again with these if there are any.
+
+Free text
+---------
+Free text before a marker is delimited first (`text_delimiters`): `Until` is a lazy rule that stops at the first marker.
+If the end is a special token, no lazy rule is needed, because text cannot contain that token. Excluded strings are a
+plain regular expression where possible (`text_exclusion`), and otherwise the complement of "contains one of them". The
+complement alone is not enough: wherever a marker is nearly complete, the matcher has to prove that no continuation is
+left, and it gives up if the text is counted as well.
+
+Lexing
+------
+The lexer prefers the longest literal. So a separator is joined with the text that follows it (`prepend_text`), and no
+literal is the beginning of another one at the same position. Nodes that consist of characters only become one terminal,
+because terminals make the matcher fast. A terminal that may be empty confuses the lexer, so an optional repetition
+stays outside of the terminal.
+
+Names and caching
+-----------------
+A name is the hash of its definition. The same text therefore has the same name in every fragment, and a shared part
+(one tool's call) is emitted once and cached in `_FRAGMENTS`. If one tool of a set changes, only that tool is emitted
+again.
 """
 
 from __future__ import annotations
@@ -13,12 +56,12 @@ from hashlib import blake2b
 from typing import Any
 
 from ferrule.core.json_text import dumps
-from ferrule.rules.any_order import FreeMembers, lines_of, members_of
+from ferrule.rules.any_order import UnorderedMembers, lines_of, members_of
 from ferrule.rules.cache import ByteCache
-from ferrule.rules.closed_objects import closed
+from ferrule.rules.closed_objects import close_objects
 from ferrule.rules.lowering import Lowering
-from ferrule.rules.relaxation import widened
-from ferrule.rules.repetition import times
+from ferrule.rules.relaxation import relax
+from ferrule.rules.repetition import quantifier
 from ferrule.rules.rule import (
     Chars,
     OneOf,
@@ -34,14 +77,14 @@ from ferrule.rules.rule import (
     Until,
     Value,
     fingerprint_of,
-    prefixed,
-    rebuilt,
+    map_children,
+    prepend_text,
 )
-from ferrule.rules.text_delimiters import delimited
-from ferrule.rules.text_exclusion import without
+from ferrule.rules.text_delimiters import delimit
+from ferrule.rules.text_exclusion import text_excluding
 from ferrule.schema.notation import JSON, Escapes, Quote
 
-# The spelling that our renderer writes, so that constrained and rendered text are the same language.
+# The separators that the renderer writes, so that constrained and rendered text are the same language.
 _JSON_OPTIONS = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}
 _ESCAPES = {
     Escapes.JSON: r"\\(?:[\"\\\/bfnrt]|u[0-9a-fA-F]{4})",
@@ -50,41 +93,44 @@ _ESCAPES = {
 
 
 def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None, ends: Iterable[int] = ()) -> str:
-    """The grammar of a rule. `specials` are the texts that the tokenizer has a special token for, with its id.
+    """Emit a rule as a Lark grammar.
 
-    `ends` are tokens that may stand after everything: those that end a turn, for a matcher that knows only one of them.
+    Args:
+        rule: The rule.
+        specials: The texts for which the tokenizer has a special token, with the token's id.
+        ends: Tokens that may follow the complete reply: those that end a turn, for a matcher that knows only one.
     """
-    known = specials or {}
-    used = {text: known[text] for text in rule.tokens if text in known}
-    start, emitter = _emitted(rule, used)
-    # This vocabulary may have a token also for what the format does not call one. The matcher forces that token where
-    # it reads the same letters, and then refuses it.
-    if more := _spelled(known.keys() - used.keys(), (start, *emitter.lines.values())):
-        start, emitter = _emitted(rule, {text: known[text] for text in (*used, *more)})
-    if ended := " | ".join(f"<[{token}]>" for token in ends):
-        start = f"({start}) ({ended})?"
+    special_ids = specials or {}
+    used_specials = {text: special_ids[text] for text in rule.tokens if text in special_ids}
+    start, emitter = _emit(rule, used_specials)
+    # The vocabulary may have a special token for a text that the format does not declare as one. The matcher forces
+    # that token where it reads the same letters, and then refuses it, so the grammar must name it.
+    if extra := _texts_in_grammar(special_ids.keys() - used_specials.keys(), (start, *emitter.lines.values())):
+        start, emitter = _emit(rule, {text: special_ids[text] for text in (*used_specials, *extra)})
+    if end_tokens := " | ".join(f"<[{token}]>" for token in ends):
+        start = f"({start}) ({end_tokens})?"
     return "\n".join([f"start: {start}", *emitter.lines.values(), ""])
 
 
-def _emitted(rule: Rule, specials: Mapping[str, int]) -> tuple[str, _Emitter]:
+def _emit(rule: Rule, specials: Mapping[str, int]) -> tuple[str, _Emitter]:
     emitter = _Emitter(specials)
     return emitter.body(rule.start), emitter
 
 
-def _spelled(texts: Iterable[str], lines: Iterable[str]) -> list[str]:
-    """Those of the texts that stand somewhere, as a literal or in a regex."""
-    written = "\n".join(lines)
-    return sorted(text for text in texts if _quoted(text)[1:-1] in written or _escaped(text) in written)
+def _texts_in_grammar(texts: Iterable[str], lines: Iterable[str]) -> list[str]:
+    """The texts that occur in the grammar, as a literal or in a regex."""
+    grammar_text = "\n".join(lines)
+    return sorted(text for text in texts if _quote(text)[1:-1] in grammar_text or _escape(text) in grammar_text)
 
 
 def schema_for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema that its compiler takes, with the options that make its JSON ours, whatever the schema's own say."""
-    return {**closed(widened(schema).schema), "x-guidance": _JSON_OPTIONS}
+    """A schema that llguidance compiles. Its `x-guidance` fixes our separators and replaces the schema's own."""
+    return {**close_objects(relax(schema).schema), "x-guidance": _JSON_OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
 class _Fragment:
-    """A shared part: the name it goes by, and every line that it needs."""
+    """A shared part: the name of its rule, and all lines that it needs."""
 
     name: str
     lines: Mapping[str, str]
@@ -94,14 +140,14 @@ class _Fragment:
         return sum(map(len, self.lines.values()))
 
 
-_FRAGMENTS: ByteCache[tuple[str, tuple[tuple[str, int], ...]], _Fragment] = ByteCache(lambda held: held.size)
-"""One for each tool that was lately offered, so that a tool set in which one tool changed costs one tool."""
+_FRAGMENTS: ByteCache[tuple[str, tuple[tuple[str, int], ...]], _Fragment] = ByteCache(lambda fragment: fragment.size)
+"""One for each recently offered tool: if one tool of a set changes, only that tool is emitted again."""
 
 
 class _Emitter:
-    """Writes nodes; `lines` fills up with definitions by name.
+    """Emits nodes and collects their definitions in `lines`, by name.
 
-    Names are made from what they stand for, so that fragments made apart say the same thing under the same name.
+    A name is derived from its definition, so fragments that are emitted separately use the same name for the same text.
     """
 
     def __init__(self, specials: Mapping[str, int], prefix: str = "") -> None:
@@ -110,39 +156,41 @@ class _Emitter:
         self._lowering = Lowering(prefix)
         self.lines: dict[str, str] = {}
         self._schemas: dict[int, str] = {}
-        self._regulars: dict[int, tuple[RuleNode, str | None]] = {}
+        self._regex_cache: dict[int, tuple[RuleNode, str | None]] = {}
         self._fingerprints: dict[int, tuple[RuleNode, str]] = {}
 
     def body(self, node: RuleNode) -> str:
-        written = self._node(self._prepared(node))
-        for name, defined in self._lowering.definitions.items():
-            self.lines[name] = f"{name}: {self._node(delimited(defined))}"
-        return written
+        rendered = self._node(self._prepare(node))
+        for name, definition in self._lowering.definitions.items():
+            self.lines[name] = f"{name}: {self._node(delimit(definition))}"
+        return rendered
 
     def _shared(self, node: RuleNode) -> str:
         if id(node) not in self._fingerprints:
             self._fingerprints[id(node)] = (node, fingerprint_of(node))
-        named = self._fingerprints[id(node)][1]
-        fragment = _FRAGMENTS.get((named, tuple(self._specials.items())), lambda: self._fragment(named, node))
+        fingerprint = self._fingerprints[id(node)][1]
+        fragment = _FRAGMENTS.get(
+            (fingerprint, tuple(self._specials.items())), lambda: self._fragment(fingerprint, node)
+        )
         self.lines.update(fragment.lines)
         return fragment.name
 
-    def _fragment(self, named: str, node: RuleNode) -> _Fragment:
-        inner = _Emitter(self._specials, f"c{named}_")
-        name = f"c{named}"
+    def _fragment(self, fingerprint: str, node: RuleNode) -> _Fragment:
+        inner = _Emitter(self._specials, f"c{fingerprint}_")
+        name = f"c{fingerprint}"
         inner.lines[name] = f"{name}: {inner.body(node)}"
         return _Fragment(name, inner.lines)
 
-    def _prepared(self, node: RuleNode) -> RuleNode:
-        return delimited(self._without_foreign(node))
+    def _prepare(self, node: RuleNode) -> RuleNode:
+        return delimit(self._lower_all_but_json(node))
 
-    def _without_foreign(self, node: RuleNode) -> RuleNode:
-        """Everything lowered but JSON that the engine's own schema compiler takes."""
+    def _lower_all_but_json(self, node: RuleNode) -> RuleNode:
+        """Lower every value except JSON that llguidance's own schema compiler accepts."""
         match node:
             case Value(schema, root, notation, excludes) if notation is JSON and not excludes and schema is root:
                 return node
             case Seq() | OneOf() | Repeat():
-                return rebuilt(node, self._without_foreign)
+                return map_children(node, self._lower_all_but_json)
             case Shared():
                 return node
             case _:
@@ -176,143 +224,145 @@ class _Emitter:
                 raise AssertionError(f"{node} was not lowered")
 
     def _json(self, schema: Any, any_order: bool) -> str:
-        """The same schema stands in several places of a rule, which keeps it, so that its identity stays its own."""
+        """The rule name of a schema. A rule holds one schema in several places and keeps it alive, so `id` is a key."""
         if id(schema) not in self._schemas:
-            taken = schema_for_llguidance(schema)
-            members = members_of(taken) if any_order else None
-            self._schemas[id(schema)] = self._compiled(taken) if members is None else self._freely(taken, members)
+            compilable = schema_for_llguidance(schema)
+            members = members_of(compilable) if any_order else None
+            self._schemas[id(schema)] = (
+                self._json_rule(compilable) if members is None else self._any_order_rule(compilable, members)
+            )
         return self._schemas[id(schema)]
 
-    def _compiled(self, schema: Mapping[str, Any]) -> str:
-        return self._named("j", f"%json {dumps(schema)}")
+    def _json_rule(self, schema: Mapping[str, Any]) -> str:
+        return self._name_for("j", f"%json {dumps(schema)}")
 
-    def _freely(self, schema: Mapping[str, Any], members: FreeMembers) -> str:
+    def _any_order_rule(self, schema: Mapping[str, Any], members: UnorderedMembers) -> str:
         name = f"o{blake2b(dumps(schema).encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
-        self.lines.update(lines_of(name, members, [self._compiled(member.schema) for member in members.each]))
+        self.lines.update(lines_of(name, members, [self._json_rule(member.schema) for member in members.each]))
         return name
 
     def _literal(self, text: str) -> str:
         pieces = self._split.split(text) if self._split else [text]
-        written = [
-            f"<[{self._specials[piece]}]>" if piece in self._specials else _quoted(piece) for piece in pieces if piece
+        rendered = [
+            f"<[{self._specials[piece]}]>" if piece in self._specials else _quote(piece) for piece in pieces if piece
         ]
-        return " ".join(written) or '""'
+        return " ".join(rendered) or '""'
 
     def _repeat(self, node: Repeat) -> str:
         if node.at_most == 0:
             return '""'
-        # A terminal that may be empty confuses the lexer, so the repetition itself stays outside unless it is needed.
-        inner = self._cached_regular(node if node.at_least else node.node)
+        # A terminal that may be empty confuses the lexer, so an optional repetition stays outside of the terminal.
+        inner = self._regex_once(node if node.at_least else node.node)
         if inner is not None and not node.sep:
             name = self._terminal(f"/{inner}/")
-            return name if node.at_least else f"{name}{times(0, node.at_most)}"
+            return name if node.at_least else f"{name}{quantifier(0, node.at_most)}"
         body = self._node(node.node)
         if not node.sep:
-            return f"({body}){times(node.at_least, node.at_most)}"
+            return f"({body}){quantifier(node.at_least, node.at_most)}"
         many = body
         if node.at_most != 1:
-            again = self._named("r", self._node(prefixed(node.sep, node.node)))
+            again = self._name_for("r", self._node(prepend_text(node.sep, node.node)))
             more = None if node.at_most is None else node.at_most - 1
-            many = f"{body} {again}{times(max(0, node.at_least - 1), more)}"
+            many = f"{body} {again}{quantifier(max(0, node.at_least - 1), more)}"
         return f"({many})" if node.at_least else f"({many})?"
 
-    def _cached_regular(self, node: RuleNode) -> str | None:
-        """The same numbers stand in every tool; the node is kept, so that its identity stays its own."""
-        if id(node) not in self._regulars:
-            self._regulars[id(node)] = (node, self._regular(node))
-        return self._regulars[id(node)][1]
+    def _regex_once(self, node: RuleNode) -> str | None:
+        """`_regex`, cached: every tool uses the same number nodes. Storing the node keeps its `id` valid."""
+        if id(node) not in self._regex_cache:
+            self._regex_cache[id(node)] = (node, self._regex(node))
+        return self._regex_cache[id(node)][1]
 
-    def _regular(self, node: RuleNode) -> str | None:
-        """A regex for a node of characters alone, else None: terminals are what makes the matcher fast."""
+    def _regex(self, node: RuleNode) -> str | None:
+        """A regex for a node that consists of characters only, else None. Terminals make the matcher fast."""
         match node:
             case Text(text):
-                return None if any(special in text for special in self._specials) else _escaped(text)
+                return None if any(special in text for special in self._specials) else _escape(text)
             case Chars():
                 return _class(node)
             case Repeat(inner, at_least, at_most, sep):
-                body = self._regular(inner)
-                return None if body is None or sep else f"(?:{body}){times(at_least, at_most)}"
+                body = self._regex(inner)
+                return None if body is None or sep else f"(?:{body}){quantifier(at_least, at_most)}"
             case Seq(parts):
-                bodies = self._regulars_of(parts)
+                bodies = self._regexes(parts)
                 return None if bodies is None else "".join(bodies)
             case OneOf(options):
-                bodies = self._regulars_of(options)
+                bodies = self._regexes(options)
                 return None if bodies is None else "(?:" + "|".join(bodies) + ")"
             case _:
                 return None
 
-    def _regulars_of(self, nodes: tuple[RuleNode, ...]) -> list[str] | None:
-        found: list[str] = []
+    def _regexes(self, nodes: tuple[RuleNode, ...]) -> list[str] | None:
+        bodies: list[str] = []
         for node in nodes:
-            body = self._regular(node)
+            body = self._regex(node)
             if body is None:
                 return None
-            found.append(body)
-        return found
+            bodies.append(body)
+        return bodies
 
     def _until(self, node: Until) -> str:
-        free = _prose(node.excludes, node.not_first, node.at_most)
+        free_text = _prose(node.excludes, node.not_first, node.at_most)
         before, special = self._before_special(node.end)
         if special is None:
-            return self._named("u", f"{self._terminal(free)} {_quoted(node.end)}", options="[lazy]")
-        # A special token ends free text by itself, because text cannot contain one: the rest must only stand before it.
-        ended = f"{free} & /(?s:.*){_escaped(before)}/" if before else free
-        return f"{self._terminal(ended)} {self._literal(special)}"
+            return self._name_for("u", f"{self._terminal(free_text)} {_quote(node.end)}", options="[lazy]")
+        # Text cannot contain a special token, so the token ends it. The text must only end in what precedes the token.
+        until_special = f"{free_text} & /(?s:.*){_escape(before)}/" if before else free_text
+        return f"{self._terminal(until_special)} {self._literal(special)}"
 
     def _before_special(self, end: str) -> tuple[str, str | None]:
-        places = [(end.find(text), text) for text in self._specials if text in end]
-        if not places:
+        positions = [(end.find(text), text) for text in self._specials if text in end]
+        if not positions:
             return end, None
-        at, _ = min(places)
+        at, _ = min(positions)
         return end[:at], end[at:]
 
     def _terminal(self, body: str) -> str:
-        return self._named("T", body)
+        return self._name_for("T", body)
 
-    def _named(self, prefix: str, body: str, options: str = "") -> str:
-        written = f"{options}: {body}"
-        name = prefix + blake2b(written.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest().upper()
-        # Terminals are told from rules by their capitals.
+    def _name_for(self, prefix: str, body: str, options: str = "") -> str:
+        definition = f"{options}: {body}"
+        name = prefix + blake2b(definition.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest().upper()
+        # In Lark, names in capitals are terminals and other names are rules.
         name = name if prefix.isupper() else name.lower()
-        self.lines.setdefault(name, name + written)
+        self.lines.setdefault(name, name + definition)
         return name
 
 
 def _prose(excludes: tuple[str, ...], not_first: str, at_most: int | None) -> str:
-    first = f"[^{''.join(map(_escaped, not_first))}]" if not_first else ""
+    first = f"[^{''.join(map(_escape, not_first))}]" if not_first else ""
     count = "*" if at_most is None else f"{{0,{at_most}}}"
     body = f"/(?:{first}(?s:.){count})?/" if first else f"/(?s:.){count}/"
-    return body if not excludes else f"{body} & {_without(excludes)}"
+    return body if not excludes else f"{body} & {_excluding(excludes)}"
 
 
-def _without(marks: tuple[str, ...]) -> str:
-    spelled = without(marks, _escaped)
-    return f"/{spelled}/" if spelled else f"~/(?s:.*)(?:{'|'.join(map(_escaped, marks))})(?s:.*)/"
+def _excluding(markers: tuple[str, ...]) -> str:
+    regex = text_excluding(markers, _escape)
+    return f"/{regex}/" if regex else f"~/(?s:.*)(?:{'|'.join(map(_escape, markers))})(?s:.*)/"
 
 
 def _string(node: Str) -> str:
     quote: Quote = node.quote
-    stop = _escaped(quote.close[0])
+    stop = _escape(quote.close[0])
     char = rf"(?:[^{stop}\\\x00-\x1f]|{_ESCAPES[quote.escapes]})"
-    body = f"/{_escaped(quote.open)}{char}{times(node.at_least, node.at_most)}{_escaped(quote.close)}/"
-    return body if not node.excludes else f"{body} & {_without(node.excludes)}"
+    body = f"/{_escape(quote.open)}{char}{quantifier(node.at_least, node.at_most)}{_escape(quote.close)}/"
+    return body if not node.excludes else f"{body} & {_excluding(node.excludes)}"
 
 
 def _class(node: Chars) -> str:
-    ranges = "".join(_escaped(a) if a == b else f"{_escaped(a)}-{_escaped(b)}" for a, b in node.ranges)
+    ranges = "".join(_escape(a) if a == b else f"{_escape(a)}-{_escape(b)}" for a, b in node.ranges)
     return f"[{'^' if node.negated else ''}{ranges}]"
 
 
-def _quoted(text: str) -> str:
-    """A literal, without the one control character that JSON lets stand and this lexer does not."""
+def _quote(text: str) -> str:
+    """A Lark literal. DEL is valid in a JSON string but not in this lexer, so it is escaped."""
     return dumps(text).replace("\x7f", "\\u007f")
 
 
-def _escaped(text: str) -> str:
-    """Text inside a regex between slashes."""
-    return text.translate(_ESCAPED)
+def _escape(text: str) -> str:
+    """The text escaped for a regex between slashes."""
+    return text.translate(_ESCAPE_TABLE)
 
 
-_ESCAPED = str.maketrans(
+_ESCAPE_TABLE = str.maketrans(
     {char: f"\\{char}" for char in '\\^$.|?*+()[]{}/-&~"#'} | {"\x7f": r"\x7f", "\n": r"\n", "\r": r"\r", "\t": r"\t"}
 )

@@ -1,7 +1,7 @@
-"""LogitProcessor: masks every token that cannot continue, for whoever holds the logits.
+"""Mask the logits of every token that cannot come next under a rule, for code that has access to the logits.
 
-The rule is compiled once per vocabulary; each request has a state of its own, which can be copied and rolled back.
-Works with numpy arrays in place, with a batch of requests at once, and as a Hugging Face logits processor.
+The rule is compiled once per vocabulary. Each request has its own state, which can be copied and rolled back. Masks
+apply in place to numpy arrays, to a batch of requests at once, and through a Hugging Face logits processor.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from ferrule.rules.matcher import TokenMatcher, compile_matcher
 from ferrule.rules.rule import Rule
 from ferrule.rules.vocabulary import Vocabulary
 
-# A numpy array. Said by name only, so that one file alone imports numpy.
+# A numpy array. Typed as Any, so that only one module imports numpy.
 Array: TypeAlias = Any
-NEVER = float("-inf")
+MASKED_LOGIT = float("-inf")
 
 
 class LogitProcessor:
-    """A rule for one vocabulary. `start` gives the state of a new request."""
+    """A rule compiled for one vocabulary. `start` returns the state of a new request."""
 
     def __init__(self, vocabulary: Vocabulary, rule: Rule) -> None:
         self.vocabulary = vocabulary
-        self._first = compile_matcher(vocabulary, emit_lark(rule, vocabulary.specials))
+        self._initial_matcher = compile_matcher(vocabulary, emit_lark(rule, vocabulary.specials))
 
     def start(self) -> RequestState:
-        return RequestState(self.vocabulary, self._first.copy())
+        return RequestState(self.vocabulary, self._initial_matcher.copy())
 
 
 class RequestState:
-    """Where one request is in its rule."""
+    """The position of one request in its rule."""
 
     def __init__(self, vocabulary: Vocabulary, matcher: TokenMatcher) -> None:
         self._vocabulary = vocabulary
@@ -43,30 +43,30 @@ class RequestState:
 
     @property
     def must_end(self) -> bool:
-        """Nothing but the end can follow."""
+        """Whether nothing but the end can follow."""
         return self._matcher.must_end
 
-    def allowed(self) -> Array:
+    def allowed_tokens(self) -> Array:
         """Which tokens may come next, as booleans by id."""
-        return self._matcher.allowed()
+        return self._matcher.allowed_tokens()
 
     def mask(self, logits: Array) -> None:
-        """Rule out, in place, every token that cannot come next. Logits beyond the vocabulary are padding."""
-        allowed = self.allowed()
-        size = min(len(allowed), logits.shape[-1])
-        logits[..., :size][..., ~allowed[:size]] = NEVER
-        logits[..., size:] = NEVER
+        """Mask, in place, every token that cannot come next. Logits beyond the vocabulary are padding."""
+        mask = self.allowed_tokens()
+        size = min(len(mask), logits.shape[-1])
+        logits[..., :size][..., ~mask[:size]] = MASKED_LOGIT
+        logits[..., size:] = MASKED_LOGIT
 
-    def forced(self) -> list[int]:
-        """Tokens that must come next whatever the logits say: they need not be generated."""
-        return self._matcher.forced()
+    def forced_tokens(self) -> list[int]:
+        """The tokens that must come next whatever the logits are. They need not be generated."""
+        return self._matcher.forced_tokens()
 
     def advance(self, token: int) -> bool:
-        """Take a token that was chosen; False if it was not allowed."""
+        """Consume the chosen token; returns False if it is not allowed."""
         return self._matcher.take(token)
 
     def rollback(self, count: int) -> None:
-        """Forget the last tokens, as after a speculation that failed."""
+        """Undo the last `count` tokens, for example after a failed speculation."""
         self._matcher.rollback(count)
 
     def copy(self) -> RequestState:
@@ -80,26 +80,26 @@ def mask_batch(states: Sequence[RequestState], logits: Array) -> None:
 
 
 class HuggingFaceProcessor:
-    """The same as a Hugging Face `LogitsProcessor`: called with the ids so far and the scores, a row per request."""
+    """A Hugging Face `LogitsProcessor`: called with the ids so far and the scores, one row per request."""
 
     def __init__(self, processor: LogitProcessor) -> None:
         self._processor = processor
         self._states: list[RequestState] = []
-        self._seen = 0
+        self._length = 0
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         rows, length = input_ids.shape
         if not self._states:
             self._states = [self._processor.start() for _ in range(rows)]
-            self._seen = length
+            self._length = length
         for row, state in enumerate(self._states):
-            for token in input_ids[row, self._seen :].tolist():
+            for token in input_ids[row, self._length :].tolist():
                 if not state.must_end:
                     state.advance(int(token))
-            allowed = state.allowed()
-            scores[row, : len(allowed)][~allowed] = NEVER
-            scores[row, len(allowed) :] = NEVER
-        self._seen = length
+            mask = state.allowed_tokens()
+            scores[row, : len(mask)][~mask] = MASKED_LOGIT
+            scores[row, len(mask) :] = MASKED_LOGIT
+        self._length = length
         return scores
 
 
@@ -107,25 +107,30 @@ NextLogits = Callable[[list[int]], Array]
 
 
 def generate(
-    processor: LogitProcessor, prompt: Sequence[int], next_logits: NextLogits, *, max_tokens: int, forces: bool = True
+    processor: LogitProcessor,
+    prompt: Sequence[int],
+    next_logits: NextLogits,
+    *,
+    max_tokens: int,
+    append_forced: bool = True,
 ) -> tuple[list[int], bool]:
-    """The tokens of one reply, the likeliest at each step, and whether the rule was satisfied within the budget.
+    """Generate one reply greedily. Returns its tokens and whether the rule was satisfied within the budget.
 
-    With `forces`, what the rule leaves no choice about is appended without asking for logits.
+    With `append_forced`, tokens that the rule forces are appended without asking for logits.
     """
     state = processor.start()
-    written: list[int] = []
-    while len(written) < max_tokens:
+    tokens: list[int] = []
+    while len(tokens) < max_tokens:
         if state.must_end:
-            return written, True
-        ahead = state.forced() if forces else []
-        if not ahead:
-            logits = next_logits([*prompt, *written])
+            return tokens, True
+        next_tokens = state.forced_tokens() if append_forced else []
+        if not next_tokens:
+            logits = next_logits([*prompt, *tokens])
             state.mask(logits)
-            ahead = [int(logits.argmax())]
-        for token in ahead[: max_tokens - len(written)]:
+            next_tokens = [int(logits.argmax())]
+        for token in next_tokens[: max_tokens - len(tokens)]:
             if token == processor.vocabulary.end:
-                return written, state.may_end
+                return tokens, state.may_end
             state.advance(token)
-            written.append(token)
-    return written, state.may_end
+            tokens.append(token)
+    return tokens, state.may_end

@@ -1,7 +1,50 @@
-"""Lower: a value of a schema, in some notation, as plain nodes: what a target without JSON Schema of its own is given.
+"""Lower schema values to plain nodes, for targets that have no JSON Schema compiler.
 
-It says types, enum and const, properties and required in the schema's order, items and prefixItems with their counts,
-string lengths, unions and recursion. What it does not say (`schema.limits` lists it) is wider, never narrower.
+The problem
+-----------
+A rule contains leaves such as "a value of this schema, in this notation". llguidance compiles such a leaf itself if the
+notation is JSON. Every other case needs plain nodes: GBNF and xgrammar's EBNF match characters only, and no engine has
+a schema compiler for Python literals or for a family's own notation. Lowering replaces `Value`, `Raw`, `Members` and
+`Shared` by texts, character classes, repetitions, strings and references. Every emitter can write those.
+
+What is lowered
+---------------
+Types, `enum` and `const`, `properties` and `required`, `items` and `prefixItems` with their counts, string lengths,
+integer bounds, unions, `allOf` and recursion. `schema/target_limits_lowering.py` lists for every keyword whether it is
+enforced, approximated or not enforced, and tests prove each row with the real matchers.
+
+The result may be wider than the schema: whatever is not enforced is checked after decoding. It is narrower in two ways,
+both on purpose. Members come in the schema's order: a name that must come next need not be generated, so a call in
+order is faster, and most targets cannot express any other order. An object that lists properties and does not mention
+others accepts no others, because no target can ensure that unlisted names differ from each other.
+
+How it works
+------------
+`_SchemaWalk` walks one schema document in one notation:
+
+- Annotations alone mean any value. Listed values (`enum`, `const`) become literal texts. A listed value whose type the
+  schema does not allow is dropped: the model could write it, and it would never be valid.
+- For `anyOf` and `oneOf`, the keywords beside them are merged into each option, and the result is a choice. `oneOf`
+  becomes `anyOf`, because a grammar cannot express "exactly one". `allOf` is merged into one schema (`schema_merge`).
+- Objects become members in order. Optional members make this the hard part: the first written member has no separator,
+  so there is one option for each member that may come first. `in_order` gives the common tails a name, so the size
+  stays linear in the number of members.
+- Integers with bounds are written digit by digit (`integer_ranges`). For other numbers only the sign is enforced.
+- A `$ref` becomes a named definition, so recursion ends. The key of a definition is the identity of the schema, the
+  notation and the excluded texts, because the same schema reads differently in another notation. The name is registered
+  before the definition is walked, so a schema that contains itself finds its own name.
+
+Raw values
+----------
+Some families write an argument as raw text between tags. If the schema allows a string, any text is valid there: text
+that is exact JSON of another allowed type is read as that type, and the rest as a string. Only listed values can be
+enforced in that case, in the form that decodes to them.
+
+Cost
+----
+Each counted character costs a target a state, so lengths above `MAX_COUNTED_LENGTH` are left to the validator. A rule
+contains the same call in several places, so results are cached by the identity of the node. Nodes and schemas are kept
+alive as long as their `id` is a key.
 """
 
 from __future__ import annotations
@@ -25,37 +68,37 @@ from ferrule.rules.rule import (
     Text,
     Value,
     in_order,
+    map_children,
     maybe,
     one_of,
-    rebuilt,
     seq,
 )
-from ferrule.rules.schema_merge import merged, types_of
+from ferrule.rules.schema_merge import merge_schemas, types_of
 from ferrule.schema.notation import JSON, Notation
 from ferrule.schema.refs import local_target
 from ferrule.schema.value_decoder import encode, type_name, types_allowed
-from ferrule.schema.value_text import UnspellableError, bare_key, loads_verbatim, spell_key, spell_value
+from ferrule.schema.value_text import UnrepresentableError, bare_key, loads_verbatim, write_key, write_value
 
 _ANYTHING: dict[str, Any] = {}
-MOST_COUNTED = 512
-"""The longest string whose characters are counted while decoding; a longer limit is left to the validator."""
+MAX_COUNTED_LENGTH = 512
+"""The largest string length that is counted while decoding. The validator checks larger limits."""
 
 
 class Lowering:
-    """Lowers the leaves of one rule; `definitions` fills up with what refers to itself, each name after `prefix`."""
+    """Lowers the leaves of one rule. Named parts are collected in `definitions`; each name begins with `prefix`."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
         self.definitions: dict[str, RuleNode] = {}
         self._names: dict[tuple[int, str, tuple[str, ...]], str] = {}
-        self._kept: list[object] = []
+        self._named_schemas: list[object] = []
         self._lowered: dict[int, tuple[RuleNode, RuleNode]] = {}
 
     def lower(self, node: RuleNode) -> RuleNode:
-        """The same node without Value, Raw, Members and Shared in it."""
+        """The same node without any Value, Raw, Members or Shared in it."""
         if not isinstance(node, Value | Raw | Members | Shared):
-            return rebuilt(node, self.lower)
-        # Calls stand in several places of a rule; the node is kept, so that its identity stays its own.
+            return map_children(node, self.lower)
+        # A rule contains the same call in several places. The node is stored too, so that its `id` stays valid.
         if id(node) not in self._lowered:
             self._lowered[id(node)] = (node, self._leaf(node))
         return self._lowered[id(node)][1]
@@ -65,44 +108,44 @@ class Lowering:
             case Shared(inner):
                 return self.share(self.lower(inner))
             case Value(schema, root, notation, excludes):
-                return _Walk(self, root, notation, excludes).value(schema)
+                return _SchemaWalk(self, root, notation, excludes).value(schema)
             case Raw(schema, root, excludes):
                 return self._raw(schema, root, excludes)
             case Members():
-                return _Walk(self, node.schema, node.notation, ()).members(node)
+                return _SchemaWalk(self, node.schema, node.notation, ()).members(node)
 
     def _raw(self, schema: Any, root: Mapping[str, Any], excludes: tuple[str, ...]) -> RuleNode:
         allowed = types_allowed(schema, root)
-        walk = _Walk(self, root, JSON, excludes)
+        walk = _SchemaWalk(self, root, JSON, excludes)
         if "string" not in allowed:
             return walk.value(schema)
         options = walk.constants(schema)
         if options is None:
-            # Any text will do: what is exact JSON of another allowed type is read as that, the rest as a string.
-            return Prose(excludes, at_most=_longest(walk.flat(schema)))
-        written = (encode(dumps(value), allowed) for value in options)
-        return one_of(*(Text(raw) for raw in dict.fromkeys(written) if raw is not None))
+            # Any text is valid: exact JSON of another allowed type is read as that type, the rest as a string.
+            return Prose(excludes, at_most=_max_length(walk.flatten(schema)))
+        raw_texts = (encode(dumps(value), allowed) for value in options)
+        return one_of(*(Text(raw) for raw in dict.fromkeys(raw_texts) if raw is not None))
 
-    def define(self, schema: Any, walk: _Walk) -> Ref:
-        """A name for a schema that may contain itself."""
+    def define(self, schema: Any, walk: _SchemaWalk) -> Ref:
+        """A reference to the definition of a schema that may contain itself."""
         key = (id(schema), walk.notation.name, walk.excludes)
         name = self._names.get(key)
         if name is None:
             name = f"{self._prefix}d{len(self._names)}"
             self._names[key] = name
-            self._kept.append(schema)
+            self._named_schemas.append(schema)
             self.definitions[name] = Text("")
             self.definitions[name] = walk.free_value() if schema is _ANYTHING else walk.value(schema)
         return Ref(name)
 
     def share(self, node: RuleNode) -> Ref:
-        """A name for a node that is used more than once."""
+        """A reference to a new definition, for a node that is used more than once."""
         name = f"{self._prefix}s{len(self.definitions)}"
         self.definitions[name] = node
         return Ref(name)
 
 
-class _Walk:
+class _SchemaWalk:
     """One schema document in one notation."""
 
     def __init__(
@@ -118,63 +161,63 @@ class _Walk:
             return self._anything()
         values = self.constants(fields)
         if values is not None:
-            return one_of(*(Text(text) for text in dict.fromkeys(map(self._spelled, values))))
+            return one_of(*(Text(text) for text in dict.fromkeys(map(self._constant_text, values))))
         if "$ref" in fields:
             return self._reference(fields)
         for keyword in ("anyOf", "oneOf"):
             if keyword in fields:
-                rest = {key: held for key, held in fields.items() if key != keyword}
-                return one_of(*(self.value(_both(rest, option)) for option in fields[keyword]))
-        return self.value(self.flat(fields)) if "allOf" in fields else self._typed(fields)
+                rest = {key: subschema for key, subschema in fields.items() if key != keyword}
+                return one_of(*(self.value(_merge(rest, option)) for option in fields[keyword]))
+        return self.value(self.flatten(fields)) if "allOf" in fields else self._typed_value(fields)
 
-    def flat(self, schema: Any) -> Any:
-        """A schema with its `allOf` merged into it and a bare reference followed."""
-        target = self._followed(schema)
+    def flatten(self, schema: Any) -> Any:
+        """The schema with its `allOf` merged into it and a bare reference followed."""
+        target = self._follow_refs(schema)
         if not isinstance(target, Mapping):
             return target
         fields = cast("Mapping[str, Any]", target)
         if "allOf" not in fields:
             return fields
-        whole: Any = {key: held for key, held in fields.items() if key != "allOf"}
+        result: Any = {key: value for key, value in fields.items() if key != "allOf"}
         for part in fields["allOf"]:
-            whole = _both(whole, self.flat(part))
-        return whole
+            result = _merge(result, self.flatten(part))
+        return result
 
     def constants(self, schema: Any) -> list[Any] | None:
-        """The values that a schema lists, if it lists them."""
-        target = self.flat(schema)
+        """The values that a schema lists with `enum` or `const`; None if it lists none."""
+        target = self.flatten(schema)
         if not isinstance(target, Mapping):
             return None
         fields = cast("Mapping[str, Any]", target)
-        listed: list[Any] = [fields["const"]] if "const" in fields else list(fields.get("enum") or ())
-        # A value of another type than the schema's own could be written and never be valid.
+        values: list[Any] = [fields["const"]] if "const" in fields else list(fields.get("enum") or ())
+        # The model could write a value of a type that the schema does not allow, and it would never be valid.
         types = {*types_of(fields), *(("integer",) if "number" in types_of(fields) else ())}
-        return [value for value in listed if type_name(value) in types] or None
+        return [value for value in values if type_name(value) in types] or None
 
-    def _followed(self, schema: Any) -> Any:
-        seen = 0
-        while isinstance(schema, Mapping) and set(cast("Mapping[str, Any]", schema)) == {"$ref"} and seen < 64:
+    def _follow_refs(self, schema: Any) -> Any:
+        hops = 0
+        while isinstance(schema, Mapping) and set(cast("Mapping[str, Any]", schema)) == {"$ref"} and hops < 64:
             schema = local_target(cast("Mapping[str, Any]", schema)["$ref"], self._root)
-            seen += 1
+            hops += 1
         return cast("Any", schema)
 
     def _reference(self, schema: Mapping[str, Any]) -> RuleNode:
         target = local_target(schema["$ref"], self._root)
-        rest = {key: held for key, held in schema.items() if key != "$ref" and key not in _ANNOTATIONS}
+        rest = {key: value for key, value in schema.items() if key != "$ref" and key not in _ANNOTATIONS}
         if rest and isinstance(target, Mapping):
-            return self.value(_both(rest, target))
+            return self.value(_merge(rest, target))
         return self._anything() if target is None else self._lowering.define(target, self)
 
     def _anything(self) -> RuleNode:
         return self._lowering.define(_ANYTHING, self)
 
     def free_value(self) -> RuleNode:
-        """Any value at all."""
+        """A node for any value."""
         return one_of(
             *(self._of_type(name, _ANYTHING) for name in ("object", "array", "string", "number", "boolean", "null"))
         )
 
-    def _typed(self, schema: Mapping[str, Any]) -> RuleNode:
+    def _typed_value(self, schema: Mapping[str, Any]) -> RuleNode:
         names = types_of(schema) if "type" in schema else sorted(types_allowed(schema, self._root))
         if "number" in names:
             names = [name for name in names if name != "integer"]
@@ -188,7 +231,7 @@ class _Walk:
             case "array":
                 return self._array(schema)
             case "string":
-                least, most = min(int(schema.get("minLength", 0)), MOST_COUNTED), _longest(schema)
+                least, most = min(int(schema.get("minLength", 0)), MAX_COUNTED_LENGTH), _max_length(schema)
                 longest = None if most is None else max(least, most)
                 return Str(self.notation.quotes[0], least, longest, schema.get("pattern"), self.excludes)
             case "integer":
@@ -196,51 +239,53 @@ class _Walk:
             case "number":
                 return POSITIVE_NUMBER if is_positive else NUMBER
             case "boolean":
-                return one_of(*(Text(self.notation.written[word]) for word in BOOLEAN))
+                return one_of(*(Text(self.notation.written_constants[word]) for word in BOOLEAN))
             case _:
-                return Text(self.notation.written[NULL])
+                return Text(self.notation.written_constants[NULL])
 
     def _object(self, schema: Mapping[str, Any]) -> RuleNode:
-        inner = _Walk(self._lowering, self._root, self.notation.objects or self.notation, self.excludes)
-        return seq("{", inner._listed(schema, inner._key, inner.notation.colon), "}")
+        walk = _SchemaWalk(self._lowering, self._root, self.notation.objects or self.notation, self.excludes)
+        return seq("{", walk._members_in_order(schema, walk._key, walk.notation.colon), "}")
 
     def members(self, node: Members) -> RuleNode:
-        """The arguments themselves, in the brackets and with the keys that the family gives them."""
+        """The arguments of a call, with the brackets and keys of the family."""
         if node.container.assign == "=":
-            listed = self._listed(node.schema, bare_key, "=")
+            arguments = self._members_in_order(node.schema, bare_key, "=")
         else:
-            listed = self._listed(node.schema, self._key, self.notation.colon, sorts=node.sorts_keys)
-        return seq(node.opener, listed, node.container.close)
+            arguments = self._members_in_order(node.schema, self._key, self.notation.colon, sorts=node.sorts_keys)
+        return seq(node.opener, arguments, node.container.close)
 
     def _key(self, name: str) -> str:
-        return spell_key(name, self.notation)
+        return write_key(name, self.notation)
 
-    def _listed(self, schema: Mapping[str, Any], spelled: Any, assign: str, *, sorts: bool = False) -> RuleNode:
-        """Members in the schema's order, those that are not required left out at will, others after them if asked."""
+    def _members_in_order(
+        self, schema: Mapping[str, Any], write_name: Any, assign: str, *, sorts: bool = False
+    ) -> RuleNode:
+        """Members in the schema's order. Optional ones may be missing; additional ones follow if they are allowed."""
         properties: Mapping[str, Any] = schema.get("properties") or {}
         required: list[str] = list(schema.get("required") or ())
-        extra: Any = schema.get("additionalProperties")
+        additional: Any = schema.get("additionalProperties")
         names = [*properties, *(name for name in required if name not in properties)]
         elements: list[tuple[bool, RuleNode]] = []
         for name in sorted(names) if sorts else names:
-            held = properties.get(name, extra if isinstance(extra, Mapping) else {})
-            elements.append((name in required, seq(spelled(name) + assign, self.value(held))))
+            subschema = properties.get(name, additional if isinstance(additional, Mapping) else {})
+            elements.append((name in required, seq(write_name(name) + assign, self.value(subschema))))
         comma = self.notation.comma
-        is_open = (not names and extra is not False) or extra is True or isinstance(extra, Mapping)
+        is_open = (not names and additional is not False) or additional is True or isinstance(additional, Mapping)
         if not is_open and not schema.get("patternProperties"):
             return in_order(elements, comma, self._lowering.share)
-        other = self._other_member(extra, assign)
+        other = self._other_member(additional, assign)
         after = Repeat(seq(comma, other), 0, None)
-        # Beside listed members, which may be left out, others cannot be counted.
+        # Beside listed members, some of which may be missing, additional members cannot be counted.
         most = schema.get("maxProperties") if not names else None
         return in_order(elements, comma, self._lowering.share, after, Repeat(other, 0, most, comma))
 
-    def _other_member(self, extra: Any, assign: str) -> RuleNode:
+    def _other_member(self, additional: Any, assign: str) -> RuleNode:
         key = Str(JSON.quotes[0], excludes=self.excludes)
         if self.notation.has_bare_keys or assign == "=":
-            return seq(BARE_KEY, assign, self.value(extra if isinstance(extra, Mapping) else {}))
+            return seq(BARE_KEY, assign, self.value(additional if isinstance(additional, Mapping) else {}))
         quoted = Str(self.notation.quotes[0], excludes=self.excludes) if self.notation is not JSON else key
-        return seq(quoted, assign, self.value(extra if isinstance(extra, Mapping) else {}))
+        return seq(quoted, assign, self.value(additional if isinstance(additional, Mapping) else {}))
 
     def _array(self, schema: Mapping[str, Any]) -> RuleNode:
         comma = self.notation.comma
@@ -251,20 +296,20 @@ class _Walk:
         if not prefix:
             empty = items is False or most == 0
             return Text("[]") if empty else seq("[", Repeat(self.value(items), least, most, comma), "]")
-        left = None if most is None else most - len(prefix)
+        remaining = None if most is None else most - len(prefix)
         rest: RuleNode = EMPTY
-        if items is not False and left != 0:
-            rest = Repeat(seq(comma, self.value(items)), max(0, least - len(prefix)), left)
-        for place in range(len(prefix) - 1, -1, -1):
-            # An element stands only where all before it do.
-            rest = seq(comma if place else "", prefix[place], rest)
-            rest = rest if place < least else maybe(rest)
+        if items is not False and remaining != 0:
+            rest = Repeat(seq(comma, self.value(items)), max(0, least - len(prefix)), remaining)
+        for index in range(len(prefix) - 1, -1, -1):
+            # An element can only be present if all elements before it are.
+            rest = seq(comma if index else "", prefix[index], rest)
+            rest = rest if index < least else maybe(rest)
         return seq("[", rest, "]")
 
-    def _spelled(self, value: Any) -> str:
+    def _constant_text(self, value: Any) -> str:
         try:
-            return spell_value(loads_verbatim(dumps(value)), self.notation)
-        except UnspellableError:
+            return write_value(loads_verbatim(dumps(value)), self.notation)
+        except UnrepresentableError:
             return dumps(value)
 
 
@@ -273,15 +318,15 @@ _ANNOTATIONS = frozenset(
 )
 
 
-def _both(left: Mapping[str, Any], right: Any) -> Any:
+def _merge(left: Mapping[str, Any], right: Any) -> Any:
     if not isinstance(right, Mapping):
         return left if right is not False else {"enum": []}
     if not left:
         return cast("Any", right)
-    return merged(left, cast("Mapping[str, Any]", right))
+    return merge_schemas(left, cast("Mapping[str, Any]", right))
 
 
-def _longest(schema: Any) -> int | None:
-    """A length that is worth counting to: every character of it costs the target a state."""
+def _max_length(schema: Any) -> int | None:
+    """The `maxLength` of a schema, or None if it is too large to count: every character costs the target a state."""
     most = cast("Mapping[str, Any]", schema).get("maxLength") if isinstance(schema, Mapping) else None
-    return None if most is None or most > MOST_COUNTED else int(most)
+    return None if most is None or most > MAX_COUNTED_LENGTH else int(most)

@@ -1,6 +1,7 @@
-"""Matcher: asks llguidance, which no other file knows, whether a grammar compiles and how much of a text it admits.
+"""Match text against a grammar with llguidance. No other module imports llguidance.
 
-Text is matched byte by byte, with no tokenizer of any model, so that what is admitted is a matter of the grammar alone.
+`ByteMatcher` matches byte by byte, without a model's tokenizer, so that the result depends on the grammar alone.
+`TokenMatcher` matches tokens of a vocabulary.
 """
 
 from __future__ import annotations
@@ -22,45 +23,45 @@ _CACHED = 1_024
 
 @lru_cache(maxsize=_CACHED)
 def grammar_error(lark: str) -> str:
-    """Why a grammar does not compile, in one line; empty where it does."""
-    made = _matcher(lark)
-    return made.get_error().partition("\n")[0] if made.is_error() else ""
+    """Why a grammar does not compile, in one line; "" if it compiles."""
+    matcher = _matcher(lark)
+    return matcher.get_error().partition("\n")[0] if matcher.is_error() else ""
 
 
 def schema_error(schema: object) -> str:
-    """Why llguidance's own compiler refuses a JSON Schema, in one line; empty where it takes it."""
+    """Why llguidance's compiler refuses a JSON Schema, in one line; "" if it compiles."""
     reason = grammar_error(f"start: %json {dumps(schema)}")
     return reason.partition("failed to compile JSON schema: ")[2] or reason
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """How far a text is admitted: `characters` of it, and whether it may end there."""
+class Match:
+    """How much of a text a grammar admits. `characters` is the length of the admitted prefix."""
 
     characters: int
-    is_whole: bool
-    """Every character was admitted and the text may end after the last."""
+    is_complete: bool
+    """Whether the whole text is admitted and may end there."""
 
 
-class Watch:
-    """Follows a text as it comes, and knows whether it is still what a grammar admits."""
+class PrefixMatcher:
+    """Matches a text that arrives in pieces: `matches` says whether a grammar still admits it as a prefix."""
 
-    __slots__ = ("_matcher", "is_held")
+    __slots__ = ("_matcher", "matches")
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
-        self.is_held = True
+        self.matches = True
 
     def feed(self, text: str) -> bool:
-        """Whether everything so far is the beginning of something that the grammar admits."""
-        if self.is_held and text:
-            given = list(text.encode("utf-8", "surrogateescape"))
-            self.is_held = self._matcher.try_consume_tokens(given) == len(given)
-        return self.is_held
+        """Add text; returns whether everything so far is a prefix of something that the grammar admits."""
+        if self.matches and text:
+            data = list(text.encode("utf-8", "surrogateescape"))
+            self.matches = self._matcher.try_consume_tokens(data) == len(data)
+        return self.matches
 
 
 class ByteMatcher:
-    """A compiled grammar, to be asked about any number of texts."""
+    """A compiled grammar that can be matched against any number of texts."""
 
     __slots__ = ("_start",)
 
@@ -70,22 +71,24 @@ class ByteMatcher:
             raise FormatError(
                 f"the grammar does not compile: {self._start.get_error().partition(chr(10))[0]:.300}",
                 code="bad_grammar",
-                hint="`ferrule explain` shows what the tools' schemas ask for; simplify the part that is named here.",
+                hint="Simplify the part of the schema that the message names; `ferrule explain` shows each tool.",
             )
 
-    def watch(self) -> Watch:
-        return Watch(self._start.deep_copy())
+    def prefix_matcher(self) -> PrefixMatcher:
+        """A matcher for a text that arrives in pieces."""
+        return PrefixMatcher(self._start.deep_copy())
 
     def accepts(self, text: str) -> bool:
-        return self.reach(text).is_whole
+        """Whether the grammar admits the whole text."""
+        return self.match(text).is_complete
 
-    def reach(self, text: str) -> Reach:
-        """The longest admitted beginning of a text."""
-        given = text.encode("utf-8", "surrogateescape")
+    def match(self, text: str) -> Match:
+        """The longest prefix of a text that the grammar admits."""
+        data = text.encode("utf-8", "surrogateescape")
         matcher = self._start.deep_copy()
-        taken = matcher.try_consume_tokens(list(given))
-        is_whole = taken == len(given) and matcher.is_accepting()
-        return Reach(len(given[:taken].decode("utf-8", "ignore")), is_whole)
+        consumed = matcher.try_consume_tokens(list(data))
+        is_complete = consumed == len(data) and matcher.is_accepting()
+        return Match(len(data[:consumed].decode("utf-8", "ignore")), is_complete)
 
 
 def _matcher(lark: str) -> LLMatcher:
@@ -102,7 +105,7 @@ def _tokenizer() -> LLTokenizer:
 
 
 class TokenMatcher:
-    """A grammar under way in one vocabulary."""
+    """The state of a grammar that is being matched in the tokens of one vocabulary."""
 
     __slots__ = ("_matcher", "_size")
 
@@ -118,14 +121,14 @@ class TokenMatcher:
     def must_end(self) -> bool:
         return self._matcher.is_stopped()
 
-    def allowed(self) -> NDArray[Any]:
+    def allowed_tokens(self) -> NDArray[Any]:
         """Which tokens may come next, as booleans by id."""
         import numpy
 
         bits = numpy.frombuffer(self._matcher.compute_bitmask(), dtype=numpy.uint8)
         return numpy.unpackbits(bits, bitorder="little")[: self._size].astype(bool)
 
-    def forced(self) -> list[int]:
+    def forced_tokens(self) -> list[int]:
         return self._matcher.compute_ff_tokens()
 
     def take(self, token: int) -> bool:
@@ -139,38 +142,38 @@ class TokenMatcher:
 
 
 def compile_matcher(vocabulary: Vocabulary, lark: str) -> TokenMatcher:
-    """Compile a grammar for a vocabulary. `FormatError` with code `bad_grammar` when it does not compile."""
+    """Compile a grammar for a vocabulary. Raises `FormatError` with code `bad_grammar` if it does not compile."""
     from llguidance import LLMatcher
 
-    made = LLMatcher(_tokenizer_of(vocabulary), LLMatcher.grammar_from_lark(lark), log_level=0)
-    if made.is_error():
-        reason = made.get_error().partition("\n")[0]
+    matcher = LLMatcher(_tokenizer_of(vocabulary), LLMatcher.grammar_from_lark(lark), log_level=0)
+    if matcher.is_error():
+        reason = matcher.get_error().partition("\n")[0]
         raise FormatError(f"the grammar does not compile: {reason:.300}", code="bad_grammar")
-    return TokenMatcher(made, len(vocabulary))
+    return TokenMatcher(matcher, len(vocabulary))
 
 
 @lru_cache(maxsize=16)
 def _tokenizer_of(vocabulary: Vocabulary) -> LLTokenizer:
-    """Building the tables of a large vocabulary takes a second, so it is done once."""
+    """The llguidance tokenizer of a vocabulary. Building it takes a second for a large one, so it is cached."""
     from llguidance import LLTokenizer, TokenizerWrapper
 
-    return LLTokenizer(TokenizerWrapper(_Wrapped(vocabulary)))
+    return LLTokenizer(TokenizerWrapper(_LlguidanceVocabulary(vocabulary)))
 
 
-class _Wrapped:
-    """A vocabulary in the shape that llguidance asks for; special tokens are marked by a byte that no text has."""
+class _LlguidanceVocabulary:
+    """A vocabulary in the interface that llguidance expects. Special tokens begin with a byte that no text contains."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         special = {number: text for text, number in vocabulary.specials.items()}
         special.setdefault(vocabulary.end, "<|end of reply|>")
-        marked = (
+        tokens = (
             (n, b"\xff" + special[n].encode() if n in special else token) for n, token in enumerate(vocabulary.tokens)
         )
-        self.tokens = [token for _, token in marked]
+        self.tokens = [token for _, token in tokens]
         self.special_token_ids = sorted(special)
         self.eos_token_id = vocabulary.end
         self.bos_token_id = None
         self._vocabulary = vocabulary
 
     def __call__(self, text: bytes | str) -> list[int]:
-        return self._vocabulary.greedy(text.encode() if isinstance(text, str) else text)
+        return self._vocabulary.encode_greedily(text.encode() if isinstance(text, str) else text)

@@ -1,8 +1,8 @@
-"""Widen: a schema as a target's own JSON Schema compiler takes it. Wider where it must be, never narrower, and told.
+"""Relax a schema until a target's own JSON Schema compiler accepts it, and report everything that is lost.
 
-llguidance refuses a whole grammar for one keyword that it does not know. Here such keywords are taken out one by one,
-each with its place, so that the rest stays enforced while decoding; what was taken out is left to the checker.
-The schema must have been admitted.
+llguidance refuses a whole grammar for one keyword that it does not support. `relax` removes such keywords one by one
+and records the place of each, so that the rest stays enforced while decoding. The checker validates the removed ones
+afterwards. The result may be wider than the original schema, never narrower. The schema must be admitted first.
 """
 
 from __future__ import annotations
@@ -15,96 +15,96 @@ from typing import Any, cast
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.rules.compile_check import compiled_away
+from ferrule.rules.compile_check import make_compilable
 from ferrule.rules.integer_ranges import LOWER, UPPER
-from ferrule.rules.keyword_filter import Loss, Sieve
-from ferrule.rules.lowering import MOST_COUNTED
+from ferrule.rules.keyword_filter import KeywordFilter, Loss
+from ferrule.rules.lowering import MAX_COUNTED_LENGTH
 from ferrule.rules.schema_merge import types_of
-from ferrule.rules.simple_schemas import bare, is_plain
+from ferrule.rules.simple_schemas import is_simple, strip_annotations
 from ferrule.schema.keywords import children
 from ferrule.schema.pointer import pointer_to
 from ferrule.schema.refs import local_target
-from ferrule.schema.target_limits import LIMITS, Limit, Say
+from ferrule.schema.target_limits import LIMITS, Coverage, Limit
 
 _CACHED = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Widened:
-    """`schema` holds only what the target takes; `losses` is everything that is in the original and not in it."""
+class Relaxation:
+    """A relaxed schema. `schema` compiles on the target; `losses` lists what the original has and `schema` lacks."""
 
     schema: dict[str, Any]
     losses: tuple[Loss, ...] = ()
 
 
-def widened(schema: Mapping[str, Any], target: str = "llguidance") -> Widened:
-    """The schema for a target's own compiler."""
+def relax(schema: Mapping[str, Any], target: str = "llguidance") -> Relaxation:
+    """Relax a schema for a target's own compiler."""
     if target != "llguidance":
         raise DefinitionError(
-            f"{target!r} has no JSON Schema compiler that a schema is widened for",
-            hint="The target is llguidance; every other one is given lowered nodes.",
+            f"target {target!r} has no JSON Schema compiler",
+            hint="Use the target 'llguidance'; schemas for other targets are lowered.",
         )
-    return _widened(dumps(schema))
+    return _relax_text(dumps(schema))
 
 
 @lru_cache(maxsize=_CACHED)
-def _widened(text: str) -> Widened:
+def _relax_text(text: str) -> Relaxation:
     document = cast("dict[str, Any]", loads(text))
-    if is_plain(document):
-        return Widened(bare(document))
-    sieve = Sieve(document)
-    kept = sieve.document()
-    final, more = compiled_away(kept, sieve.place_of)
-    return Widened(final, tuple(dict.fromkeys((*sieve.losses, *more))))
+    if is_simple(document):
+        return Relaxation(strip_annotations(document))
+    keyword_filter = KeywordFilter(document)
+    filtered = keyword_filter.document()
+    compilable, compile_losses = make_compilable(filtered, keyword_filter.original_path)
+    return Relaxation(compilable, tuple(dict.fromkeys((*keyword_filter.losses, *compile_losses))))
 
 
 def losses_of(tool: ToolDefinition, encoding: str = "JSON") -> tuple[Loss, ...]:
-    """What the schema of a tool says and decoding does not enforce, where arguments are written in `encoding`.
+    """The keywords of a tool's schema that are not enforced while decoding, if arguments are written in `encoding`.
 
-    JSON goes to llguidance's own compiler; whatever is not JSON is lowered by us, which says less.
+    JSON goes to llguidance's own compiler. Every other encoding is lowered, which enforces fewer keywords.
     """
     if encoding == "JSON":
-        lost = widened(tool.parameters).losses
-        taken_out = {loss.path for loss in lost}
-        nearly = _by_table(tool.parameters, "llguidance", {Say.APPROXIMATED})
-        return (*lost, *(loss for loss in nearly if loss.path not in taken_out))
-    return _by_table(tool.parameters, "lowered", {Say.APPROXIMATED, Say.NOT_SAYABLE})
+        losses = relax(tool.parameters).losses
+        removed = {loss.path for loss in losses}
+        approximated = _losses_from_table(tool.parameters, "llguidance", {Coverage.APPROXIMATED})
+        return (*losses, *(loss for loss in approximated if loss.path not in removed))
+    return _losses_from_table(tool.parameters, "lowered", {Coverage.APPROXIMATED, Coverage.UNENFORCED})
 
 
-def _by_table(schema: Mapping[str, Any], target: str, said: set[Say]) -> tuple[Loss, ...]:
-    rows = {row.keyword: row for row in LIMITS[target] if row.say in said}
-    unsaid = {row.keyword for row in LIMITS[target] if row.say is Say.NOT_SAYABLE}
+def _losses_from_table(schema: Mapping[str, Any], target: str, coverages: set[Coverage]) -> tuple[Loss, ...]:
+    rows = {row.keyword: row for row in LIMITS[target] if row.coverage in coverages}
+    unenforced = {row.keyword for row in LIMITS[target] if row.coverage is Coverage.UNENFORCED}
     losses: list[Loss] = []
-    seen: set[int] = set()
+    visited: set[int] = set()
 
     def walk(node: object, path: str) -> None:
-        if not isinstance(node, dict) or id(cast(object, node)) in seen:
+        if not isinstance(node, dict) or id(cast(object, node)) in visited:
             return
-        held = cast("dict[str, Any]", node)
-        seen.add(id(held))
-        for keyword, value in held.items():
-            row = _row(rows, keyword, value, held)
+        fields = cast("dict[str, Any]", node)
+        visited.add(id(fields))
+        for keyword, value in fields.items():
+            row = _row(rows, keyword, value, fields)
             if row is not None:
-                losses.append(Loss(f"{path}/{keyword}", keyword, row.how))
-        for child in children(held):
-            # Inside of what is not said at all, nothing more can be lost.
-            if child.reach != "apart" and child.tokens[0] not in unsaid:
+                losses.append(Loss(f"{path}/{keyword}", keyword, row.detail))
+        for child in children(fields):
+            # Inside of a keyword that is not enforced at all, nothing more can be lost.
+            if child.applies_to != "nothing" and child.tokens[0] not in unenforced:
                 walk(child.schema, path + pointer_to(child.tokens))
-        if "$ref" in held:
-            walk(local_target(held["$ref"], schema), str(held["$ref"])[1:])
+        if "$ref" in fields:
+            walk(local_target(fields["$ref"], schema), str(fields["$ref"])[1:])
 
     walk(schema, "")
     return tuple(losses)
 
 
 def _row(rows: Mapping[str, Limit], keyword: str, value: Any, node: Mapping[str, Any]) -> Limit | None:
-    """The row of a keyword that asks for something."""
+    """The table row of a keyword; None if the keyword has no effect here or no row."""
     if keyword == "format":
         return rows.get(f"format:{value}") or rows.get("format")
     if value is False and keyword == "uniqueItems":
         return None
     if keyword in ("maxLength", "minLength"):
-        return rows.get(f"{keyword}, above {MOST_COUNTED}") if value > MOST_COUNTED else rows.get(keyword)
+        return rows.get(f"{keyword}, above {MAX_COUNTED_LENGTH}") if value > MAX_COUNTED_LENGTH else rows.get(keyword)
     if keyword in (*LOWER, *UPPER) and "number" in types_of(node):
         return rows.get(f"{keyword}, of numbers") or rows.get(keyword)
     return rows.get(keyword)

@@ -1,6 +1,7 @@
-"""Rule: exactly what a model may write, as a tree that no grammar language is needed to read.
+"""Rule: what a model may write, as a tree that is independent of any grammar language.
 
-Leaves speak of schemas and notations, not of any target; each target says them as well as it can and reports the rest.
+Leaves refer to schemas and notations, not to a target. Each target expresses them as well as it can and reports what it
+cannot enforce.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Chars:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Something again and again, `sep` between; None is no upper bound."""
+    """A node repeated, with `sep` between. `at_most` of None means no upper bound."""
 
     node: RuleNode
     at_least: int = 0
@@ -59,7 +60,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Str:
-    """A string in some quotes, both quotes included; `excludes` may not stand inside. `pattern` is a linear regex."""
+    """A string with its quotes, without any of `excludes` inside. `pattern` is a linear-time regex."""
 
     quote: Quote
     at_least: int = 0
@@ -72,8 +73,8 @@ class Str:
 class Value:
     """A value of a schema, in a notation. `root` is the schema that local references point into.
 
-    `excludes` are texts that may not stand anywhere in it, because the parser would take them for structure.
-    `any_order` leaves the order of an object's members open, on a target that can say so.
+    `excludes` are texts that must not occur anywhere in it, because the parser would read them as structure.
+    `any_order` allows an object's members in any order, on targets that support it.
     """
 
     schema: Any
@@ -85,7 +86,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raw:
-    """A value as raw text, typed by its schema: a string as it is, anything else as JSON."""
+    """A value as raw text, typed by its schema: a string without quotes, anything else as JSON."""
 
     schema: Any
     root: Mapping[str, Any]
@@ -122,9 +123,9 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shared:
-    """A part that stands by itself, so that a target may write it once, under a name, and keep it for other rules.
+    """A self-contained part, which a target may emit once under a name and cache for other rules.
 
-    It neither ends in free text nor begins with a text that what stands before it could take for its own end.
+    It does not end in free text, and it does not begin with a text that could be read as the end of what precedes it.
     """
 
     node: RuleNode
@@ -137,9 +138,10 @@ EMPTY = Text("")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`start` is what may be written. With `triggers`, anything may be written until one of them, then `triggered`.
+    """What a model may write.
 
-    `tokens` are texts that the vocabulary may have a token of its own for.
+    `start` is the whole reply. Engines with lazy grammars let the model write freely up to one of `triggers` and then
+    apply `triggered`. `tokens` are texts for which the vocabulary may have a special token.
     """
 
     start: RuleNode
@@ -153,14 +155,14 @@ class Rule:
 
 
 def fingerprint_of(node: RuleNode) -> str:
-    """A short name that two nodes share only if they admit the same for the same reason."""
-    return fingerprint(_described(node))
+    """A hash of a node. Two nodes share it only if they have the same structure."""
+    return fingerprint(_describe(node))
 
 
 def seq(*parts: RuleNode | str) -> RuleNode:
-    """Nodes in a row, without empty ones, neighbouring texts as one."""
+    """A sequence of nodes, without empty ones and with neighbouring texts joined."""
     flat: list[RuleNode] = []
-    for part in _flattened(parts):
+    for part in _flatten(parts):
         if isinstance(part, Text) and flat and isinstance(flat[-1], Text):
             flat[-1] = Text(flat[-1].text + part.text)
         elif part != EMPTY:
@@ -171,32 +173,35 @@ def seq(*parts: RuleNode | str) -> RuleNode:
 
 
 def one_of(*options: RuleNode) -> RuleNode:
+    """A choice between nodes; a single option is returned as it is."""
     return options[0] if len(options) == 1 else OneOf(options)
 
 
-def as_it_is(node: RuleNode) -> RuleNode:
+def identity(node: RuleNode) -> RuleNode:
+    """The node itself: a function for `share` that shares nothing."""
     return node
 
 
 def maybe(node: RuleNode) -> RuleNode:
+    """The node, or nothing."""
     return Repeat(node, 0, 1)
 
 
 def once(node: RuleNode) -> RuleNode:
-    """A node that stays one piece when it is put in a row: what a target may write as one word."""
+    """A node that stays one unit inside a sequence, so that a target may emit it as one terminal."""
     return Repeat(node, 1, 1)
 
 
-def prefixed(text: str, node: RuleNode) -> RuleNode:
-    """A node behind a text that becomes one with the node's own leading text, in every option of it.
+def prepend_text(text: str, node: RuleNode) -> RuleNode:
+    """The node with a text before it, joined with the node's own leading text in each of its options.
 
-    A lexer that takes the longest literal must never meet one that is the beginning of another.
+    A lexer that prefers the longest literal must never see one literal that is a prefix of another.
     """
     match node:
         case OneOf(options):
-            return one_of(*(prefixed(text, option) for option in options))
+            return one_of(*(prepend_text(text, option) for option in options))
         case Seq(parts) if parts:
-            return seq(prefixed(text, parts[0]), *parts[1:])
+            return seq(prepend_text(text, parts[0]), *parts[1:])
         case _:
             return seq(text, node)
 
@@ -206,32 +211,39 @@ def in_order(
     sep: str,
     share: Callable[[RuleNode], RuleNode],
     last: RuleNode | None = None,
-    alone: RuleNode | None = None,
+    if_empty: RuleNode | None = None,
 ) -> RuleNode:
-    """Elements in a row with `sep` between, those that are not needed left out at will; `last` brings its own `sep`.
+    """Elements in order with `sep` between; those that are not required may be missing.
 
-    What comes first is written without the separator, so there is one option for each element that may come first;
-    `share` gives a name to what they have in common, and `alone` is what stands there when no element does.
+    The first written element has no separator before it, so there is one option for each element that may come first.
+    Without shared tails the size would be quadratic.
+
+    Args:
+        elements: Each element, and whether it is required.
+        sep: The separator.
+        share: Gives a name to a tail that several options have in common.
+        last: What follows the elements; it brings its own separator.
+        if_empty: What is written if no element is.
     """
     if not sep:
-        return seq(*(element if needed else maybe(element) for needed, element in elements), last or EMPTY)
+        return seq(*(element if required else maybe(element) for required, element in elements), last or EMPTY)
     if not elements:
-        return alone or last or EMPTY
+        return if_empty or last or EMPTY
     tails: list[RuleNode] = [last or EMPTY]
-    for needed, element in reversed(elements[1:]):
-        part = prefixed(sep, element)
-        tails.append(share(seq(part if needed else maybe(part), tails[-1])))
+    for required, element in reversed(elements[1:]):
+        part = prepend_text(sep, element)
+        tails.append(share(seq(part if required else maybe(part), tails[-1])))
     tails.reverse()
     options: list[RuleNode] = []
-    for (needed, element), tail in zip(elements, tails, strict=True):
+    for (required, element), tail in zip(elements, tails, strict=True):
         options.append(seq(element, tail))
-        if needed:
+        if required:
             return one_of(*options)
-    return one_of(*options, alone or EMPTY)
+    return one_of(*options, if_empty or EMPTY)
 
 
-def rebuilt(node: RuleNode, change: Callable[[RuleNode], RuleNode]) -> RuleNode:
-    """A node with its parts changed; a leaf as it is."""
+def map_children(node: RuleNode, change: Callable[[RuleNode], RuleNode]) -> RuleNode:
+    """The node with `change` applied to its parts; a leaf is returned unchanged."""
     match node:
         case Seq(parts):
             return seq(*map(change, parts))
@@ -243,12 +255,12 @@ def rebuilt(node: RuleNode, change: Callable[[RuleNode], RuleNode]) -> RuleNode:
             return node
 
 
-def expanded(node: RuleNode) -> RuleNode:
-    """The same language for a target that has no names: every shared part where it stands."""
-    return expanded(node.node) if isinstance(node, Shared) else rebuilt(node, expanded)
+def inline_shared(node: RuleNode) -> RuleNode:
+    """The node with every shared part inlined, for a target that has no named rules."""
+    return inline_shared(node.node) if isinstance(node, Shared) else map_children(node, inline_shared)
 
 
-def _flattened(parts: tuple[RuleNode | str, ...]) -> Iterator[RuleNode]:
+def _flatten(parts: tuple[RuleNode | str, ...]) -> Iterator[RuleNode]:
     for part in parts:
         if isinstance(part, str):
             yield Text(part)
@@ -258,15 +270,15 @@ def _flattened(parts: tuple[RuleNode | str, ...]) -> Iterator[RuleNode]:
             yield part
 
 
-def _described(node: RuleNode) -> object:
-    """A JSON value that differs whenever the rule does."""
+def _describe(node: RuleNode) -> object:
+    """A JSON value that differs whenever the nodes differ."""
     match node:
         case Seq(parts):
-            return ["seq", *map(_described, parts)]
+            return ["seq", *map(_describe, parts)]
         case OneOf(options):
-            return ["one_of", *map(_described, options)]
+            return ["one_of", *map(_describe, options)]
         case Repeat(inner, at_least, at_most, sep):
-            return ["repeat", _described(inner), at_least, at_most, sep]
+            return ["repeat", _describe(inner), at_least, at_most, sep]
         case Value(schema, root, notation, excludes, any_order):
             return ["value", schema, dict(root), notation.name, excludes, *(["any order"] if any_order else [])]
         case Raw(schema, root, excludes):
@@ -286,4 +298,4 @@ def _described(node: RuleNode) -> object:
         case Ref(name):
             return ["ref", name]
         case Shared(inner):
-            return _described(inner)
+            return _describe(inner)

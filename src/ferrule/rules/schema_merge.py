@@ -1,4 +1,4 @@
-"""Merge: two schemas that must both hold, as one that can be walked. Wider where it cannot tell, never narrower."""
+"""Merge two schemas that must both hold into one. The result may be wider than both together, never narrower."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Schema = Mapping[str, Any]
 _ALL = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 
-def merged(left: Schema, right: Schema) -> dict[str, Any]:
-    """One schema for what fits both. A keyword that both have and that has no known meeting keeps the left's value."""
+def merge_schemas(left: Schema, right: Schema) -> dict[str, Any]:
+    """One schema for values that fit both. If both have a keyword that cannot be combined, the left value stays."""
     both: dict[str, Any] = dict(left)
     for keyword, value in right.items():
         if keyword not in both:
             both[keyword] = value
-        elif keyword in _MEETINGS:
-            both[keyword] = _MEETINGS[keyword](both[keyword], value)
+        elif keyword in _COMBINERS:
+            both[keyword] = _COMBINERS[keyword](both[keyword], value)
     return both
 
 
 def types_of(schema: Schema) -> list[str]:
-    """The types that a schema names; integers are numbers too."""
+    """The types that a schema names; all types if it names none. An integer is also a number."""
     named = schema.get("type")
     if named is None:
         return list(_ALL)
@@ -32,22 +32,22 @@ def types_of(schema: Schema) -> list[str]:
 
 def _types(left: Any, right: Any) -> list[str]:
     ours, theirs = types_of({"type": left}), types_of({"type": right})
-    kept = [name for name in ours if name in theirs or (name == "integer" and "number" in theirs)]
-    kept.extend(name for name in theirs if name == "integer" and "number" in ours and name not in kept)
-    return kept or ours
+    common = [name for name in ours if name in theirs or (name == "integer" and "number" in theirs)]
+    common.extend(name for name in theirs if name == "integer" and "number" in ours and name not in common)
+    return common or ours
 
 
 def _values(left: list[Any], right: list[Any]) -> list[Any]:
-    known = {canonical(value) for value in right}
-    return [value for value in left if canonical(value) in known] or left
+    right_values = {canonical(value) for value in right}
+    return [value for value in left if canonical(value) in right_values] or left
 
 
 def _properties(left: Schema, right: Schema) -> dict[str, Any]:
     both = dict(left)
     for name, schema in right.items():
-        mine = both.get(name)
-        if isinstance(mine, Mapping) and isinstance(schema, Mapping):
-            both[name] = merged(cast("Schema", mine), cast("Schema", schema))
+        existing = both.get(name)
+        if isinstance(existing, Mapping) and isinstance(schema, Mapping):
+            both[name] = merge_schemas(cast("Schema", existing), cast("Schema", schema))
         else:
             both[name] = schema
     return both
@@ -57,7 +57,7 @@ def _names(left: list[str], right: list[str]) -> list[str]:
     return list(dict.fromkeys((*left, *right)))
 
 
-_MEETINGS: dict[str, Callable[[Any, Any], Any]] = {
+_COMBINERS: dict[str, Callable[[Any, Any], Any]] = {
     "type": _types,
     "enum": _values,
     "properties": _properties,

@@ -1,8 +1,8 @@
-"""xgrammar's structural tag: what vLLM and SGLang take as `structural_tag`.
+"""Emit a rule as xgrammar's structural tag, which vLLM and SGLang accept as `structural_tag`.
 
-The skeleton of a reply (markers, choices, calls one after another, free text) is written with the tag's own nodes. A
-value is written as a `grammar` node: the tag's `json_schema` node cannot be told which white space to write, and takes
-any. What the lowered value does not say is left to the validator.
+The skeleton of a reply (markers, choices, consecutive calls, free text) uses the tag's own nodes. A value becomes a
+`grammar` node, because the tag's `json_schema` node accepts any white space and cannot be configured. The validator
+checks what the lowered value does not enforce.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from ferrule.rules.automaton import shortest
+from ferrule.rules.automaton import minimal_strings
 from ferrule.rules.ebnf import ebnf_of
 from ferrule.rules.lowering import Lowering
 from ferrule.rules.rule import (
@@ -23,50 +23,50 @@ from ferrule.rules.rule import (
     RuleNode,
     Seq,
     Text,
-    expanded,
+    inline_shared,
+    map_children,
     maybe,
     one_of,
-    rebuilt,
     seq,
 )
-from ferrule.rules.text_delimiters import delimited, leading_text
+from ferrule.rules.text_delimiters import delimit, leading_text
 
 Tag: TypeAlias = dict[str, Any]
 
 
 def emit_structural_tag(rule: Rule) -> Tag:
     """The value of `structural_tag` for a rule, ready for JSON."""
-    start = _with_free_text(expanded(rule.start))
-    # The engine reads every way of cutting a text at once, so free text needs no end of its own, unless a marker could
-    # begin in the text and end in what follows: the parser would see that one first.
-    once = _with_calls_once(start)
-    return {"type": "structural_tag", "format": _format(delimited(start) if _straddles(once, "") else once)}
+    start = _lower_raw_text(inline_shared(rule.start))
+    # xgrammar follows all ways to split a text at once, so free text needs no explicit end. The exception is a marker
+    # that could begin in the text and end in what follows: the parser would see that one first.
+    once = _merge_repeated_calls(start)
+    return {"type": "structural_tag", "format": _format(delimit(start) if _straddles(once, "") else once)}
 
 
-def _with_free_text(node: RuleNode) -> RuleNode:
-    """Raw strings as the free text that they are; other leaves untouched."""
+def _lower_raw_text(node: RuleNode) -> RuleNode:
+    """Lower raw strings to free text, and leave other leaves unchanged."""
     if not isinstance(node, Raw):
-        return rebuilt(node, _with_free_text)
+        return map_children(node, _lower_raw_text)
     lowered = Lowering().lower(node)
     return lowered if isinstance(lowered, Prose) else node
 
 
-def _with_calls_once(node: RuleNode) -> RuleNode:
-    """`text calls | calls` as `(text)? calls`: a tag has no names, so what is said twice is written twice."""
+def _merge_repeated_calls(node: RuleNode) -> RuleNode:
+    """Rewrite `text calls | calls` as `(text)? calls`. A tag has no named rules, so calls would be written twice."""
     match node:
-        case OneOf((Seq(talked), called)) if (head := _before(talked, called)) is not None:
-            return seq(maybe(head), called)
+        case OneOf((Seq(text_then_calls), calls)) if (head := _text_before(text_then_calls, calls)) is not None:
+            return seq(maybe(head), calls)
         case OneOf(options):
-            return one_of(*map(_with_calls_once, options))
+            return one_of(*map(_merge_repeated_calls, options))
         case Seq(parts):
-            return seq(*map(_with_calls_once, parts))
+            return seq(*map(_merge_repeated_calls, parts))
         case _:
             return node
 
 
-def _before(whole: tuple[RuleNode, ...], called: RuleNode) -> RuleNode | None:
-    """What stands in a row of nodes before the calls, if it ends in them."""
-    ending = called.parts if isinstance(called, Seq) else (called,)
+def _text_before(whole: tuple[RuleNode, ...], calls: RuleNode) -> RuleNode | None:
+    """What precedes the calls in a sequence that ends in them; None if it does not end in them."""
+    ending = calls.parts if isinstance(calls, Seq) else (calls,)
     at = len(whole) - len(ending)
     if at < 0 or whole[at + 1 :] != ending[1:]:
         return None
@@ -81,7 +81,7 @@ def _straddles(node: RuleNode, follows: str) -> bool:
     """Whether some marker could begin in free text and end in the text that follows it."""
     match node:
         case Prose(excludes):
-            return any(_begins_before(marker, follows) for marker in shortest(excludes))
+            return any(_begins_before(marker, follows) for marker in minimal_strings(excludes))
         case Seq(parts):
             return any(
                 _straddles(part, leading_text(seq(*parts[number + 1 :], follows)))
@@ -106,13 +106,13 @@ def _format(node: RuleNode) -> Tag:
         case Text(text):
             return _const(text)
         case Prose(excludes, "", at_most):
-            counted = {} if at_most is None else {"max_chars": at_most}
-            return {"type": "any_text", "excludes": list(shortest(excludes)), **counted}
-        case Seq(parts) if not _is_spelled(node):
+            limit = {} if at_most is None else {"max_chars": at_most}
+            return {"type": "any_text", "excludes": list(minimal_strings(excludes)), **limit}
+        case Seq(parts) if not _is_character_level(node):
             return _sequence(map(_format, parts))
-        case OneOf(options) if not _is_spelled(node):
+        case OneOf(options) if not _is_character_level(node):
             return {"type": "or", "elements": [_format(option) for option in options]}
-        case Repeat(inner) if not _is_spelled(inner):
+        case Repeat(inner) if not _is_character_level(inner):
             return _repeat(node)
         case _:
             return {"type": "grammar", "grammar": ebnf_of(node)}
@@ -130,14 +130,14 @@ def _repeat(node: Repeat) -> Tag:
         }
     inner = _format(node.node)
     if not node.sep:
-        return _times(inner, node.at_least, node.at_most)
+        return _repetition(inner, node.at_least, node.at_most)
     more = None if node.at_most is None else node.at_most - 1
-    many = _sequence([inner, _times(_sequence([_const(node.sep), inner]), max(0, node.at_least - 1), more)])
-    return many if node.at_least else _times(many, 0, 1)
+    many = _sequence([inner, _repetition(_sequence([_const(node.sep), inner]), max(0, node.at_least - 1), more)])
+    return many if node.at_least else _repetition(many, 0, 1)
 
 
 def _tag(node: RuleNode) -> Tag:
-    """A node as a tag, whose first and last texts are its beginning and end."""
+    """The node as a tag: its first and last texts become `begin` and `end`."""
     begin, parts, end = "", node.parts if isinstance(node, Seq) else (node,), ""
     match parts:
         case (Text(begin), *inner, Text(end)):
@@ -151,7 +151,7 @@ def _tag(node: RuleNode) -> Tag:
     return {"type": "tag", "begin": begin, "content": _format(seq(*inner)), "end": end}
 
 
-def _times(inner: Tag, at_least: int, at_most: int | None) -> Tag:
+def _repetition(inner: Tag, at_least: int, at_most: int | None) -> Tag:
     match at_least, at_most:
         case 0, 1:
             return {"type": "optional", "content": inner}
@@ -164,24 +164,24 @@ def _times(inner: Tag, at_least: int, at_most: int | None) -> Tag:
 
 
 def _sequence(elements: Iterable[Tag]) -> Tag:
-    found = list(elements)
-    return {"type": "sequence", "elements": found} if found else _const("")
+    items = list(elements)
+    return {"type": "sequence", "elements": items} if items else _const("")
 
 
 def _const(text: str) -> Tag:
     return {"type": "const_string", "value": text}
 
 
-def _is_spelled(node: RuleNode) -> bool:
-    """Whether a node is spelled character by character, an id for instance, which is a grammar as a whole."""
+def _is_character_level(node: RuleNode) -> bool:
+    """Whether a node consists of single characters, such as an id. It is then emitted as one grammar."""
     match node:
         case Chars():
             return True
         case Repeat(inner):
-            return _is_spelled(inner)
+            return _is_character_level(inner)
         case OneOf(options):
-            return all(map(_is_spelled, options))
+            return all(map(_is_character_level, options))
         case Seq(parts):
-            return bool(parts) and all(map(_is_spelled, parts))
+            return bool(parts) and all(map(_is_character_level, parts))
         case _:
             return False

@@ -1,7 +1,8 @@
-"""Delimit: say where free text ends.
+"""Delimit free text: make explicit where it ends.
 
-A rule puts free text before a marker. A matcher that reads text greedily would swallow the marker, so every `Prose`
-that something follows becomes an `Until`: text up to and including the first marker, and what follows loses that much.
+A rule contains free text before a marker. A matcher that reads text greedily would consume the marker as well. So every
+`Prose` that is followed by something becomes an `Until`: text up to and including the first marker. The marker is then
+removed from what follows.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from ferrule.rules.rule import EMPTY, OneOf, Prose, Repeat, RuleNode, Seq, Share
 from ferrule.schema.notation import Escapes
 
 
-def delimited(node: RuleNode) -> RuleNode:
-    """The same language, in which `Prose` stands only where nothing follows."""
+def delimit(node: RuleNode) -> RuleNode:
+    """The same language, with `Prose` only in positions where nothing follows it."""
     match node:
         case Seq(parts):
             return _sequence(list(parts)) if any(map(_has_free_text, parts)) else node
         case OneOf(options):
-            return one_of(*map(delimited, options)) if any(map(_has_free_text, options)) else node
+            return one_of(*map(delimit, options)) if any(map(_has_free_text, options)) else node
         case Repeat(inner, at_least, at_most, sep):
-            return Repeat(delimited(inner), at_least, at_most, sep) if _has_free_text(inner) else node
+            return Repeat(delimit(inner), at_least, at_most, sep) if _has_free_text(inner) else node
         case Str(quote) if quote.escapes is Escapes.NONE:
             return _raw_string(node)
         case _:
@@ -46,30 +47,32 @@ def _raw_string(node: Str) -> RuleNode:
 
 
 def _sequence(parts: list[RuleNode]) -> RuleNode:
-    done: list[RuleNode] = []
+    result: list[RuleNode] = []
     while parts:
         part = parts.pop(0)
         rest = seq(*parts)
         if rest != EMPTY and ends_in_prose(part):
             if isinstance(part, Prose):
                 until, rest = _until(part, rest)
-                return seq(*done, until, delimited(rest))
-            return seq(*done, delimited(_pushed(part, rest)))
-        done.append(delimited(part))
-    return seq(*done)
+                return seq(*result, until, delimit(rest))
+            return seq(*result, delimit(_push_down(part, rest)))
+        result.append(delimit(part))
+    return seq(*result)
 
 
 def _until(prose: Prose, rest: RuleNode) -> tuple[RuleNode, RuleNode]:
+    # The text ends at the first excluded marker in what follows; of two at the same position, the longer one counts.
     lead = leading_text(rest)
-    marks = [(lead.find(marker), -len(marker)) for marker in prose.excludes if marker in lead]
-    if not marks:
-        raise FormatError(f"nothing marks the end of free text before {lead[:40]!r}")
-    at, size = min(marks)
+    ends = [(lead.find(marker), -len(marker)) for marker in prose.excludes if marker in lead]
+    if not ends:
+        raise FormatError(f"no marker ends the free text before {lead[:40]!r}")
+    at, size = min(ends)
     end = lead[: at - size]
-    return Until(end, prose.excludes, prose.not_first, prose.at_most), without_lead(rest, len(end))
+    return Until(end, prose.excludes, prose.not_first, prose.at_most), drop_leading_text(rest, len(end))
 
 
 def ends_in_prose(node: RuleNode) -> bool:
+    """Whether something that the node admits may end in free text."""
     match node:
         case Prose():
             return True
@@ -83,8 +86,8 @@ def ends_in_prose(node: RuleNode) -> bool:
             return False
 
 
-def _pushed(node: RuleNode, rest: RuleNode) -> RuleNode:
-    """What follows, moved into every option of a node that may end in free text."""
+def _push_down(node: RuleNode, rest: RuleNode) -> RuleNode:
+    """Move what follows into every option of a node that may end in free text."""
     match node:
         case OneOf(options):
             return one_of(*(seq(option, rest) for option in options))
@@ -93,18 +96,18 @@ def _pushed(node: RuleNode, rest: RuleNode) -> RuleNode:
         case Repeat(inner, 0, 1):
             return one_of(seq(inner, rest), rest)
         case _:
-            raise FormatError("free text may not be repeated without a marker")
+            raise FormatError("free text cannot be repeated without a marker between")
 
 
 def leading_text(node: RuleNode) -> str:
-    """The text that everything a node admits begins with."""
+    """The text with which everything that a node admits begins."""
     match node:
         case Text(text):
             return text
         case Seq(parts):
-            return _leading(parts)
+            return _leading_text_of_parts(parts)
         case OneOf(options):
-            return _common([leading_text(option) for option in options])
+            return _common_prefix([leading_text(option) for option in options])
         case Repeat(inner, at_least) if at_least > 0:
             return leading_text(inner)
         case Shared(inner):
@@ -113,38 +116,38 @@ def leading_text(node: RuleNode) -> str:
             return ""
 
 
-def _leading(parts: tuple[RuleNode, ...]) -> str:
+def _leading_text_of_parts(parts: tuple[RuleNode, ...]) -> str:
     if not parts:
         return ""
     lead = leading_text(parts[0])
-    return lead + _leading(parts[1:]) if isinstance(parts[0], Text) else lead
+    return lead + _leading_text_of_parts(parts[1:]) if isinstance(parts[0], Text) else lead
 
 
-def _common(texts: list[str]) -> str:
+def _common_prefix(texts: list[str]) -> str:
     low, high = min(texts), max(texts)
     size = next((n for n, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
     return low[:size]
 
 
-def without_lead(node: RuleNode, size: int) -> RuleNode:
-    """A node without the first `size` characters of its leading text."""
+def drop_leading_text(node: RuleNode, size: int) -> RuleNode:
+    """The node without the first `size` characters of its leading text."""
     match node:
         case Text(text):
             return Text(text[size:])
         case Seq(parts):
             first = parts[0]
-            taken = min(size, len(leading_text(first)))
+            dropped = min(size, len(leading_text(first)))
             rest = seq(*parts[1:])
-            if taken < size:
-                return without_lead(rest, size - taken)
-            return seq(without_lead(first, taken), rest)
+            if dropped < size:
+                return drop_leading_text(rest, size - dropped)
+            return seq(drop_leading_text(first, dropped), rest)
         case OneOf(options):
-            return one_of(*(without_lead(option, size) for option in options))
+            return one_of(*(drop_leading_text(option, size) for option in options))
         case Repeat(inner, at_least, at_most, sep):
             more = None if at_most is None else at_most - 1
             again = EMPTY if more == 0 else Repeat(seq(sep, inner), max(0, at_least - 1), more)
-            return seq(without_lead(inner, size), again)
+            return seq(drop_leading_text(inner, size), again)
         case Shared(inner) if size:
-            return without_lead(inner, size)
+            return drop_leading_text(inner, size)
         case _:
             return node

@@ -1,4 +1,4 @@
-"""Vocabulary: what a mask must know of a tokenizer. How a tokenizer's file is read is an engine's business."""
+"""Vocabulary: what computing a mask requires of a tokenizer. Engines read the tokenizer files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
-    """Every token's bytes by id, the special ones by their text, and the one that ends a reply."""
+    """The bytes of each token by id, the special tokens by text, and the id of the token that ends a reply."""
 
     tokens: Sequence[bytes]
     specials: Mapping[str, int]
@@ -25,19 +25,22 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def greedy(self, data: bytes) -> list[int]:
-        """Longest tokens first: not what every tokenizer does, but the same bytes. Unknown bytes are left out."""
-        found: list[int] = []
+    def encode_greedily(self, data: bytes) -> list[int]:
+        """Tokenize by longest match. A tokenizer may split differently, but the bytes are the same.
+
+        Unknown bytes are dropped.
+        """
+        token_ids: list[int] = []
         at = 0
         while at < len(data):
             sizes = range(min(self.longest, len(data) - at), 0, -1)
             size = next((size for size in sizes if data[at : at + size] in self.ids), 0)
             if size:
-                found.append(self.ids[data[at : at + size]])
+                token_ids.append(self.ids[data[at : at + size]])
             at += size or 1
-        return found
+        return token_ids
 
-    def text(self, ids: Sequence[int]) -> str:
-        """What the tokens spell, special ones by their text."""
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the tokens; special tokens appear as their text."""
         names = {number: text.encode() for text, number in self.specials.items()}
         return b"".join(names.get(n, self.tokens[n]) for n in ids if n != self.end).decode("utf-8", "replace")

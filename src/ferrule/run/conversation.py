@@ -1,7 +1,9 @@
-"""ToolConversation: talk to a model that has tools. Bound tools run by themselves; of others the calls are handed out.
+"""ToolConversation: a conversation with a model that has tools.
 
-It can be saved as JSON at any time between turns and continued elsewhere. With a ledger it is written down as it goes,
-and another process can go on with it in the middle of a turn.
+Functions and sources run automatically. For bare definitions, the calls are returned and the caller runs them.
+
+You can save a conversation as JSON between turns and continue it elsewhere. With a ledger it is recorded as it runs,
+and another process can resume it in the middle of a turn.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from ferrule.core.context import CallContext
 from ferrule.core.event import Event
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.message_json import messages_as_json, messages_from_json
-from ferrule.core.reply import Folding, Reply
+from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
@@ -26,10 +28,10 @@ from ferrule.engines.sync import run
 from ferrule.errors import DefinitionError
 from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.lease import Holding
+from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import Ledger
-from ferrule.run.loop import Decide, Loop, later, nobody
-from ferrule.run.machine import OVER, Machine, State
+from ferrule.run.loop import Decide, Loop, decide_later, deny_all
+from ferrule.run.machine import FINAL_STATES, Machine, State
 from ferrule.schema.tool_decorator import FunctionTool
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
@@ -40,7 +42,15 @@ Tools = Source | ToolExecutor | Iterable[ToolDefinition | FunctionTool[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class ConversationTurn:
-    """What one turn came to. `calls` are those that the caller has to run, where the tools are not bound."""
+    """The result of one turn. `calls` are those that the caller has to run, where the tools are bare definitions.
+
+    Example:
+        turn = await conversation.send_message("What is 2 and 3?")
+        if turn.needs_results:
+            results = [ToolResult(call.id, call.name, my_run(call)) for call in turn.calls]
+            turn = await conversation.submit_tool_results(results)
+        print(turn.text)
+    """
 
     reply: Reply
     calls: tuple[ToolCall, ...] = ()
@@ -56,9 +66,19 @@ class ConversationTurn:
 
 
 class ToolConversation:
-    """`tools` are functions or a source, which are bound, or definitions alone, whose calls are handed out.
+    """A conversation with a model that has tools.
 
-    `request` holds everything else that is asked with every turn: the choice, the budget, the temperature.
+    `tools` are functions or a source, which run automatically, or bare definitions, whose calls you run yourself.
+    `request` holds everything else that goes with every turn: the choice, the budget, the temperature. `decide` is
+    asked before a tool with side effects runs; by default such calls are denied.
+
+    Example:
+        @tool
+        def add(a: int, b: int) -> int:
+            return a + b
+
+        conversation = ToolConversation(load_engine("llama:model.gguf"), [add], system="Be brief.")
+        print(conversation.send("What is 2 and 3?").text)
     """
 
     def __init__(
@@ -68,7 +88,7 @@ class ToolConversation:
         *,
         system: str = "",
         request: ToolCallRequest | None = None,
-        decide: Decide = nobody,
+        decide: Decide = deny_all,
         context: CallContext | None = None,
     ) -> None:
         self.engine = engine
@@ -76,13 +96,13 @@ class ToolConversation:
         self._request = request or ToolCallRequest(messages=())
         self._decide = decide
         self._context = context or CallContext()
-        self._executor, self._definitions = _bound(tools)
+        self._executor, self._definitions = _bind(tools)
         self._last = ConversationTurn(Reply())
-        self._holding: Holding | None = None
+        self._lease: Lease | None = None
         self._releases = True
         self._patience = 0.0
-        self._left: dict[str, Any] | None = None
-        """The loop of a turn that is not over."""
+        self._unfinished_loop: dict[str, Any] | None = None
+        """The saved loop of a turn that has not ended."""
 
     @staticmethod
     async def open(
@@ -93,120 +113,125 @@ class ToolConversation:
         *,
         lease: float = 30.0,
         patience: float = 0.0,
-        decide: Decide = later,
+        decide: Decide = decide_later,
         clock: Callable[[], float] = time.time,
         **options: Any,
     ) -> ToolConversation:
-        """A conversation in a ledger: a new one, or an old one as it was left, by this process or one that died.
+        """Open a conversation in a ledger: a new one, or an existing one as this or another process left it.
 
-        Where `is_unfinished`, go on with `resume`. Calls that change the world wait for leave in the ledger, for
-        `patience` seconds here and then until `resume`. `FencedError` while another process holds it.
+        If it `is_unfinished`, call `resume`. Calls with side effects wait for approval in the ledger: for `patience`
+        seconds here, and then until `resume`. Raises `FencedError` while another process owns the conversation.
         """
-        made = ToolConversation(engine, tools, decide=decide, **options)
-        made._check_bound()
-        made._hold(await Holding.take(ledger, id, made._context.principal, lease, clock), patience)
-        return made
+        conversation = ToolConversation(engine, tools, decide=decide, **options)
+        conversation._require_executor()
+        conversation._use_lease(
+            await Lease.acquire(ledger, id, conversation._context.principal, lease, clock), patience
+        )
+        return conversation
 
     @staticmethod
-    def held(
-        holding: Holding,
+    def with_lease(
+        lease: Lease,
         engine: Engine,
         tools: Tools = (),
         *,
         patience: float = 0.0,
-        decide: Decide = later,
+        decide: Decide = decide_later,
         **options: Any,
     ) -> ToolConversation:
-        """The same, where this process holds the conversation already."""
-        made = ToolConversation(engine, tools, decide=decide, **options)
-        made._check_bound()
-        made._hold(holding, patience)
-        made._releases = False
-        return made
+        """Open a conversation on which this process already has a lease."""
+        conversation = ToolConversation(engine, tools, decide=decide, **options)
+        conversation._require_executor()
+        conversation._use_lease(lease, patience)
+        conversation._releases = False
+        return conversation
 
-    def _check_bound(self) -> None:
+    def _require_executor(self) -> None:
         if self._executor is None:
-            raise DefinitionError("only a conversation whose tools run by themselves is kept in a ledger")
+            raise DefinitionError(
+                "a conversation in a ledger needs tools that run automatically",
+                hint="Pass functions or a source instead of bare definitions.",
+            )
 
-    def _hold(self, holding: Holding, patience: float) -> None:
-        self._holding = holding
-        self._context = replace(self._context, conversation=holding.record.id)
+    def _use_lease(self, lease: Lease, patience: float) -> None:
+        self._lease = lease
+        self._context = replace(self._context, conversation=lease.record.id)
         self._patience = patience
-        state = holding.record.state
+        state = lease.record.state
         if state is not None:
             self._restore(state)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a turn was begun and is not over."""
-        return self._left is not None
+        """Whether a turn was started and has not ended."""
+        return self._unfinished_loop is not None
 
     async def resume(self) -> ConversationTurn:
-        """Go on with a turn that is not over: after leave was given, or after a process died."""
+        """Resume a turn that has not ended: after a decision on an approval, or after a process died."""
         async with aclosing(self.stream_resumed()) as events:
             async for _ in events:
                 pass
         return self._last
 
     def abandon(self) -> dict[str, Any]:
-        """Give up the rest of a turn that is not over; the whole conversation as JSON, with what was said and done."""
-        if self._left is not None:
-            self.messages = list(settled_messages(self.save()))
-            self._left = None
+        """Drop the rest of an unfinished turn, keep its complete rounds, and return the conversation as JSON."""
+        if self._unfinished_loop is not None:
+            self.messages = list(messages_of(self.save()))
+            self._unfinished_loop = None
         return self.save()
 
     async def close(self) -> None:
-        """Let another process have it at once; where the holding was given in, that is for who gave it."""
-        if self._holding is not None and self._releases:
-            await self._holding.release()
-        self._holding = None
+        """Release the conversation, so that another process can open it at once. With `with_lease`, do nothing."""
+        if self._lease is not None and self._releases:
+            await self._lease.release()
+        self._lease = None
 
     async def send_message(self, text: str) -> ConversationTurn:
-        """The user says something; what comes of it."""
+        """Send a user message and return the finished turn."""
         async with aclosing(self.stream(text)) as events:
             async for _ in events:
                 pass
         return self._last
 
     async def submit_tool_results(self, results: Iterable[ToolResult]) -> ConversationTurn:
-        """The results of calls that were handed out; only these are added, and the model goes on."""
-        given = tuple(results)
-        missing = {call.id for call in self._last.calls} - {result.tool_call_id for result in given}
-        unasked = {result.tool_call_id for result in given} - {call.id for call in self._last.calls}
-        if missing or unasked or not given:
+        """Add the results of the last turn's calls and let the model continue."""
+        answers = tuple(results)
+        missing = {call.id for call in self._last.calls} - {result.tool_call_id for result in answers}
+        unexpected = {result.tool_call_id for result in answers} - {call.id for call in self._last.calls}
+        if missing or unexpected or not answers:
             raise DefinitionError(
-                f"the results do not answer the calls (missing: {sorted(missing)}, not asked for: {sorted(unasked)})",
-                hint="Give one result for each call of the last turn, errors included.",
+                f"the results do not match the calls (missing: {sorted(missing)}, unexpected: {sorted(unexpected)})",
+                hint="Pass one result for each call of the last turn, errors included.",
             )
-        self.messages.append(ChatMessage(Role.TOOL, given))
-        async with aclosing(self._by_hand()) as events:
+        self.messages.append(ChatMessage(Role.TOOL, answers))
+        async with aclosing(self._ask_once()) as events:
             async for _ in events:
                 pass
         return self._last
 
     async def stream(self, text: str) -> AsyncGenerator[LoopEvent]:
-        """The same as `send_message`, as it happens; the turn is `last` when it is over."""
+        """Do the same as `send_message`, but yield the events. Afterwards the turn is in `last`."""
         async with aclosing(self.answer((ChatMessage.user(text),))) as events:
             async for event in events:
                 yield event
 
     async def answer(self, messages: Iterable[ChatMessage]) -> AsyncGenerator[LoopEvent]:
-        """The messages as they are, whoever said them; what comes of them, as it happens."""
-        self._check_over()
+        """Append messages of any role, run the turn and yield its events."""
+        self._require_turn_ended()
         self.messages += messages
-        async with aclosing(self._by_hand() if self._executor is None else self._by_itself()) as events:
+        async with aclosing(self._ask_once() if self._executor is None else self._run_loop()) as events:
             async for event in events:
                 yield event
 
     async def stream_resumed(self) -> AsyncGenerator[LoopEvent]:
-        """The same as `resume`, as it happens."""
-        if self._left is not None:
-            async with aclosing(self._by_itself()) as events:
+        """Do the same as `resume`, but yield the events."""
+        if self._unfinished_loop is not None:
+            async with aclosing(self._run_loop()) as events:
                 async for event in events:
                     yield event
 
     def send(self, text: str) -> ConversationTurn:
-        """`send_message`, for a program that is not asynchronous."""
+        """Call `send_message` from a synchronous program."""
         return run(self.send_message(text))
 
     @property
@@ -215,117 +240,119 @@ class ToolConversation:
         return self._last
 
     def save(self) -> dict[str, Any]:
-        """The whole conversation as JSON. Engines and tools are not in it: they are given again to `load`."""
-        return self._kept(self._left)
+        """Return the conversation as JSON, without the engine and the tools: pass these to `load` again."""
+        return self._state(self._unfinished_loop)
 
     @staticmethod
-    def load(held: Mapping[str, Any], engine: Engine, tools: Tools = (), **options: Any) -> ToolConversation:
-        """A saved conversation, continued here."""
-        made = ToolConversation(engine, tools, **options)
-        made._restore(held)
-        last = made.messages[-1] if made.messages else None
-        if last is not None and last.tool_calls and made._executor is None:
-            made._last = ConversationTurn(Reply(tuple(last.tool_calls)), last.tool_calls)
-        return made
+    def load(data: Mapping[str, Any], engine: Engine, tools: Tools = (), **options: Any) -> ToolConversation:
+        """Restore a conversation from what `save` returned."""
+        conversation = ToolConversation(engine, tools, **options)
+        conversation._restore(data)
+        last = conversation.messages[-1] if conversation.messages else None
+        if last is not None and last.tool_calls and conversation._executor is None:
+            conversation._last = ConversationTurn(Reply(tuple(last.tool_calls)), last.tool_calls)
+        return conversation
 
-    def _check_over(self) -> None:
+    def _require_turn_ended(self) -> None:
         if self._last.calls:
             raise DefinitionError(
-                "the last turn's calls have no results yet", hint="Give them with submit_tool_results first."
+                "the last turn's calls have no results yet", hint="Pass them to submit_tool_results first."
             )
-        if self._left is not None:
-            raise DefinitionError("the last turn is not over", hint="Go on with it by resume first.")
+        if self._unfinished_loop is not None:
+            raise DefinitionError("the last turn has not ended", hint="Call resume first.")
 
-    async def _by_itself(self) -> AsyncGenerator[LoopEvent]:
+    async def _run_loop(self) -> AsyncGenerator[LoopEvent]:
         assert self._executor is not None
         await self._executor.refresh()
         loop = self._loop(self._executor)
         async with AsyncExitStack() as stack:
-            if self._holding is not None:
-                await stack.enter_async_context(self._holding)
-                loop.journal = self._holding.journal(self._kept, self._patience)
-                loop.is_heard_first = self._holding.keeper is not None
+            if self._lease is not None:
+                await stack.enter_async_context(self._lease)
+                loop.journal = self._lease.journal(self._state, self._patience)
+                loop.drains_before_save = self._lease.save_override is not None
             try:
                 async with aclosing(loop.stream()) as events:
                     async for event in events:
                         yield event
             finally:
-                self._settle(loop)
-            if self._holding is not None:
-                await self._holding.save(self.save())
+                self._end_turn(loop)
+            if self._lease is not None:
+                await self._lease.save(self.save())
 
     def _loop(self, executor: ToolExecutor) -> Loop:
-        """A new loop, or the one that was left."""
-        asked = replace(self._request, messages=tuple(self.messages))
-        loop = Loop(self.engine, executor, asked, self._context, self._decide, place=str(len(self.messages)))
-        if self._left is not None:
-            loop.place = self._left["place"]
-            loop.added = list(messages_from_json(self._left["added"]))
-            last = loop.added[-1].parts if loop.added else ()
+        """Return a new loop, or restore the one that was interrupted."""
+        request = replace(self._request, messages=tuple(self.messages))
+        loop = Loop(self.engine, executor, request, self._context, self._decide, place=str(len(self.messages)))
+        if self._unfinished_loop is not None:
+            loop.place = self._unfinished_loop["place"]
+            loop.new_messages = list(messages_from_json(self._unfinished_loop["added"]))
+            last = loop.new_messages[-1].parts if loop.new_messages else ()
             loop.reply = Reply(tuple(part for part in last if not isinstance(part, ToolResult)))
-            loop.machine = Machine.from_dict(self._left["machine"], executor.policy)
+            loop.machine = Machine.from_dict(self._unfinished_loop["machine"], executor.policy)
         return loop
 
-    def _settle(self, loop: Loop) -> None:
+    def _end_turn(self, loop: Loop) -> None:
         state = loop.machine.state
         self._last = ConversationTurn(loop.reply, (), state)
-        if state is State.WAITING or (self._holding is not None and state not in OVER):
-            self._left = loop.as_dict()
+        if state is State.WAITING or (self._lease is not None and state not in FINAL_STATES):
+            self._unfinished_loop = loop.as_dict()
             return
-        # What was said and done stays said and done, also where the rest was broken off.
-        self.messages += _whole(loop.added)
-        self._left = None
+        # Complete rounds stay in the conversation, even if the rest of the turn was cancelled.
+        self.messages += _complete_rounds(loop.new_messages)
+        self._unfinished_loop = None
 
-    def _kept(self, loop: dict[str, Any] | None) -> dict[str, Any]:
+    def _state(self, loop: dict[str, Any] | None) -> dict[str, Any]:
         return {"version": _VERSION, "messages": messages_as_json(self.messages), "loop": loop}
 
-    def _restore(self, held: Mapping[str, Any]) -> None:
-        if held.get("version") != _VERSION:
-            raise DefinitionError(f"a conversation of version {held.get('version')!r} cannot be read")
-        self.messages = list(messages_from_json(held["messages"]))
-        self._left = held.get("loop")
+    def _restore(self, data: Mapping[str, Any]) -> None:
+        if data.get("version") != _VERSION:
+            raise DefinitionError(
+                f"cannot load a conversation of version {data.get('version')!r}: this release reads version {_VERSION}"
+            )
+        self.messages = list(messages_from_json(data["messages"]))
+        self._unfinished_loop = data.get("loop")
 
-    async def _by_hand(self) -> AsyncGenerator[LoopEvent]:
+    async def _ask_once(self) -> AsyncGenerator[LoopEvent]:
         choice = self._request.tool_choice if self._definitions else ToolChoice.auto()
-        asked = replace(self._request, messages=tuple(self.messages), tools=self._definitions, tool_choice=choice)
-        folding = Folding()
-        async with aclosing(self.engine.stream(asked)) as events:
+        request = replace(self._request, messages=tuple(self.messages), tools=self._definitions, tool_choice=choice)
+        reply_fold = ReplyFold()
+        async with aclosing(self.engine.stream(request)) as events:
             event: Event
             async for event in events:
-                folding.add(event)
+                reply_fold.add(event)
                 yield event
-        reply = folding.reply()
+        reply = reply_fold.reply()
         self.messages.append(reply.as_message())
         self._last = ConversationTurn(reply, reply.calls, State.WAITING if reply.calls else State.DONE)
         yield LoopEnded(self._last.state)
 
 
-def settled_messages(held: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
-    """What was said and done in a saved conversation; of a turn that is not over, as far as calls have results."""
-    loop = held.get("loop")
-    added = _whole(list(messages_from_json(loop["added"]))) if loop else []
-    return (*messages_from_json(held["messages"]), *added)
+def messages_of(data: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
+    """Return the messages of a saved conversation. Of an unfinished turn, only the complete rounds are included."""
+    loop = data.get("loop")
+    new_messages = _complete_rounds(list(messages_from_json(loop["added"]))) if loop else []
+    return (*messages_from_json(data["messages"]), *new_messages)
 
 
-def _bound(tools: Tools) -> tuple[ToolExecutor | None, tuple[ToolDefinition, ...]]:
+def _bind(tools: Tools) -> tuple[ToolExecutor | None, tuple[ToolDefinition, ...]]:
     if isinstance(tools, ToolExecutor):
         return tools, ()
     if isinstance(tools, Source):
         return ToolExecutor(tools), ()
-    given = tuple(tools)
-    definitions = tuple(one for one in given if isinstance(one, ToolDefinition))
-    functions = [one for one in given if not isinstance(one, ToolDefinition)]
+    items = tuple(tools)
+    definitions = tuple(one for one in items if isinstance(one, ToolDefinition))
+    functions = [one for one in items if not isinstance(one, ToolDefinition)]
     if definitions and functions:
         raise DefinitionError(
-            "functions, which run by themselves, are mixed with definitions, which do not",
-            hint="Give functions alone, or definitions alone and run every call yourself.",
+            "tools mix functions, which run automatically, with definitions, which do not",
+            hint="Pass only functions, or only definitions and run every call yourself.",
         )
     return (ToolExecutor(Functions(functions)), ()) if functions else (None, definitions)
 
 
-def _whole(added: list[ChatMessage]) -> list[ChatMessage]:
-    """Messages up to the last call that has its results: a call without one would confuse every template."""
-    kept = list(added)
-    while kept and kept[-1].tool_calls:
-        kept.pop()
-    return kept
+def _complete_rounds(new_messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Drop trailing calls that have no results yet: chat templates do not accept a call without one."""
+    complete = list(new_messages)
+    while complete and complete[-1].tool_calls:
+        complete.pop()
+    return complete

@@ -1,6 +1,6 @@
-"""Dispatcher: runs calls. Checked, authorised, confirmed where they change the world, timed, told of in one shape.
+"""Dispatcher: runs tool calls. It validates, authorises, requires confirmation, sets deadlines and shapes results.
 
-Whatever goes wrong comes back as a result that the model can act on; nothing of a stack or a secret is in it.
+Every failure becomes a result that the model can act on. Stack traces and secrets are never part of a result.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ferrule.errors import FerruleError, SchemaError
 from ferrule.run.policy import Policy
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import checker_for
-from ferrule.sources.source import Source, within
-from ferrule.sources.tool_output import Remainders, capped, shaped
+from ferrule.sources.source import Source, run_with_timeout
+from ferrule.sources.tool_output import TruncatedOutputs, to_json_value, truncate
 
-_DELIVERIES = 3
+_MAX_DELIVERIES = 3
 _PAUSE = 0.05
-UNKNOWN_WORDS = (
+UNKNOWN_MESSAGE = (
     "unknown: it was sent and no answer came, so it may or may not have happened. Do not repeat it; say that its "
     "outcome is not known, or find out by reading."
 )
@@ -33,7 +33,10 @@ UNKNOWN_WORDS = (
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Over a source of tools, which is the specification's bus. `tools` are the names to offer; None is all of them."""
+    """Runs the tools of a source, which the specification calls the bus.
+
+    `tools` are the names to offer; None offers all of them.
+    """
 
     bus: Source
     tools: Sequence[str] | None = None
@@ -42,34 +45,34 @@ class Dispatcher:
     max_concurrent: int = 4
     confirms_side_effects: bool = True
     notices: list[str] = field(default_factory=list[str])
-    """What a person should know: a tool that is not offered, and why."""
-    remainders: Remainders = field(default_factory=Remainders)
+    """Notices for a person: which tools are not offered, and why."""
+    remainders: TruncatedOutputs = field(default_factory=TruncatedOutputs)
     _definitions: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
 
     @property
     def policy(self) -> Policy:
         return Policy(
             rounds=self.max_iterations,
-            width=self.max_concurrent,
+            max_concurrent=self.max_concurrent,
             tool_seconds=self.per_tool_timeout_seconds,
             confirms_side_effects=self.confirms_side_effects,
         )
 
     async def refresh(self) -> tuple[ToolDefinition, ...]:
-        """Reads the list of tools. One whose schema cannot be used is left out by itself, with a notice."""
-        found: dict[str, ToolDefinition] = {}
+        """Read the list of tools. A tool whose schema is refused is left out, with a notice; the others stay."""
+        definitions: dict[str, ToolDefinition] = {}
         self.notices = []
         for tool in await self.bus.tools():
             if self.tools is not None and tool.name not in self.tools:
                 continue
             try:
-                found[tool.name] = replace(tool, parameters=admit(tool.parameters))
+                definitions[tool.name] = replace(tool, parameters=admit(tool.parameters))
             except SchemaError as refusal:
                 self.notices.append(f"{tool.name} is not offered: {refusal.message}")
-        missing = [name for name in self.tools or () if name not in found]
-        self.notices += [f"{name} is not there" for name in missing]
-        self._definitions = found
-        return tuple(found.values())
+        missing = [name for name in self.tools or () if name not in definitions]
+        self.notices += [f"{name} does not exist" for name in missing]
+        self._definitions = definitions
+        return tuple(definitions.values())
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -78,7 +81,7 @@ class Dispatcher:
 
     @property
     def native_definitions(self) -> list[dict[str, Any]]:
-        """The tools in the spelling of OpenAI's API."""
+        """The tools in the format of OpenAI's API."""
         return [tool.as_function() for tool in self._definitions.values()]
 
     def requires_confirmation(self, call: ToolCall) -> bool:
@@ -86,26 +89,26 @@ class Dispatcher:
         return self.confirms_side_effects and tool is not None and tool.side_effects
 
     async def dispatch(self, call: ToolCall, context: CallContext | None = None) -> ToolResult:
-        """Runs a call that needs no leave; one that does comes back undone, saying so."""
+        """Run a call that needs no approval. A call that needs it is not run, and the result says so."""
         if self.requires_confirmation(call):
-            told = f"requires_confirmation: {call.name} changes the world and needs leave"
-            return ToolResult(call.id, call.name, told, is_error=True)
+            message = f"requires_confirmation: {call.name} has side effects and needs approval"
+            return ToolResult(call.id, call.name, message, is_error=True)
         return self.result_of(call, await self.run(call, context))
 
     async def dispatch_confirmed(self, call: ToolCall, context: CallContext | None = None) -> ToolResult:
-        """Runs a call that somebody gave leave for."""
+        """Run a call that was approved."""
         return self.result_of(call, await self.run(call, context))
 
     def fault_of(self, call: ToolCall, context: CallContext) -> Outcome | None:
-        """Why a call may not run at all; None where it may. The model reads it and can correct itself."""
+        """Return why a call may not run; None where it may. The model reads it and can correct itself."""
         tool = self._definitions.get(call.name)
         if tool is None:
-            offered = ", ".join(self._definitions) or "nothing"
-            return Answered(f"unknown tool {call.name!r}; offered: {offered}", is_error=True, code="bad_request")
+            names = ", ".join(self._definitions) or "nothing"
+            return Answered(f"unknown tool {call.name!r}; offered: {names}", is_error=True, code="bad_request")
         faults = checker_for(tool.parameters).faults_of_text(call.function.arguments)
         if faults or not call.complete:
-            told = "; ".join(map(str, faults)) or "the call was cut off"
-            return Answered(f"invalid_arguments: {told}", is_error=True, code="bad_request")
+            message = "; ".join(map(str, faults)) or "the call was cut off"
+            return Answered(f"invalid_arguments: {message}", is_error=True, code="bad_request")
         try:
             context.principal.require(tool.bound_capability or tool.name)
         except FerruleError as refusal:
@@ -113,47 +116,47 @@ class Dispatcher:
         return None
 
     async def run(self, call: ToolCall, context: CallContext | None = None) -> Outcome:
-        """What becomes of a call. It is tried again only where it surely did not run."""
-        given = context or CallContext(call_id=call.id)
-        fault = self.fault_of(call, given)
+        """Run a call and return its outcome. Only a call that was certainly not delivered is retried."""
+        call_context = context or CallContext(call_id=call.id)
+        fault = self.fault_of(call, call_context)
         if fault is not None:
             return fault
-        outcome: Outcome = NotDelivered("it was not tried")
-        for attempt in range(_DELIVERIES):
+        outcome: Outcome = NotDelivered("it was not attempted")
+        for attempt in range(_MAX_DELIVERIES):
             if attempt:
                 await asyncio.sleep(_PAUSE * 2**attempt)
-            outcome = await self._once(call, given)
+            outcome = await self._once(call, call_context)
             if not isinstance(outcome, NotDelivered):
                 break
-        return self._shaped(call, outcome)
+        return self._limit_output(call, outcome)
 
     def definition(self, name: str) -> ToolDefinition | None:
         return self._definitions.get(name)
 
-    def _shaped(self, call: ToolCall, outcome: Outcome) -> Outcome:
-        """An answer as JSON and not longer than a model should read: what is written down is what is read."""
+    def _limit_output(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        """Turn an answer into JSON of limited length. Done here, so that the journal records what the model reads."""
         if not isinstance(outcome, Answered):
             return outcome
-        return replace(outcome, content=capped(shaped(outcome.content), f"result-{call.id}", self.remainders))
+        return replace(outcome, content=truncate(to_json_value(outcome.content), f"result-{call.id}", self.remainders))
 
     async def _once(self, call: ToolCall, context: CallContext) -> Outcome:
         now = time.time()
         latest = now + self.per_tool_timeout_seconds
         deadline = latest if context.deadline is None else min(latest, context.deadline)
-        # The tool is told too: one that runs elsewhere must not go on when nobody waits for it any more.
+        # The tool gets the deadline too: one that runs elsewhere must stop when nobody waits for it any more.
         work = self.bus.call(call.name, call.arguments, replace(context, deadline=deadline))
-        changes = self._definitions[call.name].side_effects
-        return await within(max(0.0, deadline - now), work, changes_the_world=changes)
+        has_side_effects = self._definitions[call.name].side_effects
+        return await run_with_timeout(max(0.0, deadline - now), work, has_side_effects=has_side_effects)
 
     def result_of(self, call: ToolCall, outcome: Outcome, hint: str = "") -> ToolResult:
-        """What the model reads."""
+        """Return the result that the model reads."""
         match outcome:
             case Answered(content, is_error):
-                shown = content
+                text = content
             case NotDelivered(reason):
-                shown, is_error = f"not_delivered: {reason}", True
+                text, is_error = f"not_delivered: {reason}", True
             case Unknown(reason):
-                shown, is_error = f"{UNKNOWN_WORDS} ({reason})", True
+                text, is_error = f"{UNKNOWN_MESSAGE} ({reason})", True
         if hint:
-            shown = f"{shown if isinstance(shown, str) else dumps(shown)}\n{hint}"
-        return ToolResult(call.id, call.name, shown, is_error)
+            text = f"{text if isinstance(text, str) else dumps(text)}\n{hint}"
+        return ToolResult(call.id, call.name, text, is_error)

@@ -1,4 +1,4 @@
-"""What a loop tells while it runs, besides the events of the model's answers."""
+"""The events of a running loop, besides those of the model's replies."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ferrule.run.machine import State
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A call is handed to its tool."""
+    """A tool call has started."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class ToolProgressed:
-    """A tool tells how far it has come."""
+    """A tool reports progress."""
 
     call_id: str
     progress: Progress
@@ -28,14 +28,14 @@ class ToolProgressed:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A call has ended; this is what the model will read."""
+    """A tool call has ended. `result` is what the model will read."""
 
     result: ToolResult
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationRequired:
-    """A call changes the world and waits for leave. `approval` is its id in the ledger, where there is one."""
+    """A call with side effects is waiting for approval. `approval` is the id in the ledger, if there is one."""
 
     call: ToolCall
     approval: str = ""
@@ -43,10 +43,10 @@ class ConfirmationRequired:
 
 @dataclass(frozen=True, slots=True)
 class LoopEnded:
-    """Nothing more will come. `words` say which limit ended it, if one did."""
+    """The loop is over; this is its last event. `reason` names the limit that ended it, if one did."""
 
     state: State
-    words: str = ""
+    reason: str = ""
 
 
 LoopEvent: TypeAlias = Event | ToolStarted | ToolProgressed | ToolFinished | ConfirmationRequired | LoopEnded

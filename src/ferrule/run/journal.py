@@ -1,6 +1,6 @@
-"""Journal: where a loop writes down what it does, before and after. Without a ledger nothing is kept.
+"""Journal: where a loop records what it does, before and after. Without a ledger nothing is recorded.
 
-The loop asks its journal for everything that must not happen twice; what that takes is the journal's business.
+The loop asks its journal about everything that must not happen twice; how that is ensured is the journal's concern.
 """
 
 from __future__ import annotations
@@ -12,15 +12,23 @@ from typing import Any, Protocol
 from ferrule.core.call import ToolCall
 from ferrule.core.outcome import Outcome
 from ferrule.core.tool import ToolDefinition
-from ferrule.run.reply_record import Took
-from ferrule.run.tool_usage import Selection
+from ferrule.run.reply_record import ReplyCost
+from ferrule.run.tool_usage import ToolUsage
 
 Effect = Callable[[], Awaitable[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's word on a call. `arguments` replace the model's, and are checked again."""
+    """A person's decision on a call. `arguments` replace the model's, and are validated again.
+
+    Example:
+        async def ask_me(call: ToolCall) -> Decision:
+            answer = input(f"Run {call.name} with {call.function.arguments}? [y/n] ")
+            return Decision(answer == "y", why="the user said no")
+
+        conversation = ToolConversation(engine, [send_mail], decide=ask_me)
+    """
 
     is_allowed: bool
     why: str = ""
@@ -28,87 +36,89 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A call as it is written down: `place` is its own in the conversation, whatever id the model gave it."""
+class CallEntry:
+    """A call as it is recorded. `place` identifies it in the conversation; the model's ids may repeat."""
 
     place: str
     call: ToolCall
     tool: ToolDefinition
-    needs_leave: bool
+    needs_approval: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
-    """Leave that was asked for, and the decision on it if there is one already."""
+class ApprovalRequest:
+    """A request for approval, and the decision on it if there already is one."""
 
-    approval: str = ""
+    approval_id: str = ""
     decision: Decision | None = None
 
 
 class Journal(Protocol):
-    def key(self, place: str, call: ToolCall) -> str:
-        """What the tool is told to know this call again by."""
+    """What a loop needs in order to record its steps."""
+
+    def idempotency_key(self, place: str, call: ToolCall) -> str:
+        """Return the key by which the tool can recognize this call: the same for every attempt."""
         ...
 
-    async def keep(self, state: dict[str, Any], /) -> None:
-        """The loop as it is now, as JSON."""
+    async def save_state(self, state: dict[str, Any], /) -> None:
+        """Save the loop as it is now, as JSON."""
         ...
 
-    async def replied(self, place: str, model: str, selection: Selection | None, took: Took, /) -> None:
-        """What a model chose in one reply, of what it was offered, and what the reply took."""
+    async def record_reply(self, place: str, model: str, usage: ToolUsage | None, cost: ReplyCost, /) -> None:
+        """Record which of the offered tools a reply calls, and what the reply cost."""
         ...
 
-    async def known(self, place: str, /) -> Outcome | None:
-        """What became of a call that was begun before, whatever has become of its tool since."""
+    async def find_outcome(self, place: str, /) -> Outcome | None:
+        """Return the outcome of a call that was started before, even if its tool no longer exists."""
         ...
 
-    async def run(self, entry: Entry, effect: Effect, /) -> Outcome:
-        """What became of a call: from its effect, which begins at most once, or from what is written."""
+    async def run(self, entry: CallEntry, effect: Effect, /) -> Outcome:
+        """Return the outcome of a call: from its effect, which starts at most once, or from the record."""
         ...
 
     async def refuse(self, place: str, why: str, /) -> None:
-        """A call will not run."""
+        """Record that a call will not run."""
         ...
 
-    async def ask(self, entry: Entry, /) -> Leave:
-        """Ask for leave, or find what was asked for before."""
+    async def request_approval(self, entry: CallEntry, /) -> ApprovalRequest:
+        """Request approval for a call, or return the request that was made before."""
         ...
 
-    async def decided(self, approval: str, decision: Decision, /) -> None:
-        """Somebody here has decided."""
+    async def record_decision(self, approval: str, decision: Decision, /) -> None:
+        """Record a decision that was made in this process."""
         ...
 
-    async def awaited(self, approval: str, /) -> Decision | None:
-        """What somebody elsewhere decides, if he does soon."""
+    async def wait_for_decision(self, approval: str, /) -> Decision | None:
+        """Wait a while for a decision that is made elsewhere; None if there is none by then."""
         ...
 
 
 class NoJournal:
-    """Nothing is written down, and nothing survives the process."""
+    """Records nothing; nothing survives the process."""
 
-    def key(self, place: str, call: ToolCall) -> str:
+    def idempotency_key(self, place: str, call: ToolCall) -> str:
         return call.id
 
-    async def keep(self, state: dict[str, Any], /) -> None:
+    async def save_state(self, state: dict[str, Any], /) -> None:
         return
 
-    async def replied(self, place: str, model: str, selection: Selection | None, took: Took, /) -> None:
+    async def record_reply(self, place: str, model: str, usage: ToolUsage | None, cost: ReplyCost, /) -> None:
         return
 
-    async def known(self, place: str, /) -> Outcome | None:
+    async def find_outcome(self, place: str, /) -> Outcome | None:
         return None
 
-    async def run(self, entry: Entry, effect: Effect, /) -> Outcome:
+    async def run(self, entry: CallEntry, effect: Effect, /) -> Outcome:
         return await effect()
 
     async def refuse(self, place: str, why: str, /) -> None:
         return
 
-    async def ask(self, entry: Entry, /) -> Leave:
-        return Leave()
+    async def request_approval(self, entry: CallEntry, /) -> ApprovalRequest:
+        return ApprovalRequest()
 
-    async def decided(self, approval: str, decision: Decision, /) -> None:
+    async def record_decision(self, approval: str, decision: Decision, /) -> None:
         return
 
-    async def awaited(self, approval: str, /) -> Decision | None:
+    async def wait_for_decision(self, approval: str, /) -> Decision | None:
         return None

@@ -1,4 +1,4 @@
-"""Holding: a conversation in a ledger, held by this process for as long as it goes on renewing its lease."""
+"""Lease: this process's hold on a conversation in a ledger, renewed in the background for as long as it is in use."""
 
 from __future__ import annotations
 
@@ -14,74 +14,78 @@ from ferrule.errors import FencedError, LedgerUnavailableError
 from ferrule.run.ledger.ledger import ConversationRecord, Ledger
 from ferrule.run.ledger_journal import LedgerJournal
 
+# How often a lease is renewed before it would expire.
 _RENEWALS = 3
 
 
 @dataclass(slots=True)
-class Holding:
-    """`lease` is after how many seconds without a sign of life another process may take the conversation over."""
+class Lease:
+    """A conversation that this process owns. Use it as a context manager to keep renewing it.
+
+    After `seconds` without a renewal, another process may take the conversation over.
+    """
 
     ledger: Ledger
     record: ConversationRecord
     principal: Principal
-    lease: float
+    seconds: float
     clock: Callable[[], float]
-    keeper: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False)
-    """Who writes the state down instead, in one transaction with what else belongs to that moment."""
-    _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
+    save_override: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False)
+    """Saves the state instead of the ledger's `save`, in one transaction with whatever belongs to it."""
+    _renewal: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @staticmethod
-    async def take(
+    async def acquire(
         ledger: Ledger, conversation: str, principal: Principal, lease: float, clock: Callable[[], float] = time.time
-    ) -> Holding:
-        """A new conversation, or one whose owner is gone. `FencedError` while somebody else holds it."""
+    ) -> Lease:
+        """Open a new conversation, or one that nobody owns now. Raises `FencedError` while another process owns it."""
         owner = uuid.uuid4().hex
         record = await ledger.open(conversation, principal, owner, lease, now=clock())
-        return Holding(ledger, record, principal, lease, clock)
+        return Lease(ledger, record, principal, lease, clock)
 
-    def journal(self, keeps: Callable[[dict[str, Any]], dict[str, Any]], patience: float) -> LedgerJournal:
+    def journal(self, wrap_state: Callable[[dict[str, Any]], dict[str, Any]], patience: float) -> LedgerJournal:
         return LedgerJournal(
             self.ledger,
             self.record.id,
             self.principal,
             self.record.epoch,
-            keeps,
+            wrap_state,
             patience=patience,
             clock=self.clock,
-            saves=self.save,
+            save_override=self.save,
         )
 
     async def save(self, state: dict[str, Any]) -> None:
-        if self.keeper is not None:
-            await self.keeper(state)
+        if self.save_override is not None:
+            await self.save_override(state)
             return
         await self.ledger.save(self.record.id, self.record.epoch, state, now=self.clock())
 
-    async def __aenter__(self) -> Holding:
-        """While this lasts the lease is renewed."""
+    async def __aenter__(self) -> Lease:
+        """Renew the lease now, and then again and again until the context ends."""
         await self._renew()
-        self._renewing = asyncio.ensure_future(self._go_on_renewing())
+        self._renewal = asyncio.ensure_future(self._renew_forever())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.gather(self._renewal, return_exceptions=True)
 
     async def release(self) -> None:
         await self.ledger.release(self.record.id, self.record.epoch, now=self.clock())
 
     async def _renew(self) -> None:
-        await self.ledger.renew(self.record.id, self.record.epoch, self.lease, now=self.clock())
+        await self.ledger.renew(self.record.id, self.record.epoch, self.seconds, now=self.clock())
 
-    async def _go_on_renewing(self) -> None:
+    async def _renew_forever(self) -> None:
         while True:
-            await asyncio.sleep(self.lease / _RENEWALS)
+            await asyncio.sleep(self.seconds / _RENEWALS)
             try:
                 await self._renew()
             except FencedError:
-                # Somebody else has it. The loop learns so from its next write, and starts nothing before that.
+                # Another process owns it. The loop learns this from its next write, and starts nothing before that.
                 return
             except LedgerUnavailableError:
-                # It may be back before the lease has run out; if not, the same holds.
+                # The database may be back before the lease expires; if not, the next write fails as above.
                 continue

@@ -1,7 +1,8 @@
-"""LedgerJournal: the loop of one conversation, written down in a ledger by the one who holds it.
+"""LedgerJournal: records the loop of one conversation in a ledger, for the process that owns the conversation.
 
-A call is committed as started before its effect begins, and found again by its place; so whoever goes on after a crash
-learns what became of it, or that nobody can say, and never begins it again. A call that only reads may be begun anew.
+A call is committed as started before its effect begins, and is found again by its place. After a crash the next owner
+learns the outcome, or that it is unknown, and never starts the effect again. A call without side effects may be
+started again.
 """
 
 from __future__ import annotations
@@ -17,146 +18,146 @@ from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.errors import ApprovalError
-from ferrule.run.journal import Decision, Effect, Entry, Leave
+from ferrule.run.journal import ApprovalRequest, CallEntry, Decision, Effect
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, Ledger
-from ferrule.run.reply_record import Replied, Took
-from ferrule.run.tool_usage import Selection
+from ferrule.run.reply_record import ReplyCost, ReplyRecord
+from ferrule.run.tool_usage import ToolUsage
 
 _DECIDED = frozenset({ApprovalState.APPROVED, ApprovalState.DENIED, ApprovalState.REDEEMED})
 _UNSTARTED = frozenset({CallState.PROPOSED, CallState.AWAITING_APPROVAL, CallState.APPROVED})
-# Behind the place of a call that only reads, once for each time that its outcome was lost.
-_AGAIN = "~"
-_OTHERS = Unknown("it was begun before, and what became of it was not written down", code="owner_lost")
-# What is told of a call that has no outcome written beside its state.
-_LEFT_OPEN: Mapping[CallState, Outcome] = {
-    CallState.STARTED: _OTHERS,
+# Appended to the place of a call without side effects, once for each attempt whose outcome was lost.
+_RETRY_SUFFIX = "~"
+_LOST_OUTCOME = Unknown("it was started before, and its outcome was not recorded", code="owner_lost")
+# The outcome of a call whose record has a state but no outcome.
+_OUTCOME_BY_STATE: Mapping[CallState, Outcome] = {
+    CallState.STARTED: _LOST_OUTCOME,
     CallState.REFUSED: Answered("refused: it may not run", is_error=True, code="refused"),
 }
 
 
 @dataclass(slots=True)
 class LedgerJournal:
-    """`keeps` is what is kept of a loop's state, which is a part of the conversation's."""
+    """`wrap_state` turns a loop's state into the conversation's state, of which it is a part."""
 
     ledger: Ledger
     conversation: str
     principal: Principal
     epoch: int
-    keeps: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state
-    leave_seconds: float = 24 * 3600.0
-    """How long leave that was asked for can be given and used."""
+    wrap_state: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state
+    approval_seconds: float = 24 * 3600.0
+    """How long a requested approval can be given and used."""
     patience: float = 0.0
-    """How long a decision made elsewhere is waited for before the turn ends without it."""
+    """How many seconds to wait for a decision made elsewhere before the turn ends without it."""
     clock: Callable[[], float] = time.time
     poll_seconds: float = 0.2
-    saves: Callable[[dict[str, Any]], Awaitable[None]] | None = None
-    """Where the state goes; by itself, to the ledger."""
+    save_override: Callable[[dict[str, Any]], Awaitable[None]] | None = None
+    """Saves the state instead of the ledger's `save`."""
 
-    def key(self, place: str, call: ToolCall) -> str:
+    def idempotency_key(self, place: str, call: ToolCall) -> str:
         return f"{self.conversation}/{place}"
 
-    async def keep(self, state: dict[str, Any], /) -> None:
-        if self.saves is not None:
-            await self.saves(self.keeps(state))
+    async def save_state(self, state: dict[str, Any], /) -> None:
+        if self.save_override is not None:
+            await self.save_override(self.wrap_state(state))
             return
-        await self.ledger.save(self.conversation, self.epoch, self.keeps(state), now=self.clock())
+        await self.ledger.save(self.conversation, self.epoch, self.wrap_state(state), now=self.clock())
 
-    async def replied(self, place: str, model: str, selection: Selection | None, took: Took, /) -> None:
-        reply = Replied(self.conversation, place, model, selection, took)
-        await self.ledger.note_reply(reply, self.epoch, now=self.clock())
+    async def record_reply(self, place: str, model: str, usage: ToolUsage | None, cost: ReplyCost, /) -> None:
+        reply = ReplyRecord(self.conversation, place, model, usage, cost)
+        await self.ledger.record_reply(reply, self.epoch, now=self.clock())
 
-    async def known(self, place: str, /) -> Outcome | None:
-        _, known = await self._found(place)
-        if known is None or known.state in _UNSTARTED:
+    async def find_outcome(self, place: str, /) -> Outcome | None:
+        _, record = await self._find_call(place)
+        if record is None or record.state in _UNSTARTED:
             return None
-        return known.outcome or _LEFT_OPEN.get(known.state)
+        return record.outcome or _OUTCOME_BY_STATE.get(record.state)
 
-    async def run(self, entry: Entry, effect: Effect, /) -> Outcome:
-        place, known = await self._found(entry.place)
+    async def run(self, entry: CallEntry, effect: Effect, /) -> Outcome:
+        place, record = await self._find_call(entry.place)
         entry = replace(entry, place=place)
-        known = known or await self._propose(entry)
-        if known.state not in _UNSTARTED:
-            return known.outcome or _OTHERS
+        record = record or await self._propose(entry)
+        if record.state not in _UNSTARTED:
+            return record.outcome or _LOST_OUTCOME
         try:
             is_ours = await self._start(entry)
         except ApprovalError as refusal:
             await self.refuse(entry.place, refusal.message)
             return Answered(f"denied: {refusal.message}", is_error=True, code=refusal.code)
         if not is_ours:
-            settled = await self.ledger.call(self.conversation, entry.place)
-            return (settled.outcome if settled else None) or _OTHERS
+            ended = await self.ledger.call(self.conversation, entry.place)
+            return (ended.outcome if ended else None) or _LOST_OUTCOME
         outcome = await effect()
         await self.ledger.finish(self.conversation, entry.place, self.epoch, outcome, now=self.clock())
         return outcome
 
     async def refuse(self, place: str, why: str, /) -> None:
-        known = await self.ledger.call(self.conversation, place)
-        if known is not None and known.state in _UNSTARTED:
+        record = await self.ledger.call(self.conversation, place)
+        if record is not None and record.state in _UNSTARTED:
             await self.ledger.refuse(self.conversation, place, self.epoch, why, now=self.clock())
 
-    async def ask(self, entry: Entry, /) -> Leave:
+    async def request_approval(self, entry: CallEntry, /) -> ApprovalRequest:
         if await self.ledger.call(self.conversation, entry.place) is None:
             await self._propose(entry)
-        asked = await self.ledger.approval_for(self.conversation, entry.place)
+        approval = await self.ledger.approval_for(self.conversation, entry.place)
         now = self.clock()
-        if asked is None or (asked.state is not ApprovalState.REDEEMED and _is_over(asked, now)):
-            asked = await self.ledger.request_approval(
-                self.conversation, entry.place, self.epoch, expires=now + self.leave_seconds, now=now
+        if approval is None or (approval.state is not ApprovalState.REDEEMED and _is_expired(approval, now)):
+            approval = await self.ledger.request_approval(
+                self.conversation, entry.place, self.epoch, expires=now + self.approval_seconds, now=now
             )
-        return Leave(asked.id, _decision_on(asked))
+        return ApprovalRequest(approval.id, _decision_on(approval))
 
-    async def decided(self, approval: str, decision: Decision, /) -> None:
+    async def record_decision(self, approval: str, decision: Decision, /) -> None:
         by, now = self.principal.name, self.clock()
         if not decision.is_allowed:
             await self.ledger.deny(approval, by, decision.why, now=now)
             return
-        changed = None if decision.arguments is None else canonical_bytes(loads(decision.arguments))
-        await self.ledger.approve(approval, by, changed, now=now)
+        arguments = None if decision.arguments is None else canonical_bytes(loads(decision.arguments))
+        await self.ledger.approve(approval, by, arguments, now=now)
 
-    async def awaited(self, approval: str, /) -> Decision | None:
+    async def wait_for_decision(self, approval: str, /) -> Decision | None:
         until = self.clock() + self.patience
         while True:
-            asked = await self.ledger.approval(approval)
-            decision = _decision_on(asked) if asked else None
+            record = await self.ledger.approval(approval)
+            decision = _decision_on(record) if record else None
             if decision is not None or self.clock() >= until:
                 return decision
             await asyncio.sleep(self.poll_seconds)
 
-    async def _found(self, place: str) -> tuple[str, CallRecord | None]:
-        """What is written of a call; of one that only reads and was lost, of its next attempt."""
+    async def _find_call(self, place: str) -> tuple[str, CallRecord | None]:
+        """Find the record of a call. If it has no side effects and its outcome was lost, find its next attempt."""
         while True:
-            known = await self.ledger.call(self.conversation, place)
-            if known is None or known.state is not CallState.UNKNOWN or known.side_effects:
-                return place, known
-            place += _AGAIN
+            record = await self.ledger.call(self.conversation, place)
+            if record is None or record.state is not CallState.UNKNOWN or record.side_effects:
+                return place, record
+            place += _RETRY_SUFFIX
 
-    async def _propose(self, entry: Entry) -> CallRecord:
+    async def _propose(self, entry: CallEntry) -> CallRecord:
         return await self.ledger.propose(
             self._claim(entry),
             self.epoch,
             side_effects=entry.tool.side_effects,
-            needs_leave=entry.needs_leave,
+            needs_approval=entry.needs_approval,
             now=self.clock(),
         )
 
-    async def _start(self, entry: Entry) -> bool:
-        asked = await self.ledger.approval_for(self.conversation, entry.place) if entry.needs_leave else None
-        approval = asked.id if asked else ""
+    async def _start(self, entry: CallEntry) -> bool:
+        record = await self.ledger.approval_for(self.conversation, entry.place) if entry.needs_approval else None
+        approval = record.id if record else ""
         return await self.ledger.start(self._claim(entry), self.epoch, approval=approval, now=self.clock())
 
-    def _claim(self, entry: Entry) -> Claim:
+    def _claim(self, entry: CallEntry) -> Claim:
         return Claim.of(self.conversation, self.principal, replace(entry.call, id=entry.place), entry.tool)
 
 
-def _is_over(asked: Approval, now: float) -> bool:
-    is_open = asked.state in (ApprovalState.PENDING, ApprovalState.APPROVED)
-    return asked.state is ApprovalState.REPLACED or (is_open and asked.expires_at <= now)
+def _is_expired(approval: Approval, now: float) -> bool:
+    is_open = approval.state in (ApprovalState.PENDING, ApprovalState.APPROVED)
+    return approval.state is ApprovalState.REPLACED or (is_open and approval.expires_at <= now)
 
 
-def _decision_on(asked: Approval) -> Decision | None:
-    if asked.state not in _DECIDED:
+def _decision_on(approval: Approval) -> Decision | None:
+    if approval.state not in _DECIDED:
         return None
-    if asked.state is ApprovalState.DENIED:
-        return Decision(False, asked.why)
-    return Decision(True, arguments=dumps(loads(asked.arguments.decode())))
+    if approval.state is ApprovalState.DENIED:
+        return Decision(False, approval.why)
+    return Decision(True, arguments=dumps(loads(approval.arguments.decode())))

@@ -1,7 +1,7 @@
-"""Loop: drives the machine. Asks the engine, runs calls side by side, asks people for leave, and hands everything on.
+"""Loop: drives the state machine. It asks the engine, runs calls side by side, requests approvals and streams events.
 
-It decides nothing: what comes next is the machine's word, and what a call comes to is the executor's. After every step
-it writes itself down, so that another process can go on where this one stopped.
+It decides nothing: the machine says what comes next, and the executor what a call results in. After every step it saves
+its state, so that another process can continue where this one stopped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ToolChoice
 from ferrule.core.context import CallContext, Progress
-from ferrule.core.ids import apart
+from ferrule.core.ids import make_unique
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.message_json import messages_as_json
 from ferrule.core.outcome import NotDelivered, Outcome
-from ferrule.core.reply import Folding, Reply
+from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
 from ferrule.run.dispatcher import Dispatcher
@@ -32,205 +32,217 @@ from ferrule.run.events import (
     ToolProgressed,
     ToolStarted,
 )
-from ferrule.run.journal import Decision, Entry, Journal, NoJournal
-from ferrule.run.machine import Ask, End, Give, Machine, Run, Seek, Step, denial
-from ferrule.run.reply_record import Took
-from ferrule.run.tool_usage import selection_of
+from ferrule.run.journal import CallEntry, Decision, Journal, NoJournal
+from ferrule.run.machine import (
+    AppendResults,
+    AskModel,
+    EndLoop,
+    Machine,
+    RequestApproval,
+    RunCall,
+    Step,
+    denial_outcome,
+)
+from ferrule.run.reply_record import ReplyCost
+from ferrule.run.tool_usage import tool_usage_of
 
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]
+_TOOL_REMOVED = "it is offered no longer"
 
 
-async def nobody(call: ToolCall) -> Decision | None:
-    """Where nobody is asked, nothing that changes the world happens."""
-    return Decision(False, "nobody was there to allow it")
+async def deny_all(call: ToolCall) -> Decision | None:
+    """Deny every call that needs approval. This is the default, where no one can be asked."""
+    return Decision(False, "no one was available to approve it")
 
 
-async def later(call: ToolCall) -> Decision | None:
-    """Somebody will decide, elsewhere and in his own time: the turn ends waiting, and is gone on with after that."""
+async def decide_later(call: ToolCall) -> Decision | None:
+    """Leave the decision to somebody else: the turn ends waiting, and resumes once the call is approved or denied."""
     return None
 
 
 @dataclass(slots=True)
 class Loop:
-    """One run of the loop over one conversation; `added` are the messages that it brings.
+    """One run of the loop over one conversation. `new_messages` are the messages that it adds.
 
-    `place` is where it stands in the conversation. A machine that has begun already is gone on with.
+    `place` is its position in the conversation. If the machine has already started, the loop resumes it.
     """
 
     engine: Engine
     executor: Dispatcher
     request: ToolCallRequest
     context: CallContext = field(default_factory=CallContext)
-    decide: Decide = nobody
+    decide: Decide = deny_all
     machine: Machine = field(default_factory=Machine)
-    added: list[ChatMessage] = field(default_factory=list[ChatMessage])
+    new_messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
     reply: Reply = field(default_factory=Reply)
     journal: Journal = field(default_factory=NoJournal)
     place: str = "0"
-    is_heard_first: bool = False
-    """Whether everything told so far must have been taken before a state is kept: then no state is ahead of it."""
-    _told: asyncio.Queue[LoopEvent] = field(default_factory=asyncio.Queue[LoopEvent])
-    _heard: asyncio.Event = field(default_factory=asyncio.Event)
+    drains_before_save: bool = False
+    """Whether the reader must have taken all events before a state is saved: then no state is ahead of the events."""
+    _events: asyncio.Queue[LoopEvent] = field(default_factory=asyncio.Queue[LoopEvent])
+    _has_events: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[list[Step]]] = field(default_factory=set[asyncio.Task[list[Step]]])
-    _words: str = ""
+    _limit_notice: str = ""
 
     async def stream(self) -> AsyncGenerator[LoopEvent]:
-        """Everything as it happens; closing it cancels what is under way."""
+        """Run the loop and yield its events. Closing the generator cancels what is in progress."""
         self.machine.policy = self.executor.policy
-        driving = asyncio.ensure_future(self._drive())
-        heard = asyncio.ensure_future(self._heard.wait())
+        driver = asyncio.ensure_future(self._drive())
+        has_events = asyncio.ensure_future(self._has_events.wait())
         try:
             while True:
-                # What was told at once is handed on at once: a wait costs more than an event.
-                self._heard.clear()
-                while not self._told.empty():
-                    yield self._told.get_nowait()
-                    self._told.task_done()
-                if driving.done() and self._told.empty():
-                    driving.result()
+                # All queued events are yielded before the next wait: a wait costs more than an event.
+                self._has_events.clear()
+                while not self._events.empty():
+                    yield self._events.get_nowait()
+                    self._events.task_done()
+                if driver.done() and self._events.empty():
+                    driver.result()
                     return
-                if heard.done():
-                    heard = asyncio.ensure_future(self._heard.wait())
-                await asyncio.wait({heard, driving}, return_when=asyncio.FIRST_COMPLETED)
+                if has_events.done():
+                    has_events = asyncio.ensure_future(self._has_events.wait())
+                await asyncio.wait({has_events, driver}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            under_way = (heard, driving, *self._tasks)
-            for task in under_way:
+            tasks = (has_events, driver, *self._tasks)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _tell(self, event: LoopEvent) -> None:
-        self._told.put_nowait(event)
-        self._heard.set()
+    def _emit(self, event: LoopEvent) -> None:
+        self._events.put_nowait(event)
+        self._has_events.set()
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything that another process needs to go on, as JSON."""
-        return {"place": self.place, "added": messages_as_json(self.added), "machine": self.machine.as_dict()}
+        """Return everything that another process needs to continue, as JSON."""
+        return {"place": self.place, "added": messages_as_json(self.new_messages), "machine": self.machine.as_dict()}
 
     async def _drive(self) -> None:
-        started = time.monotonic() - self.machine.spent.seconds
+        started = time.monotonic() - self.machine.usage.seconds
         steps = self.machine.resume()
         while True:
-            self._give(steps)
-            # Between what has changed the machine and this there is no await, so both are of one moment.
+            self._append_results(steps)
+            # There is no await between the change of the machine and this, so the messages and the machine agree.
             state = self.as_dict()
-            if self.is_heard_first:
-                await self._told.join()
-            await self.journal.keep(state)
-            self._take(steps)
+            if self.drains_before_save:
+                await self._events.join()
+            await self.journal.save_state(state)
+            self._start_tasks(steps)
             if not self._tasks:
-                self._tell(LoopEnded(self.machine.state, self._words))
+                self._emit(LoopEnded(self.machine.state, self._limit_notice))
                 return
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-            self.machine.elapsed(time.monotonic() - started)
+            self.machine.set_elapsed(time.monotonic() - started)
             self._tasks -= done
             steps = [step for task in done for step in task.result()]
 
-    def _give(self, steps: list[Step]) -> None:
+    def _append_results(self, steps: list[Step]) -> None:
         for step in steps:
-            if isinstance(step, Give):
-                told = [self.executor.result_of(call, outcome, hint) for call, outcome, hint in step.results]
-                self.added.append(ChatMessage(Role.TOOL, tuple(told)))
+            if isinstance(step, AppendResults):
+                results = [self.executor.result_of(call, outcome, hint) for call, outcome, hint in step.results]
+                self.new_messages.append(ChatMessage(Role.TOOL, tuple(results)))
 
-    def _take(self, steps: list[Step]) -> None:
+    def _start_tasks(self, steps: list[Step]) -> None:
         for step in steps:
             match step:
-                case Ask():
-                    self._begin(self._ask(step))
-                case Run(call):
-                    self._begin(self._run(call))
-                case Seek(call):
-                    self._begin(self._seek(call))
-                case Give() | End():
+                case AskModel():
+                    self._start_task(self._ask_model(step))
+                case RunCall(call):
+                    self._start_task(self._run_call(call))
+                case RequestApproval(call):
+                    self._start_task(self._request_approval(call))
+                case AppendResults() | EndLoop():
                     pass
 
-    def _begin(self, work: Awaitable[list[Step]]) -> None:
+    def _start_task(self, work: Awaitable[list[Step]]) -> None:
         self._tasks.add(asyncio.ensure_future(work))
 
-    async def _ask(self, step: Ask) -> list[Step]:
-        if step.words:
-            self._words = step.words
-            self.added.append(ChatMessage.user(f"{step.words} Answer now with what you have."))
-        asked = replace(
+    async def _ask_model(self, step: AskModel) -> list[Step]:
+        if step.notice:
+            self._limit_notice = step.notice
+            self.new_messages.append(ChatMessage.user(f"{step.notice} Answer now with what you have."))
+        request = replace(
             self.request,
-            messages=(*self.request.messages, *self.added),
+            messages=(*self.request.messages, *self.new_messages),
             tools=self.executor.definitions,
             tool_choice=ToolChoice.none() if step.is_last else self.request.tool_choice,
         )
-        folding, began = Folding(), time.monotonic()
-        async with aclosing(self.engine.stream(asked)) as events:
+        reply_fold, started = ReplyFold(), time.monotonic()
+        async with aclosing(self.engine.stream(request)) as events:
             async for event in events:
-                folding.add(event)
-                self._tell(event)
-        reply = _with_ids_apart(folding.reply())
-        took = Took.of(reply, time.monotonic() - began)
-        # Before the machine moves: its state is kept without another await in between.
-        place, model = f"{self.place}.{self.machine.spent.rounds + 1}", asked.model or self.engine.traits.name
-        await self.journal.replied(place, model, selection_of(asked, reply), took)
+                reply_fold.add(event)
+                self._emit(event)
+        reply = _with_unique_ids(reply_fold.reply())
+        cost = ReplyCost.of(reply, time.monotonic() - started)
+        # Recorded before the machine moves: after that its state must be saved without another await in between.
+        place, model = f"{self.place}.{self.machine.usage.rounds + 1}", request.model or self.engine.traits.name
+        await self.journal.record_reply(place, model, tool_usage_of(request, reply), cost)
         self.reply = reply
-        self.added.append(self.reply.as_message())
-        needs_leave = {call.id for call in self.reply.calls if self.executor.requires_confirmation(call)}
-        return self.machine.replied(self.reply, frozenset(needs_leave))
+        self.new_messages.append(self.reply.as_message())
+        needs_approval = {call.id for call in self.reply.calls if self.executor.requires_confirmation(call)}
+        return self.machine.accept_reply(self.reply, frozenset(needs_approval))
 
-    async def _run(self, call: ToolCall) -> list[Step]:
-        self._tell(ToolStarted(call))
+    async def _run_call(self, call: ToolCall) -> list[Step]:
+        self._emit(ToolStarted(call))
 
         loop = asyncio.get_running_loop()
 
-        def tell(progress: Progress) -> None:
-            # A tool may be running in a thread.
-            loop.call_soon_threadsafe(self._tell, ToolProgressed(call.id, progress))
+        def report_progress(progress: Progress) -> None:
+            # The tool may run in a thread.
+            loop.call_soon_threadsafe(self._emit, ToolProgressed(call.id, progress))
 
         place = self._place_of(call)
-        context = replace(self.context, call_id=self.journal.key(place, call), tell=tell)
-        # What has happened has happened, also where the tool is gone since.
-        outcome = await self.journal.known(place) or await self._begun(call, place, context)
-        self._tell(ToolFinished(self.executor.result_of(call, outcome)))
-        return self.machine.resulted(call.id, outcome)
+        call_id = self.journal.idempotency_key(place, call)
+        context = replace(self.context, call_id=call_id, on_progress=report_progress)
+        # A recorded outcome counts even if the tool no longer exists.
+        outcome = await self.journal.find_outcome(place) or await self._run_new_call(call, place, context)
+        self._emit(ToolFinished(self.executor.result_of(call, outcome)))
+        return self.machine.accept_outcome(call.id, outcome)
 
-    async def _begun(self, call: ToolCall, place: str, context: CallContext) -> Outcome:
+    async def _run_new_call(self, call: ToolCall, place: str, context: CallContext) -> Outcome:
         fault, entry = self.executor.fault_of(call, context), self._entry(call, place)
         if fault is None and entry is not None:
             return await self.journal.run(entry, lambda: self.executor.run(call, context))
-        outcome = fault or NotDelivered("it is offered no longer")
+        outcome = fault or NotDelivered(_TOOL_REMOVED)
         await self.journal.refuse(place, str(self.executor.result_of(call, outcome).content))
         return outcome
 
-    async def _seek(self, call: ToolCall) -> list[Step]:
+    async def _request_approval(self, call: ToolCall) -> list[Step]:
         place = self._place_of(call)
-        if await self.journal.known(place) is not None:
-            return self.machine.approved(call.id)
+        if await self.journal.find_outcome(place) is not None:
+            # It was approved and run before. The machine hands it out again, and `_run_call` finds the outcome.
+            return self.machine.approve(call.id)
         entry = self._entry(call, place)
         if entry is None:
-            return self._denied(call, "it is offered no longer")
-        leave = await self.journal.ask(entry)
-        decision = leave.decision
+            return self._deny(call, _TOOL_REMOVED)
+        request = await self.journal.request_approval(entry)
+        decision = request.decision
         if decision is None:
-            self._tell(ConfirmationRequired(call, leave.approval))
+            self._emit(ConfirmationRequired(call, request.approval_id))
             decision = await self.decide(call)
             if decision is not None:
-                await self.journal.decided(leave.approval, decision)
+                await self.journal.record_decision(request.approval_id, decision)
             else:
-                decision = await self.journal.awaited(leave.approval)
+                decision = await self.journal.wait_for_decision(request.approval_id)
         if decision is None:
             return []
         if not decision.is_allowed:
-            return self._denied(call, decision.why)
-        return self.machine.approved(call.id, decision.arguments)
+            return self._deny(call, decision.why)
+        return self.machine.approve(call.id, decision.arguments)
 
-    def _denied(self, call: ToolCall, why: str) -> list[Step]:
-        self._tell(ToolFinished(self.executor.result_of(call, denial(why))))
-        return self.machine.denied(call.id, why)
+    def _deny(self, call: ToolCall, why: str) -> list[Step]:
+        self._emit(ToolFinished(self.executor.result_of(call, denial_outcome(why))))
+        return self.machine.deny(call.id, why)
 
     def _place_of(self, call: ToolCall) -> str:
         return f"{self.place}.{self.machine.place_of(call.id)}"
 
-    def _entry(self, call: ToolCall, place: str) -> Entry | None:
+    def _entry(self, call: ToolCall, place: str) -> CallEntry | None:
         tool = self.executor.definition(call.name)
-        return tool and Entry(place, call, tool, self.executor.requires_confirmation(call))
+        return tool and CallEntry(place, call, tool, self.executor.requires_confirmation(call))
 
 
-def _with_ids_apart(reply: Reply) -> Reply:
-    """A model may give two calls of one turn the same id; their results could not be told apart."""
-    ids = iter(apart(part.id for part in reply.parts if isinstance(part, ToolCall)))
+def _with_unique_ids(reply: Reply) -> Reply:
+    """Give calls that share an id different ones; otherwise their results could not be matched to them."""
+    ids = iter(make_unique(part.id for part in reply.parts if isinstance(part, ToolCall)))
     parts = tuple(replace(part, id=next(ids)) if isinstance(part, ToolCall) else part for part in reply.parts)
     return replace(reply, parts=parts)

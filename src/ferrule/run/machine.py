@@ -1,7 +1,40 @@
-"""Machine: decides the next step of a loop from what happened. No IO, no clock, no task; whoever drives it does those.
+"""Machine: the state machine of the tool loop. It takes what happened and returns the next steps.
 
-What may happen in which state is the table `TRANSITIONS`, from which the diagram in the docs is drawn. Its whole state
-is JSON, so that another process can take it up where it was left.
+The problem
+    A model answers, or calls tools, reads their results and calls again. Calls run side by side, some must be approved
+    by a person first, results arrive in any order and sometimes twice, a limit can be reached in the middle, and the
+    process can die at any point. If the code that does the IO also decides what comes next, each of these cases has
+    to be reproduced with real tasks and real time to be tested, and nobody can say which states exist.
+
+The shape
+    The decisions are here, without IO, clock or tasks. A driver (`run.loop`) does the work and reports back:
+
+    - A method such as `accept_reply`, `accept_outcome`, `approve` or `deny` tells the machine that something happened
+      and returns the steps that follow, as values: `AskModel`, `RunCall`, `RequestApproval`, `AppendResults`,
+      `EndLoop`.
+    - `TRANSITIONS` lists which trigger is allowed in which state, and where it can lead. Anything else is a bug of
+      the driver and raises `TransitionError`. The diagram in the documentation is drawn from this table.
+    - Time is a number that the driver hands in (`set_elapsed`), so a test needs no clock.
+
+    Above the states is the *round*: the calls of one reply. Each call has a stage of its own (needs approval, awaiting
+    approval, queued, running, ended), and the state of the machine follows from the stages: RUNNING while any call
+    runs, WAITING when only people can continue, and otherwise the round is over. Results go to the model together and
+    in the order of the calls, whatever order they arrived in, because chat templates expect one answer for each call.
+
+Why a report may come twice
+    A bus can deliver a result twice and a person can click twice. A report about a call that is not in the stage which
+    it fits changes nothing and returns no steps. So a machine that is not resumed hands out each call at most once.
+
+Limits
+    `run.policy` decides when a limit is reached. The machine never cuts a round off: it finishes it, then asks the
+    model for its answer with no tools left to call (CLOSING), and says which limit was reached. A call in that last
+    answer is ignored.
+
+Resuming
+    The whole state is JSON (`as_dict`, `from_dict`). `resume` returns the steps that were in progress when it was
+    saved, so another process does them again. That alone would run an effect twice; the journal of the driver
+    (`run.journal`) is what prevents it. The journal finds a call by its place (`place_of`: its round and its position
+    there) and not by its id, because models repeat ids.
 """
 
 from __future__ import annotations
@@ -14,110 +47,110 @@ from typing import Any, TypeAlias
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.reply import Reply
-from ferrule.run.policy import Policy, Spent, hint_for, limit_reached, refusal_of
+from ferrule.run.policy import BudgetUsage, Policy, hint_for, limit_notice, refusal_of
 
 
 class State(StrEnum):
-    """ASKING: the model writes. RUNNING: calls are under way. WAITING: nothing is but for people to decide."""
+    """ASKING: the model writes. RUNNING: calls run. WAITING: only approvals are pending."""
 
     READY = "ready"
     ASKING = "asking"
     RUNNING = "running"
     WAITING = "waiting"
     CLOSING = "closing"
-    """The model writes its answer, with no tools left to call."""
+    """The model writes its final answer, with no tools left to call."""
     DONE = "done"
     STOPPED = "stopped"
 
 
-class Happening(StrEnum):
-    """What the outside tells the machine."""
+class Trigger(StrEnum):
+    """What the driver reports to the machine."""
 
-    BEGUN = "begun"
+    STARTED = "started"
     ANSWERED = "answered"
-    CALLED = "called"
-    RESULTED = "resulted"
+    TOOL_CALLS = "called"
+    CALL_FINISHED = "finished"
     APPROVED = "approved"
     DENIED = "denied"
     CANCELLED = "cancelled"
 
 
-# In which state what may happen, and which states it can lead to. Everything else is a fault of the driver.
-TRANSITIONS: Mapping[tuple[State, Happening], tuple[State, ...]] = {
-    (State.READY, Happening.BEGUN): (State.ASKING,),
-    (State.ASKING, Happening.ANSWERED): (State.DONE,),
-    (State.ASKING, Happening.CALLED): (State.RUNNING, State.WAITING, State.ASKING, State.CLOSING),
-    (State.RUNNING, Happening.RESULTED): (State.RUNNING, State.WAITING, State.ASKING, State.CLOSING),
-    (State.RUNNING, Happening.APPROVED): (State.RUNNING,),
-    (State.RUNNING, Happening.DENIED): (State.RUNNING,),
-    (State.WAITING, Happening.APPROVED): (State.RUNNING,),
-    (State.WAITING, Happening.DENIED): (State.WAITING, State.ASKING, State.CLOSING),
-    (State.CLOSING, Happening.ANSWERED): (State.DONE,),
-    (State.CLOSING, Happening.CALLED): (State.DONE,),
+# Which trigger is allowed in which state, and the states it can lead to. Everything else is a bug of the driver.
+TRANSITIONS: Mapping[tuple[State, Trigger], tuple[State, ...]] = {
+    (State.READY, Trigger.STARTED): (State.ASKING,),
+    (State.ASKING, Trigger.ANSWERED): (State.DONE,),
+    (State.ASKING, Trigger.TOOL_CALLS): (State.RUNNING, State.WAITING, State.ASKING, State.CLOSING),
+    (State.RUNNING, Trigger.CALL_FINISHED): (State.RUNNING, State.WAITING, State.ASKING, State.CLOSING),
+    (State.RUNNING, Trigger.APPROVED): (State.RUNNING,),
+    (State.RUNNING, Trigger.DENIED): (State.RUNNING,),
+    (State.WAITING, Trigger.APPROVED): (State.RUNNING,),
+    (State.WAITING, Trigger.DENIED): (State.WAITING, State.ASKING, State.CLOSING),
+    (State.CLOSING, Trigger.ANSWERED): (State.DONE,),
+    (State.CLOSING, Trigger.TOOL_CALLS): (State.DONE,),
     **{
-        (state, Happening.CANCELLED): (State.STOPPED,)
+        (state, Trigger.CANCELLED): (State.STOPPED,)
         for state in (State.READY, State.ASKING, State.RUNNING, State.WAITING, State.CLOSING)
     },
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Ask the model. `is_last`: no tool may be called, and `words`, if any, are told to it first."""
+class AskModel:
+    """Ask the model. With `is_last` it may not call tools; a `notice` is sent to it first."""
 
     is_last: bool = False
-    words: str = ""
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunCall:
     """Run this call."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
-class Seek:
-    """Ask a person for leave to run this call."""
+class RequestApproval:
+    """Ask a person to approve this call."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
-    """The results of a round are together, in the order of the calls: they go to the model now."""
+class AppendResults:
+    """Append the results of a round to the messages, in the order of the calls."""
 
     results: tuple[tuple[ToolCall, Outcome, str], ...]
-    """A call, what became of it, and a hint to add."""
+    """Each call with its outcome and a hint to append to the result."""
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndLoop:
     """The loop is over."""
 
     state: State
 
 
-Step: TypeAlias = Ask | Run | Seek | Give | End
+Step: TypeAlias = AskModel | RunCall | RequestApproval | AppendResults | EndLoop
 
 
-class MachineFault(AssertionError):
-    """The driver told the machine something that cannot happen now."""
+class TransitionError(AssertionError):
+    """The driver reported something that cannot happen in this state."""
 
 
 class Stage(StrEnum):
-    """Where one call of a round is. UNASKED and ASKED: a person must allow it, and has not been or has been asked."""
+    """Where one call of a round is. The values are stored in ledgers, so they keep their spelling."""
 
-    UNASKED = "unasked"
-    ASKED = "asked"
+    NEEDS_APPROVAL = "unasked"
+    AWAITING_APPROVAL = "asked"
     QUEUED = "queued"
     RUNNING = "running"
     ENDED = "ended"
 
 
 @dataclass(slots=True)
-class _Open:
-    """One call of the round."""
+class _RoundCall:
+    """One call of the current round."""
 
     call: ToolCall
     stage: Stage
@@ -130,101 +163,104 @@ class _Open:
 
 @dataclass(slots=True)
 class Machine:
-    """One loop. Every method takes a happening and gives the steps that follow from it."""
+    """One run of the loop. Every method reports something that happened and returns the steps that follow from it."""
 
     policy: Policy = field(default_factory=Policy)
     state: State = State.READY
-    spent: Spent = field(default_factory=Spent)
-    _round: list[_Open] = field(default_factory=list[_Open])
+    usage: BudgetUsage = field(default_factory=BudgetUsage)
+    _round: list[_RoundCall] = field(default_factory=list[_RoundCall])
 
-    def begin(self) -> list[Step]:
-        self._move(Happening.BEGUN, State.ASKING)
-        return [Ask()]
+    def start(self) -> list[Step]:
+        self._move(Trigger.STARTED, State.ASKING)
+        return [AskModel()]
 
     def resume(self) -> list[Step]:
-        """The steps that were under way when it was written down; whoever takes it up does them, again or at last."""
+        """Return the steps that were in progress when this state was saved. The driver does them again."""
         match self.state:
             case State.READY:
-                return self.begin()
+                return self.start()
             case State.ASKING:
-                return [Ask()]
+                return [AskModel()]
             case State.CLOSING:
-                return [Ask(is_last=True, words=limit_reached(self.policy, self.spent))]
+                return [AskModel(is_last=True, notice=limit_notice(self.policy, self.usage))]
             case State.RUNNING | State.WAITING:
-                return [*map(Run, self.under_way), *map(Seek, self.waits_for)]
+                return [*map(RunCall, self.running), *map(RequestApproval, self.awaiting_approval)]
             case State.DONE | State.STOPPED:
-                return [End(self.state)]
+                return [EndLoop(self.state)]
 
     def place_of(self, call_id: str) -> str:
-        """Where a call stands in the loop: its round and its place there. A model may write the same id twice."""
+        """Return a call's round and its position there. This identifies a call; its id may occur twice."""
         places = [number for number, one in enumerate(self._round) if one.call.id == call_id]
-        return f"{self.spent.rounds}.{places[0] if places else 0}"
+        return f"{self.usage.rounds}.{places[0] if places else 0}"
 
-    def replied(self, reply: Reply, needs_leave: frozenset[str] = frozenset()) -> list[Step]:
-        """The model has answered. `needs_leave` are the ids of calls that a person must allow."""
+    def accept_reply(self, reply: Reply, needs_approval: frozenset[str] = frozenset()) -> list[Step]:
+        """The model has replied. `needs_approval` are the ids of the calls that a person must approve."""
         if self.state is State.CLOSING or not reply.calls:
-            self._move(Happening.CALLED if reply.calls else Happening.ANSWERED, State.DONE)
-            return [End(State.DONE)]
-        self.spent.rounds += 1
-        self._round = [_Open(call, Stage.UNASKED if call.id in needs_leave else Stage.QUEUED) for call in reply.calls]
+            self._move(Trigger.TOOL_CALLS if reply.calls else Trigger.ANSWERED, State.DONE)
+            return [EndLoop(State.DONE)]
+        self.usage.rounds += 1
+        self._round = [
+            _RoundCall(call, Stage.NEEDS_APPROVAL if call.id in needs_approval else Stage.QUEUED)
+            for call in reply.calls
+        ]
         for one in self._round:
-            why_not = refusal_of(self.policy, self.spent, one.call)
-            self.spent.note_call(one.call)
-            if why_not:
-                one.end(Answered(why_not, is_error=True, code="budget_exhausted"))
-        return self._onward(Happening.CALLED)
+            refusal = refusal_of(self.policy, self.usage, one.call)
+            self.usage.count_call(one.call)
+            if refusal:
+                one.end(Answered(refusal, is_error=True, code="budget_exhausted"))
+        return self._advance(Trigger.TOOL_CALLS)
 
-    def resulted(self, call_id: str, outcome: Outcome) -> list[Step]:
-        """A call has ended, one way or another. One that comes twice, from a bus for instance, changes nothing."""
+    def accept_outcome(self, call_id: str, outcome: Outcome) -> list[Step]:
+        """A call has ended. An outcome that arrives twice, from a bus for example, changes nothing."""
         one = self._find(call_id)
         if one is None or one.stage is not Stage.RUNNING:
             return []
-        one.end(outcome, hint_for(self.spent.note_result(one.call, outcome)))
-        return self._onward(Happening.RESULTED)
+        one.end(outcome, hint_for(self.usage.count_result(one.call, outcome)))
+        return self._advance(Trigger.CALL_FINISHED)
 
-    def approved(self, call_id: str, arguments: str | None = None) -> list[Step]:
-        """A person allowed a call, perhaps with other arguments. A second click changes nothing."""
+    def approve(self, call_id: str, arguments: str | None = None) -> list[Step]:
+        """A person approved a call, perhaps with other arguments. A second click changes nothing."""
         one = self._find(call_id)
-        if one is None or one.stage is not Stage.ASKED:
+        if one is None or one.stage is not Stage.AWAITING_APPROVAL:
             return []
         one.stage = Stage.QUEUED
         if arguments is not None:
             one.call = ToolCall(one.call.id, FunctionCall(one.call.name, arguments), receipt=one.call.receipt)
-        return self._onward(Happening.APPROVED)
+        return self._advance(Trigger.APPROVED)
 
-    def denied(self, call_id: str, why: str = "") -> list[Step]:
-        """A person refused a call; the model is told."""
+    def deny(self, call_id: str, why: str = "") -> list[Step]:
+        """A person denied a call. The model reads so in its result."""
         one = self._find(call_id)
-        if one is None or one.stage is not Stage.ASKED:
+        if one is None or one.stage is not Stage.AWAITING_APPROVAL:
             return []
-        one.end(denial(why))
-        return self._onward(Happening.DENIED)
+        one.end(denial_outcome(why))
+        return self._advance(Trigger.DENIED)
 
-    def elapsed(self, seconds: float) -> None:
-        """So much time has been spent in all."""
-        self.spent.seconds = seconds
+    def set_elapsed(self, seconds: float) -> None:
+        """Set how much time the loop has taken in total."""
+        self.usage.seconds = seconds
 
     def cancel(self) -> list[Step]:
-        if self.state in OVER:
+        if self.state in FINAL_STATES:
             return []
-        self._move(Happening.CANCELLED, State.STOPPED)
-        return [End(State.STOPPED)]
+        self._move(Trigger.CANCELLED, State.STOPPED)
+        return [EndLoop(State.STOPPED)]
 
     @property
-    def waits_for(self) -> tuple[ToolCall, ...]:
-        """The calls that people have yet to decide on."""
-        return self._at(Stage.ASKED)
+    def awaiting_approval(self) -> tuple[ToolCall, ...]:
+        """The calls whose approval is pending."""
+        return self._at(Stage.AWAITING_APPROVAL)
 
     @property
-    def under_way(self) -> tuple[ToolCall, ...]:
+    def running(self) -> tuple[ToolCall, ...]:
         """The calls that were handed out and have not ended."""
         return self._at(Stage.RUNNING)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the policy, as JSON."""
+        """Return everything but the policy, as JSON."""
         return {
             "state": self.state.value,
-            "spent": self.spent.as_dict(),
+            "spent": self.usage.as_dict(),
             "round": [
                 {
                     "id": one.call.id,
@@ -239,59 +275,59 @@ class Machine:
         }
 
     @staticmethod
-    def from_dict(held: Mapping[str, Any], policy: Policy) -> Machine:
-        """The same machine in another process."""
-        opened = [
-            _Open(
+    def from_dict(data: Mapping[str, Any], policy: Policy) -> Machine:
+        """Restore a machine from what `as_dict` returned."""
+        calls = [
+            _RoundCall(
                 ToolCall(one["id"], FunctionCall(one["name"], one["arguments"])),
                 Stage(one["stage"]),
                 outcome_from_dict(one["outcome"]),
                 one["hint"],
             )
-            for one in held["round"]
+            for one in data["round"]
         ]
-        return Machine(policy, State(held["state"]), Spent.from_dict(held["spent"]), opened)
+        return Machine(policy, State(data["state"]), BudgetUsage.from_dict(data["spent"]), calls)
 
     def _at(self, stage: Stage) -> tuple[ToolCall, ...]:
         return tuple(one.call for one in self._round if one.stage is stage)
 
-    def _find(self, call_id: str) -> _Open | None:
+    def _find(self, call_id: str) -> _RoundCall | None:
         return next((one for one in self._round if one.call.id == call_id), None)
 
-    def _move(self, happening: Happening, to: State) -> None:
-        if to not in TRANSITIONS.get((self.state, happening), ()):
-            raise MachineFault(f"{happening} cannot lead from {self.state} to {to}")
+    def _move(self, trigger: Trigger, to: State) -> None:
+        if to not in TRANSITIONS.get((self.state, trigger), ()):
+            raise TransitionError(f"{trigger} cannot lead from {self.state} to {to}")
         self.state = to
 
-    def _onward(self, happening: Happening) -> list[Step]:
-        """What follows now that something of the round has changed."""
+    def _advance(self, trigger: Trigger) -> list[Step]:
+        """Return what follows after a call of the round has changed its stage."""
         steps: list[Step] = []
         for one in self._round:
-            if one.stage is Stage.UNASKED:
-                one.stage = Stage.ASKED
-                steps.append(Seek(one.call))
+            if one.stage is Stage.NEEDS_APPROVAL:
+                one.stage = Stage.AWAITING_APPROVAL
+                steps.append(RequestApproval(one.call))
         for one in self._round:
-            if one.stage is Stage.QUEUED and len(self.under_way) < self.policy.width:
+            if one.stage is Stage.QUEUED and len(self.running) < self.policy.max_concurrent:
                 one.stage = Stage.RUNNING
-                steps.append(Run(one.call))
-        if self.under_way:
-            self._move(happening, State.RUNNING)
-        elif self.waits_for:
-            self._move(happening, State.WAITING)
+                steps.append(RunCall(one.call))
+        if self.running:
+            self._move(trigger, State.RUNNING)
+        elif self.awaiting_approval:
+            self._move(trigger, State.WAITING)
         else:
-            steps += self._given(happening)
+            steps += self._end_round(trigger)
         return steps
 
-    def _given(self, happening: Happening) -> list[Step]:
-        """The round is over: its results together, and the next question."""
+    def _end_round(self, trigger: Trigger) -> list[Step]:
+        """Append the results of the round together, and ask the model again."""
         results = tuple((one.call, one.outcome, one.hint) for one in self._round if one.outcome is not None)
         self._round = []
-        words = limit_reached(self.policy, self.spent)
-        self._move(happening, State.CLOSING if words else State.ASKING)
-        return [Give(results), Ask(is_last=bool(words), words=words)]
+        notice = limit_notice(self.policy, self.usage)
+        self._move(trigger, State.CLOSING if notice else State.ASKING)
+        return [AppendResults(results), AskModel(is_last=bool(notice), notice=notice)]
 
 
-OVER = (State.DONE, State.STOPPED)
+FINAL_STATES = (State.DONE, State.STOPPED)
 _KINDS: Mapping[str, type[Answered] | type[NotDelivered] | type[Unknown]] = {
     "answered": Answered,
     "not_delivered": NotDelivered,
@@ -299,21 +335,22 @@ _KINDS: Mapping[str, type[Answered] | type[NotDelivered] | type[Unknown]] = {
 }
 
 
-def denial(why: str) -> Answered:
-    """What the model reads of a call that a person refused."""
+def denial_outcome(why: str) -> Answered:
+    """Return what the model reads as the result of a call that a person denied."""
     return Answered(f"denied: {why}" if why else "denied by the user", is_error=True, code="denied")
 
 
 def outcome_as_dict(outcome: Outcome | None) -> dict[str, Any] | None:
-    """An outcome as JSON; its content must be JSON already."""
+    """Return an outcome as JSON; its content must be JSON already."""
     if outcome is None:
         return None
-    kind = next(name for name, held in _KINDS.items() if isinstance(outcome, held))
+    kind = next(name for name, cls in _KINDS.items() if isinstance(outcome, cls))
     return {"kind": kind, **asdict(outcome)}
 
 
-def outcome_from_dict(held: Mapping[str, Any] | None) -> Outcome | None:
-    if held is None:
+def outcome_from_dict(data: Mapping[str, Any] | None) -> Outcome | None:
+    """Restore an outcome from what `outcome_as_dict` returned."""
+    if data is None:
         return None
-    fields = {name: value for name, value in held.items() if name != "kind"}
-    return _KINDS[held["kind"]](**fields)
+    fields = {name: value for name, value in data.items() if name != "kind"}
+    return _KINDS[data["kind"]](**fields)

@@ -1,4 +1,7 @@
-"""Replied: one reply of a model as it is written down: where it stands, what it took, what it chose. Values only."""
+"""ReplyRecord: one reply of a model as it is recorded: where it belongs, what it cost, which tools it called.
+
+Values only.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,15 @@ from dataclasses import dataclass, field
 from ferrule.core.call import ToolCall
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.reply import Reply, ReplyPart
-from ferrule.run.tool_usage import Selection
+from ferrule.run.tool_usage import ToolUsage
 
-REPLIED = "replied"
-"""The kind of its row in the audit."""
+REPLY_KIND = "replied"
+"""The kind of its row in the audit log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
-    """What a reply cost: the time until its end, the tokens where the engine tells, and how much was written."""
+class ReplyCost:
+    """What a reply cost: the time until its end, the tokens if the engine reports them, and the bytes written."""
 
     seconds: float = 0.0
     usage: Usage | None = None
@@ -23,32 +26,32 @@ class Took:
     finish: FinishReason | None = None
 
     @staticmethod
-    def of(reply: Reply, seconds: float) -> Took:
-        return Took(round(seconds, 6), reply.usage, sum(map(_size, reply.parts)), reply.finish)
+    def of(reply: Reply, seconds: float) -> ReplyCost:
+        return ReplyCost(round(seconds, 6), reply.usage, sum(map(_size, reply.parts)), reply.finish)
 
 
 @dataclass(frozen=True, slots=True)
-class Replied:
-    """Of which conversation, where in it, by which model. There is no selection where no tool was on offer."""
+class ReplyRecord:
+    """One reply: its conversation, its place there, its model. `tool_usage` is None where no tool was offered."""
 
     conversation: str
     place: str
-    """Its calls have places below it: "3.1" has "3.1.0" and "3.1.1"."""
+    """The turn and the round, such as "3.1". Its calls have places below it: "3.1.0" and "3.1.1"."""
     model: str
-    selection: Selection | None = None
-    took: Took = field(default_factory=Took)
+    tool_usage: ToolUsage | None = None
+    cost: ReplyCost = field(default_factory=ReplyCost)
 
     def as_detail(self) -> dict[str, object]:
-        """For the audit, as JSON."""
-        took = self.took
+        """Return the detail of its audit row, as JSON."""
+        cost = self.cost
         return {
             "place": self.place,
             "model": self.model,
-            "seconds": took.seconds,
-            "prompt_tokens": took.usage.prompt_tokens if took.usage else None,
-            "completion_tokens": took.usage.completion_tokens if took.usage else None,
-            "bytes": took.bytes,
-            "finish": took.finish.value if took.finish else "",
+            "seconds": cost.seconds,
+            "prompt_tokens": cost.usage.prompt_tokens if cost.usage else None,
+            "completion_tokens": cost.usage.completion_tokens if cost.usage else None,
+            "bytes": cost.bytes,
+            "finish": cost.finish.value if cost.finish else "",
         }
 
 

@@ -1,4 +1,4 @@
-"""Moment: one line of a conversation's timeline, and how its title is made. Values only."""
+"""TimelineEntry: one line of a conversation's timeline, and how its title is made. Values only."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from enum import StrEnum
 from typing import Any
 
 from ferrule.core.event import Usage
-from ferrule.core.visible_text import exactly
+from ferrule.core.visible_text import visible_text
 
-_LONGEST = 120
-_READ = 8 * _LONGEST
+_MAX_TITLE = 120
+_MAX_INPUT = 8 * _MAX_TITLE
 
 
-class Kind(StrEnum):
-    """What a moment is. Those of one instant stand in this order.
+class EntryKind(StrEnum):
+    """The kind of an entry. Entries with the same time are sorted in this order.
 
-    HISTORY: what the caller brought along, said before. LIMIT: the loop's own words, when a limit was reached. RETRY: a
-    tool that runs again after an error. UNKNOWN: one of which nobody can say whether it ran. REFUSED: a call that was
-    not run. TAKEN_OVER: a process died, and another went on.
+    HISTORY: earlier messages that the client sent along. LIMIT: the loop's own message when a limit was reached. RETRY:
+    a tool that runs again after an error. UNKNOWN: a call that may or may not have run. REFUSED: a call that was not
+    run. TAKEN_OVER: a process died, and another one continued.
     """
 
     TAKEN_OVER = "taken_over"
@@ -40,15 +40,15 @@ class Kind(StrEnum):
         return _RANKS[self]
 
 
-_RANKS = {kind: rank for rank, kind in enumerate(Kind)}
+_RANKS = {kind: rank for rank, kind in enumerate(EntryKind)}
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """`at` is when it began, in Unix seconds; `seconds`, how long it took; None where nobody knows, or it goes on."""
+class TimelineEntry:
+    """One entry. `at` is when it began, in Unix seconds; `seconds` how long it took, None if unknown or running."""
 
     at: float
-    kind: Kind
+    kind: EntryKind
     title: str
     seconds: float | None = None
     call_id: str = ""
@@ -56,10 +56,10 @@ class Moment:
     approval: str = ""
     tokens: Usage | None = None
     bytes: int | None = None
-    """Of what was said, written or given; of an approval, of the arguments."""
+    """The size of the message, the reply or the result; for an approval, of the arguments."""
     is_error: bool = False
     message: int | None = None
-    """Which of the messages it is, counted from 0; None of what is none of them, or is several."""
+    """The index of its message, from 0; None for an entry that is no message, or several."""
 
     def as_dict(self) -> dict[str, Any]:
         tokens = self.tokens
@@ -79,11 +79,11 @@ class Moment:
 
 
 def title_of(text: str) -> str:
-    """The beginning of a text on one line, with nothing in it hidden: models, servers and strangers wrote it."""
-    line = " ".join(text[:_READ].split())
+    """Return the beginning of a text on one line, with invisible characters escaped, because the text is untrusted."""
+    line = " ".join(text[:_MAX_INPUT].split())
     if not (line.isascii() and line.isprintable()):
-        line = exactly(line.encode("utf-8", "surrogatepass"))
-    return line if len(line) <= _LONGEST and len(text) <= _READ else f"{line[:_LONGEST]}..."
+        line = visible_text(line.encode("utf-8", "surrogatepass"))
+    return line if len(line) <= _MAX_TITLE and len(text) <= _MAX_INPUT else f"{line[:_MAX_TITLE]}..."
 
 
 def size_of(text: str) -> int:

@@ -1,7 +1,7 @@
-"""What was said in a conversation, as moments: by people, by the model, and of calls that never came to a tool.
+"""Timeline entries of messages: what users and the model wrote, and calls that never reached a tool.
 
-Messages have no times of their own. A reply is found by its place: the number of messages that there were when its turn
-began, and its round. What was given before a turn has the time at which the turn began.
+Messages have no timestamps. A reply is found by its place: the number of messages when its turn began, and its round.
+The messages before a turn get the time at which the turn began.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ferrule.core.event import Usage
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.message import ChatMessage, Part, Role
 from ferrule.run.ledger.ledger import AuditRecord
-from ferrule.run.reply_record import REPLIED
-from ferrule.run.timeline_entry import Kind, Moment, size_of, title_of
+from ferrule.run.reply_record import REPLY_KIND
+from ferrule.run.timeline_entry import EntryKind, TimelineEntry, size_of, title_of
 
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,9})(\.\d{1,9}~*)?")
-_GIVEN = {Role.SYSTEM: Kind.SYSTEM, Role.USER: Kind.USER}
-_LOST = "lost: its process stopped before it was kept"
+_INPUT_KINDS = {Role.SYSTEM: EntryKind.SYSTEM, Role.USER: EntryKind.USER}
+_LOST = "lost: its process stopped before the reply was saved"
 
 
 @dataclass(frozen=True, slots=True)
-class _Reply:
-    """A reply as its row tells of it."""
+class _ReplyRow:
+    """A reply as its audit row describes it."""
 
     at: float
     model: str
@@ -39,143 +39,149 @@ class _Reply:
 
 @dataclass(slots=True)
 class _Turn:
-    """By round: its replies, the last of which counts, and when it was asked for at the latest, where no row tells."""
+    """One turn. By round: its replies, of which the last one counts, and when the model was asked at the latest."""
 
-    replies: dict[int, list[_Reply]] = field(default_factory=dict[int, list[_Reply]])
-    asked: dict[int, float] = field(default_factory=dict[int, float])
+    replies: dict[int, list[_ReplyRow]] = field(default_factory=dict[int, list[_ReplyRow]])
+    asked_at: dict[int, float] = field(default_factory=dict[int, float])
 
     def began(self, round: int) -> float | None:
-        known = self.replies.get(round)
-        return known[-1].at - known[-1].seconds if known else self.asked.get(round)
+        replies = self.replies.get(round)
+        return replies[-1].at - replies[-1].seconds if replies else self.asked_at.get(round)
 
     @property
     def first(self) -> float:
-        found = [reply.at - reply.seconds for replies in self.replies.values() for reply in replies]
-        return min([*found, *self.asked.values()])
+        starts = [reply.at - reply.seconds for replies in self.replies.values() for reply in replies]
+        return min([*starts, *self.asked_at.values()])
 
 
-def said_moments(
-    rows: Sequence[AuditRecord], messages: Sequence[ChatMessage], called: Collection[str]
-) -> Iterator[Moment]:
-    """`called` are the ids of the calls that the ledger has: they are told elsewhere."""
+def message_entries(
+    rows: Sequence[AuditRecord], messages: Sequence[ChatMessage], recorded_calls: Collection[str]
+) -> Iterator[TimelineEntry]:
+    """Yield the entries of messages. The ids in `recorded_calls` are left out: those calls have their own entries."""
     turns = _turns(rows)
-    saved = [row.at for row in rows if row.kind == "saved"] or [row.at for row in rows] or [0.0]
+    saved_at = [row.at for row in rows if row.kind == "saved"] or [row.at for row in rows] or [0.0]
     places = [place for place in sorted(turns) if messages and place <= len(messages)]
     if messages and not places:
-        # A record from before replies were written down, without a call: the last that was asked was asked here.
+        # A record from a release that did not record replies, without a call: the last user message began the turn.
         places = [1 + max((at for at, one in enumerate(messages) if one.role is Role.USER), default=-1)]
-        turns[places[0]] = _Turn(asked={1: saved[0]})
+        turns[places[0]] = _Turn(asked_at={1: saved_at[0]})
     start = 0
-    for place, behind in pairwise([*places, len(messages)]):
+    for place, next_place in pairwise([*places, len(messages)]):
         turn = turns.pop(place)
-        # What stands after the last answer was given to this turn; before the first turn, others have answered.
+        # Messages after the last answer are the input of this turn. Answers before the first turn are history.
         end = _last_answer(messages, start, place)
         yield from _history(messages[start:end], turn.first)
-        yield from _given(messages, range(end, place), turn.first)
-        start = _last_answer(messages, place, behind)
-        yield from _written(turn, place, messages[place:start], called)
-    yield from _given(messages, range(start, len(messages)), saved[-1])
+        yield from _input_entries(messages, range(end, place), turn.first)
+        start = _last_answer(messages, place, next_place)
+        yield from _turn_entries(turn, place, messages[place:start], recorded_calls)
+    yield from _input_entries(messages, range(start, len(messages)), saved_at[-1])
     for place, turn in turns.items():
-        # Of messages that were forgotten it is still known when they were written.
-        yield from _written(turn, place, (), called)
+        # The messages were deleted, but the audit rows still tell when they were written.
+        yield from _turn_entries(turn, place, (), recorded_calls)
 
 
 def _turns(rows: Sequence[AuditRecord]) -> dict[int, _Turn]:
     turns: dict[int, _Turn] = {}
-    saved = 0.0
+    saved_at = 0.0
     for row in rows:
         if row.kind == "saved":
-            saved = row.at
-        read = _read(row) if row.kind == REPLIED else (row.call_id, None)
-        found = _PLACE.fullmatch(read[0]) if read else None
-        if read is None or found is None:
+            saved_at = row.at
+        parsed = _read(row) if row.kind == REPLY_KIND else (row.call_id, None)
+        match = _PLACE.fullmatch(parsed[0]) if parsed else None
+        if parsed is None or match is None:
             continue
-        turn, round, reply = turns.setdefault(int(found[1]), _Turn()), int(found[2]), read[1]
-        # Calls are written down after the model was asked, and before that the loop was.
-        turn.asked.setdefault(round, saved or row.at)
+        turn, round, reply = turns.setdefault(int(match[1]), _Turn()), int(match[2]), parsed[1]
+        # Calls are recorded after the model was asked, and the loop saved its state before it asked.
+        turn.asked_at.setdefault(round, saved_at or row.at)
         if reply is not None:
             turn.replies.setdefault(round, []).append(reply)
     return turns
 
 
-def _read(row: AuditRecord) -> tuple[str, _Reply] | None:
-    """The place of a reply, and what is told of it; None of a row that somebody has spoiled."""
+def _read(row: AuditRecord) -> tuple[str, _ReplyRow] | None:
+    """Return the place of a reply and its row; None where the row is damaged."""
     try:
-        told = cast("dict[str, Any]", loads(row.detail))
-        prompt, completion = told["prompt_tokens"], told["completion_tokens"]
+        detail = cast("dict[str, Any]", loads(row.detail))
+        prompt, completion = detail["prompt_tokens"], detail["completion_tokens"]
         usage = None if prompt is None else Usage(int(prompt), int(completion))
-        took = float(told["seconds"])
-        reply = _Reply(row.at, str(told["model"]), took, usage, int(told["bytes"]))
-        return (str(told["place"]), reply) if isfinite(took) else None
+        seconds = float(detail["seconds"])
+        reply = _ReplyRow(row.at, str(detail["model"]), seconds, usage, int(detail["bytes"]))
+        return (str(detail["place"]), reply) if isfinite(seconds) else None
     except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 
 def _last_answer(messages: Sequence[ChatMessage], start: int, end: int) -> int:
-    """Behind the last message between these that a model or a tool has said."""
-    while end > start and messages[end - 1].role in _GIVEN:
+    """Return the index after the last message in this range that a model or a tool wrote."""
+    while end > start and messages[end - 1].role in _INPUT_KINDS:
         end -= 1
     return end
 
 
-def _history(before: Sequence[ChatMessage], at: float) -> Iterator[Moment]:
-    if before:
-        words = f"{len(before)} earlier messages" if len(before) > 1 else "an earlier message"
-        yield Moment(at, Kind.HISTORY, words, bytes=sum(map(_size, before)))
+def _history(messages: Sequence[ChatMessage], at: float) -> Iterator[TimelineEntry]:
+    if messages:
+        title = f"{len(messages)} earlier messages" if len(messages) > 1 else "an earlier message"
+        yield TimelineEntry(at, EntryKind.HISTORY, title, bytes=sum(map(_size, messages)))
 
 
-def _given(messages: Sequence[ChatMessage], places: range, at: float) -> Iterator[Moment]:
+def _input_entries(messages: Sequence[ChatMessage], places: range, at: float) -> Iterator[TimelineEntry]:
     for number in places:
         message = messages[number]
         title = title_of(message.content)
-        yield Moment(at, _GIVEN[message.role], title, bytes=_size(message), message=number)
+        yield TimelineEntry(at, _INPUT_KINDS[message.role], title, bytes=_size(message), message=number)
 
 
-def _written(turn: _Turn, place: int, added: Sequence[ChatMessage], called: Collection[str]) -> Iterator[Moment]:
-    """The replies of a turn in their rounds, and the calls that were refused before anything was written of them."""
-    results = {one.tool_call_id: one for message in added for one in message.results}
+def _turn_entries(
+    turn: _Turn, place: int, new_messages: Sequence[ChatMessage], recorded_calls: Collection[str]
+) -> Iterator[TimelineEntry]:
+    """Yield the replies of a turn by round, and the calls that were refused before they were recorded."""
+    results = {one.tool_call_id: one for message in new_messages for one in message.results}
     round, at = 0, turn.first
-    for number, message in enumerate(added, place):
+    for number, message in enumerate(new_messages, place):
         began = turn.began(round + 1)
         if message.role is Role.ASSISTANT:
             round += 1
             at = at if began is None else began
-            yield from _replied(turn.replies.get(round, ()), at, message, number)
+            yield from _reply_entries(turn.replies.get(round, ()), at, message, number)
             for nth, call in enumerate(message.tool_calls):
                 id = f"{place}.{round}.{nth}"
-                if id not in called and call.id in results:
-                    yield _refused(call, results[call.id], id, _ended(turn, round, at))
+                if id not in recorded_calls and call.id in results:
+                    yield _refused_entry(call, results[call.id], id, _reply_end(turn, round, at))
         elif message.role is Role.USER:
             when, title = at if began is None else began, title_of(message.content)
-            yield Moment(when, Kind.LIMIT, title, bytes=_size(message), message=number)
+            yield TimelineEntry(when, EntryKind.LIMIT, title, bytes=_size(message), message=number)
     for later in sorted(turn.replies):
         if later > round:
-            yield from _replied(turn.replies[later], turn.began(later) or at, None)
+            yield from _reply_entries(turn.replies[later], turn.began(later) or at, None)
 
 
-def _replied(
-    replies: Sequence[_Reply], at: float, message: ChatMessage | None, number: int | None = None
-) -> Iterator[Moment]:
+def _reply_entries(
+    replies: Sequence[_ReplyRow], at: float, message: ChatMessage | None, number: int | None = None
+) -> Iterator[TimelineEntry]:
     for lost in replies[:-1]:
         began = lost.at - lost.seconds
-        yield Moment(began, Kind.MODEL, _LOST, lost.seconds, tokens=lost.usage, bytes=lost.bytes, is_error=True)
+        yield TimelineEntry(
+            began, EntryKind.MODEL, _LOST, lost.seconds, tokens=lost.usage, bytes=lost.bytes, is_error=True
+        )
     if replies:
-        kept = replies[-1]
-        title = _title(message) if message else kept.model
-        yield Moment(at, Kind.MODEL, title, kept.seconds, tokens=kept.usage, bytes=kept.bytes, message=number)
+        last = replies[-1]
+        title = _title(message) if message else last.model
+        yield TimelineEntry(
+            at, EntryKind.MODEL, title, last.seconds, tokens=last.usage, bytes=last.bytes, message=number
+        )
     elif message is not None:
-        yield Moment(at, Kind.MODEL, _title(message), bytes=_size(message), message=number)
+        yield TimelineEntry(at, EntryKind.MODEL, _title(message), bytes=_size(message), message=number)
 
 
-def _refused(call: ToolCall, result: ToolResult, id: str, at: float) -> Moment:
+def _refused_entry(call: ToolCall, result: ToolResult, id: str, at: float) -> TimelineEntry:
     title = title_of(f"{call.name} {call.function.arguments}")
     size = size_of(_content(result))
-    return Moment(at, Kind.REFUSED, title, call_id=id, tool=call.name, bytes=size, is_error=result.is_error)
+    return TimelineEntry(at, EntryKind.REFUSED, title, call_id=id, tool=call.name, bytes=size, is_error=result.is_error)
 
 
-def _ended(turn: _Turn, round: int, at: float) -> float:
-    known = turn.replies.get(round)
-    return known[-1].at if known else at
+def _reply_end(turn: _Turn, round: int, at: float) -> float:
+    replies = turn.replies.get(round)
+    return replies[-1].at if replies else at
 
 
 def _title(message: ChatMessage) -> str:

@@ -1,4 +1,4 @@
-"""ToolSettings: the specification's settings for tools, and the executor that they make. Reads no file."""
+"""ToolSettings: the specification's settings for tools, and the executor that they configure. Reads no file."""
 
 from __future__ import annotations
 
@@ -15,32 +15,37 @@ _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSettings:
-    """`tools_default_set` are the names to offer; empty is all that the source has."""
+    """Settings of the tool executor. With an empty `tools_default_set` all tools of the source are offered."""
 
     tools_enabled: bool = True
-    """Whether the gateway offers tools of its own."""
+    """Whether the gateway offers its own tools."""
     tools_max_iterations: int = 6
-    """How many rounds of calls one answer may take."""
+    """How many rounds of tool calls one answer may take."""
     tools_per_tool_timeout_seconds: float = 30.0
-    """How long one call may take."""
+    """How long one call may take, in seconds."""
     tools_max_parallel: int = 4
-    """How many calls of one round run side by side."""
+    """How many calls of one round run at the same time."""
     tools_default_set: tuple[str, ...] = ()
-    """The tools to offer, by name; empty is all that there are."""
+    """The names of the tools to offer; empty offers all."""
     tools_require_confirmation_for_side_effects: bool = True
-    """Whether a tool that changes the world needs a person's leave for each call."""
+    """Whether each call of a tool with side effects needs a person's approval."""
 
     def __post_init__(self) -> None:
         for name in ("tools_max_iterations", "tools_per_tool_timeout_seconds", "tools_max_parallel"):
             if getattr(self, name) <= 0:
-                raise DefinitionError(f"{name} must be more than 0", hint="Turn tools off with tools_enabled.")
+                raise DefinitionError(
+                    f"{name} must be more than 0", hint="Set tools_enabled to false to turn tools off."
+                )
 
     @staticmethod
-    def read(given: Mapping[str, Any]) -> ToolSettings:
-        """From a configuration, or from an environment's texts. Keys are in either case; others are left alone."""
+    def read(values: Mapping[str, Any]) -> ToolSettings:
+        """Read settings from a configuration or from environment variables.
+
+        Keys may be in upper or lower case. Other keys are ignored.
+        """
         kinds = get_type_hints(ToolSettings)
-        found = {key.lower(): value for key, value in given.items() if key.lower() in kinds}
-        return ToolSettings(**{name: _value(name, value, kinds[name]) for name, value in found.items()})
+        known_values = {key.lower(): value for key, value in values.items() if key.lower() in kinds}
+        return ToolSettings(**{name: _value(name, value, kinds[name]) for name, value in known_values.items()})
 
     def executor(self, source: Source) -> ToolExecutor:
         return ToolExecutor(
@@ -61,5 +66,7 @@ def _value(name: str, value: Any, kind: Any) -> Any:
             return kind(value)
         return tuple(filter(None, value.split(","))) if isinstance(value, str) else tuple(map(str, value))
     except (KeyError, TypeError, ValueError):
-        wanted = {bool: "true or false", int: "a whole number", float: "a number"}.get(kind, "names, joined by commas")
-        raise DefinitionError(f"{name} cannot be {value!r:.60}", hint=f"Give {wanted}.") from None
+        expected = {bool: "true or false", int: "a whole number", float: "a number"}.get(
+            kind, "names, joined by commas"
+        )
+        raise DefinitionError(f"{name} cannot be {value!r:.60}", hint=f"Use {expected}.") from None

@@ -1,18 +1,18 @@
-"""Selection: what one reply of a model chose, of what it was offered. Judges only: it counts nothing and keeps nothing.
+"""ToolUsage: which of the offered tools one reply of a model called, and how well. It counts and stores nothing.
 
-The words that figures about tools are given in, here and everywhere. For one model, one tool and one definition of it:
+These terms are used for tool statistics everywhere. For one model, one tool and one definition of the tool:
 
-- offered: replies of the model in whose request the choice left the tool on offer. demanded: those of them in which it
-  was the only one and a call was required, so that naming it was no choice of the model's.
-- picked: calls that name it and were handed on.
-- wrong: calls that name it whose arguments did not fit. They were repaired, and then are picked too, or refused.
-- cut off: calls that the end of the answer's budget broke off; nobody can say whether they would have fitted.
-- retried: calls after an error, which was the last result of the same tool in the conversation.
-- repeated: calls with the arguments of an earlier call of the same tool in the conversation.
-- missed: calls of a name that was not on offer, for the tool whose name is nearest to it; and replies without any call
-  where this very tool was demanded.
+- offered: replies whose request allowed the model to call the tool. demanded: those of them in which it was the only
+  tool and a call was required, so that the model had no choice.
+- picked: calls that name the tool and were passed on.
+- wrong: calls that name it whose arguments were invalid. They were repaired, and then count as picked too, or refused.
+- cut off: calls that the end of the token budget interrupted. It is unknown whether they would have been valid.
+- retried: calls after an error, where that error was the last result of the same tool in the conversation.
+- repeated: calls with the same arguments as an earlier call of the same tool in the conversation.
+- missed: calls of a name that was not offered, counted for the tool whose name is closest to it; and replies without
+  any call where exactly this tool was demanded.
 
-What cannot be known from a reply is whether another tool would have been the better one.
+A reply does not show whether another tool would have been the better choice.
 """
 
 from __future__ import annotations
@@ -32,144 +32,145 @@ from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 
-LONGEST_NAME = 128
-"""As long as a tool's name can be; of a longer one that a model writes this much is kept."""
+MAX_NAME = 128
+"""The maximum length of a tool's name; a longer name that a model writes is cut to this length."""
 SHORT_HASH = 8
-"""How much of a definition's fingerprint people are shown."""
+"""How many characters of a definition's fingerprint are shown to people."""
 
 
-class Fate(StrEnum):
-    """What became of a call that a model wrote, before anything ran.
+class AttemptStatus(StrEnum):
+    """What happened to a call that a model wrote, before anything ran. The values are stored in ledgers.
 
-    HANDED_ON: as it was first written. REPAIRED: after its arguments were written again. REFUSED: it did not fit.
-    CUT_OFF: the answer's budget ended inside it. NOT_OFFERED: it names something else.
+    ACCEPTED: passed on as it was first written. REPAIRED: passed on after its arguments were generated again. REFUSED:
+    it was invalid. CUT_OFF: the token budget ended inside it. NOT_OFFERED: it names a tool that was not offered.
     """
 
-    HANDED_ON = "handed_on"
+    ACCEPTED = "handed_on"
     REPAIRED = "repaired"
     REFUSED = "refused"
     CUT_OFF = "cut_off"
     NOT_OFFERED = "not_offered"
 
 
-PICKED = frozenset({Fate.HANDED_ON, Fate.REPAIRED})
-WRONG = frozenset({Fate.REPAIRED, Fate.REFUSED})
+PICKED = frozenset({AttemptStatus.ACCEPTED, AttemptStatus.REPAIRED})
+WRONG = frozenset({AttemptStatus.REPAIRED, AttemptStatus.REFUSED})
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
-    """One call that a model wrote. `tool` is the one on offer that it names or is nearest to; empty where none is."""
+class CallAttempt:
+    """One call that a model wrote. `tool` is the offered tool that it names or is closest to; empty without one."""
 
     tool: str
-    fate: Fate
-    wrote: str
+    status: AttemptStatus
+    name: str
     """The name as the model wrote it."""
     number: int | None = None
-    """Its place among the calls of the reply that are whole."""
+    """Its index among the complete calls of the reply."""
     is_retried: bool = False
     is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """One reply. `is_required`: it had to call one of the tools on offer."""
+class ToolUsage:
+    """The tool calls of one reply. With `is_required` it had to call one of the offered tools."""
 
     offered: tuple[ToolDefinition, ...]
-    picks: tuple[Pick, ...] = ()
+    attempts: tuple[CallAttempt, ...] = ()
     is_required: bool = False
 
     @property
-    def demanded(self) -> str:
-        """The tool that had to be called, where there was no other; else empty."""
+    def required_tool(self) -> str:
+        """The tool that had to be called, if it was the only one; otherwise empty."""
         return self.offered[0].name if self.is_required and len(self.offered) == 1 else ""
 
     @property
     def is_unanswered(self) -> bool:
-        """A call was required and none was written."""
-        return self.is_required and not self.picks
+        """Whether a call was required and none was written."""
+        return self.is_required and not self.attempts
 
 
-def selection_of(request: ToolCallRequest, reply: Reply) -> Selection | None:
-    """What the reply chose; None where nothing was on offer."""
-    offered = _on_offer(request)
+def tool_usage_of(request: ToolCallRequest, reply: Reply) -> ToolUsage | None:
+    """Compare a reply with its request; None where no tool was offered."""
+    offered = _offered_tools(request)
     if not offered:
         return None
     names = [tool.name for tool in offered]
-    written = [part for part in reply.parts if isinstance(part, ToolCall)]
-    before = _Before.of(request.messages, {call.name for call in written})
-    ends = reply.finish in (FinishReason.LENGTH, None)
-    picks: list[Pick] = []
-    whole = 0
-    for left, call in zip(range(len(written) - 1, -1, -1), written, strict=True):
-        fate = _fate(call, names, is_broken_off=ends and not left)
-        tool = call.name if call.name in names else nearest(call.name, names)
-        number = whole if call.complete else None
-        whole += call.complete
-        earlier = fate in PICKED and before.has(call)
-        retried = fate in PICKED and before.failed.get(call.name, False)
-        picks.append(Pick(tool, fate, call.name[:LONGEST_NAME], number, retried, earlier))
-        before.add(call)
-    return Selection(offered, tuple(picks), request.choice.mode is ChoiceMode.REQUIRED)
+    calls = [part for part in reply.parts if isinstance(part, ToolCall)]
+    history = _History.of(request.messages, {call.name for call in calls})
+    was_cut_off = reply.finish in (FinishReason.LENGTH, None)
+    attempts: list[CallAttempt] = []
+    complete_count = 0
+    for calls_after, call in zip(range(len(calls) - 1, -1, -1), calls, strict=True):
+        status = _status_of(call, names, is_cut_off=was_cut_off and not calls_after)
+        tool = call.name if call.name in names else closest_name(call.name, names)
+        number = complete_count if call.complete else None
+        complete_count += call.complete
+        is_repeated = status in PICKED and history.has(call)
+        is_retried = status in PICKED and history.failed.get(call.name, False)
+        attempts.append(CallAttempt(tool, status, call.name[:MAX_NAME], number, is_retried, is_repeated))
+        history.add(call)
+    return ToolUsage(offered, tuple(attempts), request.choice.mode is ChoiceMode.REQUIRED)
 
 
-def nearest(wrote: str, names: Iterable[str]) -> str:
-    """The name that looks most like what was written; empty where none looks like it."""
-    spelled = {name.casefold(): name for name in names}
-    found = get_close_matches(wrote[:LONGEST_NAME].casefold(), spelled, 1)
-    return spelled[found[0]] if found else ""
+def closest_name(name: str, names: Iterable[str]) -> str:
+    """Return the name in `names` that is most similar to `name`; empty if none is similar."""
+    by_folded_name = {each.casefold(): each for each in names}
+    matches = get_close_matches(name[:MAX_NAME].casefold(), by_folded_name, 1)
+    return by_folded_name[matches[0]] if matches else ""
 
 
-def _on_offer(request: ToolCallRequest) -> tuple[ToolDefinition, ...]:
-    """Looks back at what was asked, so a choice that names what is not there is no error any more."""
+def _offered_tools(request: ToolCallRequest) -> tuple[ToolDefinition, ...]:
+    """Return the tools that the choice allows. A choice that names unknown tools is no error here, after the fact."""
     choice = request.choice
     if choice.mode is ChoiceMode.NONE:
         return ()
     return tuple(tool for tool in request.tools if choice.names is None or tool.name in choice.names)
 
 
-def _fate(call: ToolCall, names: list[str], *, is_broken_off: bool) -> Fate:
-    if not call.complete and is_broken_off:
-        return Fate.CUT_OFF
+def _status_of(call: ToolCall, names: list[str], *, is_cut_off: bool) -> AttemptStatus:
+    if not call.complete and is_cut_off:
+        return AttemptStatus.CUT_OFF
     if call.name not in names:
-        return Fate.NOT_OFFERED
+        return AttemptStatus.NOT_OFFERED
     if not call.complete:
-        return Fate.REFUSED
-    return Fate.REPAIRED if call.receipt is not None and call.receipt.how is How.REPAIRED else Fate.HANDED_ON
+        return AttemptStatus.REFUSED
+    is_repaired = call.receipt is not None and call.receipt.how is How.REPAIRED
+    return AttemptStatus.REPAIRED if is_repaired else AttemptStatus.ACCEPTED
 
 
 @dataclass(slots=True)
-class _Before:
-    """What a conversation holds of earlier calls of some tools. `failed`: whether a tool's last result was an error."""
+class _History:
+    """The earlier calls of some tools. `failed` says whether a tool's last result was an error."""
 
     failed: dict[str, bool] = field(default_factory=dict[str, bool])
-    _said: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    _calls: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     @staticmethod
-    def of(messages: Iterable[ChatMessage], names: set[str]) -> _Before:
-        made = _Before()
+    def of(messages: Iterable[ChatMessage], names: set[str]) -> _History:
+        history = _History()
         if not names:
-            return made
+            return history
         ids: dict[str, str] = {}
         for message in messages:
             for part in message.parts:
                 if isinstance(part, ToolCall) and part.name in names:
                     ids[part.id] = part.name
-                    made.add(part)
+                    history.add(part)
                 elif isinstance(part, ToolResult):
-                    # Not every API says the name beside a result again.
-                    made.failed[part.name or ids.get(part.tool_call_id, "")] = part.is_error
-        return made
+                    # Not every API repeats the tool's name beside the result.
+                    history.failed[part.name or ids.get(part.tool_call_id, "")] = part.is_error
+        return history
 
     def has(self, call: ToolCall) -> bool:
-        return _said(call) in self._said
+        return _call_key(call) in self._calls
 
     def add(self, call: ToolCall) -> None:
         if call.complete:
-            self._said.add(_said(call))
+            self._calls.add(_call_key(call))
 
 
-def _said(call: ToolCall) -> tuple[str, str]:
-    """A call whatever the spelling of its arguments."""
+def _call_key(call: ToolCall) -> tuple[str, str]:
+    """Return a key that is the same however the arguments are formatted."""
     try:
         return call.name, canonical(loads(call.function.arguments))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Which tools models pick, as figures: what is looked for in a ledger, and what is found. Values only.
+"""Tool statistics of a ledger: the query, and the report. Values only.
 
-`run.tool_usage` says what each word means. Two more come from what became of a call after it was picked: failed (it
-was begun, and its result was an error or nobody can say what became of it) and denied (a person said no).
+`run.tool_usage` defines the terms. Two more come from what happened to a call after it was picked: failed (it was
+started, and its result was an error or is unknown) and denied (a person denied it).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionSearch:
-    """Whose selections, since when, of which tool. None is everybody: whoever reads for somebody names his tenant."""
+class UsageQuery:
+    """Whose calls, since when, of which tool. None means everybody; on behalf of a user, set the tenant."""
 
     tenant: str | None = None
     principal: str | None = None
@@ -21,8 +21,8 @@ class SelectionSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """How often. `picked` has the repaired among it, and `wrong` is the repaired and the refused."""
+class UsageCounts:
+    """Counts for one row. `picked` includes the repaired calls; `wrong` is the repaired and the refused ones."""
 
     offered: int = 0
     demanded: int = 0
@@ -42,20 +42,21 @@ class Tally:
 
     @property
     def wrong_share(self) -> float | None:
-        """Of the calls that could be judged; None where there was none."""
-        judged = self.picked + self.refused
-        return self.wrong / judged if judged else None
+        """The share of wrong calls among those that were picked or refused; None if there are none."""
+        total = self.picked + self.refused
+        return self.wrong / total if total else None
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Tally)})
+    def __add__(self, other: UsageCounts) -> UsageCounts:
+        names = [one.name for one in fields(UsageCounts)]
+        return UsageCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "wrong": self.wrong, "wrong_share": self.wrong_share}
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionLine:
-    """One model, one tool, one definition of it. Without a tool: what was missed and is nearest to none."""
+class UsageRow:
+    """One model, one tool, one definition of it. With an empty tool: misses that are close to no tool."""
 
     model: str
     tool: str
@@ -63,18 +64,18 @@ class SelectionLine:
     description: str
     first_at: float | None
     last_at: float | None
-    """When it was offered first and last."""
-    tally: Tally
+    """When it was first and last offered."""
+    counts: UsageCounts
 
     def as_dict(self) -> dict[str, Any]:
-        named = {"model": self.model, "tool": self.tool, "fingerprint": self.fingerprint}
-        seen = {"description": self.description, "first_at": self.first_at, "last_at": self.last_at}
-        return {**named, **seen, **self.tally.as_dict()}
+        identity = {"model": self.model, "tool": self.tool, "fingerprint": self.fingerprint}
+        details = {"description": self.description, "first_at": self.first_at, "last_at": self.last_at}
+        return {**identity, **details, **self.counts.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
-class Misnamed:
-    """A name that a model wrote though it was not on offer, and the tool on offer that it is nearest to."""
+class UnknownToolName:
+    """A tool name that a model wrote and that was not offered, with the offered tool that is closest to it."""
 
     model: str
     wrote: str
@@ -86,8 +87,8 @@ class Misnamed:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionFigures:
-    """Lines with the most used first, and the names that were made up most."""
+class UsageReport:
+    """Rows with the most used tools first, and the unknown names that models wrote most often."""
 
-    lines: tuple[SelectionLine, ...] = ()
-    misnamed: tuple[Misnamed, ...] = ()
+    rows: tuple[UsageRow, ...] = ()
+    unknown_names: tuple[UnknownToolName, ...] = ()

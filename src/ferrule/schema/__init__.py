@@ -1,7 +1,12 @@
-"""JSON Schema 2020-12: admit a schema, check a value, decode a value written without types, infer a schema.
+"""JSON Schema 2020-12: admit a schema, check a value, decode an untyped value, infer a schema from a function.
 
-One module for each: `admit` (with `measure`, `drafts`, `refs`, `shapes`, `patterns`, `expansion`), `check` (with
-`words`, `effort` and `descent`), `decode` (over `reader`, `notation`, `escapes`, `spell`), `infer` (with `annotations`,
-`docstring` and `lift`) and `to_python`, its way back.
-This room does no IO, fetches nothing and knows no wire format, engine or tool source.
+- `admission` validates an untrusted schema (with `value_size`, `drafts`, `refs`, `metaschema`, `patterns`, `expansion`
+  and `satisfiability`).
+- `checker` validates a value (with `fault_messages`, `fault_location` and `cost_limit`).
+- `value_decoder` decodes values that a format writes without their types (with `reader`, `notation`, `escapes` and
+  `value_text`).
+- `inference` makes a schema from a Python function (with `annotations`, `docstring` and `hoisting`);
+  `python_arguments` converts arguments back to Python values.
+
+The package does no IO, fetches nothing and does not depend on any wire format, engine or tool source.
 """

@@ -1,4 +1,4 @@
-"""Schemas that were admitted, remembered by their text: the same one comes with every request of a conversation."""
+"""A cache of admitted schemas by JSON text: every request of a conversation sends the same schemas."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _CACHED = 2_048
 
 
 @lru_cache(maxsize=_CACHED)
-def admitted_text(text: str) -> dict[str, Any]:
-    """The schema of a JSON text, as `admit` gives it; `SchemaError` says why it was refused. Not to be changed."""
+def admit_text(text: str) -> dict[str, Any]:
+    """Admit the schema of a JSON text, like `admit`. The result is shared by all callers: do not modify it."""
     return cast("dict[str, Any]", admit(loads(text)))

@@ -1,7 +1,8 @@
-"""What a Python annotation is made of: unwrapped, with its notes, and the fields of classes that stand for objects.
+"""Analyze Python annotations: unwrap them, and list the fields of classes that represent objects.
 
-Shared by `infer` (annotation to schema) and `to_python` (JSON to annotated values), so that the two see the same.
-Must not know JSON Schema. Pydantic is never imported: a model can only be annotated where somebody else imported it.
+`inference` (annotation to schema) and `python_arguments` (JSON to annotated values) share this module, so that both
+read annotations the same way. It does not depend on JSON Schema. It never imports Pydantic: if a function is annotated
+with a model, the caller has already imported it.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ _WRAPPERS = (typing.Final, typing.ClassVar, Required, NotRequired, dataclasses.I
 
 
 @dataclass(frozen=True, slots=True)
-class Unwrapped:
-    """An annotation without `Annotated`, `NewType` and the like, and the notes that `Annotated` held."""
+class UnwrappedAnnotation:
+    """An annotation without `Annotated`, `NewType` and similar wrappers, and the metadata of `Annotated`."""
 
     bare: Any
     notes: tuple[object, ...] = ()
 
     @property
     def origin(self) -> Any:
-        """The generic class or form, `Union` for both spellings of one, or the annotation itself."""
+        """The generic class or form, `Union` for both union syntaxes, or the annotation itself."""
         origin = get_origin(self.bare)
         return Union if origin is types.UnionType else origin or self.bare
 
@@ -40,7 +41,8 @@ class Unwrapped:
         return get_args(self.bare)
 
 
-def unwrap(annotation: Any) -> Unwrapped:
+def unwrap(annotation: Any) -> UnwrappedAnnotation:
+    """Remove `Annotated`, `NewType`, type aliases and similar wrappers from an annotation."""
     notes: tuple[object, ...] = ()
     while True:
         origin = get_origin(annotation)
@@ -56,12 +58,12 @@ def unwrap(annotation: Any) -> Unwrapped:
         elif type(annotation).__name__ == "TypeAliasType":
             annotation = annotation.__value__
         else:
-            return Unwrapped(annotation, notes)
+            return UnwrappedAnnotation(annotation, notes)
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named part of a class that stands for an object. `default` is MISSING where there is none to show."""
+    """A field of a class that represents an object. `default` is MISSING if there is none to show."""
 
     name: str
     annotation: Any
@@ -74,10 +76,10 @@ def fields_of(cls: Any) -> tuple[Field, ...] | None:
     return _read_fields(cls) if isinstance(cls, type) else None
 
 
-# Kept, because every value that is made of the class asks, and resolving its hints takes longer than making it.
+# Cached, because every converted value of the class needs the fields, and resolving hints costs more than converting.
 @functools.lru_cache(maxsize=1_024)
 def _read_fields(cls: type) -> tuple[Field, ...] | None:
-    return next((read(cls) for is_one, read in _READERS if is_one(cls)), None)
+    return next((read(cls) for matches, read in _READERS if matches(cls)), None)
 
 
 def _dataclass_fields(cls: Any) -> tuple[Field, ...]:
@@ -96,7 +98,7 @@ def _dataclass_fields(cls: Any) -> tuple[Field, ...]:
 
 def _typed_dict_fields(cls: Any) -> tuple[Field, ...]:
     required = cast("frozenset[str]", cls.__required_keys__)
-    # The class cannot see Required and NotRequired where annotations are strings, so a wrapper that is there wins.
+    # The class does not see Required and NotRequired in string annotations, so a resolved wrapper takes precedence.
     wrapped = {Required: True, NotRequired: False}
     return tuple(
         Field(name, hint, wrapped.get(get_origin(hint), name in required)) for name, hint in hints_of(cls).items()
@@ -111,7 +113,7 @@ def _named_tuple_fields(cls: Any) -> tuple[Field, ...]:
 
 
 def _is_typed_dict(cls: Any) -> bool:
-    # Not typing.is_typeddict: it does not know the classes that typing_extensions makes on older Pythons.
+    # Not typing.is_typeddict: it does not recognize the classes that typing_extensions makes on older Pythons.
     return issubclass(cls, dict) and hasattr(cast(Any, cls), "__required_keys__")
 
 
@@ -127,12 +129,13 @@ _READERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], tuple[Field, ...]]]
 
 
 def is_pydantic_model(cls: Any) -> bool:
+    """Whether a class is a Pydantic model, without importing Pydantic."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(cls, type) and issubclass(cls, pydantic.BaseModel)
 
 
 def hints_of(thing: Any) -> dict[str, Any]:
-    """The annotations of a class or a function, strings resolved."""
+    """The annotations of a class or a function, with strings resolved."""
     try:
         return typing.get_type_hints(thing, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
@@ -145,7 +148,7 @@ def hints_of(thing: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter that is called by name."""
+    """A parameter that can be passed by name."""
 
     name: str
     annotation: Any
@@ -153,34 +156,34 @@ class Parameter:
 
 
 def parameters_of(function: Callable[..., object], injected: frozenset[type] = frozenset()) -> tuple[Parameter, ...]:
-    """The parameters that a caller fills in: without `self`, `cls` and those whose type is injected."""
-    hints = hints_of(_annotated(function))
-    found: list[Parameter] = []
+    """The parameters that a caller passes: without `self`, `cls` and those of an injected type."""
+    hints = hints_of(_annotated_function(function))
+    parameters: list[Parameter] = []
     for index, parameter in enumerate(inspect.signature(function).parameters.values()):
         annotation = hints.get(parameter.name, Any)
         if (index == 0 and parameter.name in ("self", "cls")) or _is_injected(annotation, injected):
             continue
-        if parameter.kind in _UNCALLABLE:
-            code, what = _UNCALLABLE[parameter.kind]
+        if parameter.kind in _UNSUPPORTED_KINDS:
+            code, description = _UNSUPPORTED_KINDS[parameter.kind]
             raise SchemaError(
-                f"the parameter {parameter.name!r} is {what}, which no schema can name",
+                f"the parameter {parameter.name!r} is {description}, which a schema cannot describe",
                 code=code,
                 path=f"/properties/{parameter.name}",
                 hint="Give the function named parameters, or one parameter of type list or dict.",
             )
-        found.append(Parameter(parameter.name, annotation, parameter.default))
-    return tuple(found)
+        parameters.append(Parameter(parameter.name, annotation, parameter.default))
+    return tuple(parameters)
 
 
-_UNCALLABLE = {
+_UNSUPPORTED_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: ("variadic_parameter", "variadic (*args)"),
     inspect.Parameter.VAR_KEYWORD: ("variadic_parameter", "variadic (**kwargs)"),
     inspect.Parameter.POSITIONAL_ONLY: ("positional_only_parameter", "positional-only"),
 }
 
 
-def _annotated(function: Any) -> Any:
-    """The function that carries the annotations: behind a partial, or the call of an instance."""
+def _annotated_function(function: Any) -> Any:
+    """The function that has the annotations: the one behind a partial, or an instance's `__call__`."""
     while isinstance(function, functools.partial):
         function = cast(Any, function).func
     function = inspect.unwrap(function)
@@ -193,5 +196,6 @@ def _is_injected(annotation: Any, injected: frozenset[type]) -> bool:
     return any(isinstance(member, type) and member in injected for member in members)
 
 
-def literal_values(unwrapped: Unwrapped) -> tuple[object, ...] | None:
+def literal_values(unwrapped: UnwrappedAnnotation) -> tuple[object, ...] | None:
+    """The values of a `Literal`; None for any other annotation."""
     return unwrapped.arguments if unwrapped.origin is Literal else None

@@ -1,8 +1,8 @@
-"""Bound: an end for what a schema leaves open, so that a call fits in the tokens that there are.
+"""Bound what a schema leaves open, so that a call fits in the token budget.
 
-A weak model can write a string for ever. Where a schema sets no length, the rule does: strings, arrays, free objects
-and free values get a limit that follows from the budget; whoever wants more raises `max_tokens` or says `maxLength`.
-The checker is never given a bounded schema: a bound is about generation, not about what is right.
+A weak model may write a string without end. If a schema sets no length, the rule does: strings, arrays, free objects
+and free values get a limit that is derived from the budget. For longer values, raise `max_tokens` or set `maxLength`.
+The checker always uses the original schema: bounds limit generation, they do not define what is valid.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Any, cast
 
 from ferrule.core.json_text import dumps
 from ferrule.core.tool import ToolDefinition
-from ferrule.schema.keywords import PLACES
+from ferrule.schema.keywords import SUBSCHEMA_KEYWORDS
 from ferrule.schema.refs import local_target
 
 _CALLS = (4, 2, 1)
 _ITEMS = (64, 32, 16, 8, 4, 2, 1)
 _COMFORTABLE, _SHORTEST = 64, 16
-# Names, marks and punctuation come to about this many characters a token in every tokenizer that was looked at.
+# Names, markers and punctuation take about one token for this many characters in every tokenizer that was examined.
 _FIXED_CHARACTERS_PER_TOKEN = 2
-# An open whole number has at most so many digits, each of which may be a token.
+# The largest absolute value of an unbounded integer. Each digit may be a token.
 LARGEST = 10**15
 _NUMBER_TOKENS = 17
 _FREE_ITEMS = 4
-# A free value may be an object of so many members, each with a name and a text.
+# A free value may be an object with this many members, each with a name and a text: strings, and other tokens.
 _FREE_LOAD = (2 * _FREE_ITEMS, 4 * _FREE_ITEMS)
 _DEPTH = 6
 _VALUE_KEYWORDS = frozenset({"enum", "const", "$ref", "anyOf", "oneOf", "allOf", "type", "not", "if", "properties"})
 _SHORT = frozenset({"integer", "number", "boolean", "null"})
-# Inside of these a bound would forbid the opposite of what it is meant for.
-_TURNED = frozenset({"not", "if", "contains", "propertyNames"})
+# Inside of these keywords a bound would have the opposite effect.
+_NEGATING = frozenset({"not", "if", "contains", "propertyNames"})
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The longest open string in characters, the most items of an open array, and the most calls in one reply."""
+    """The maximum length of an open string in characters, of an open array in items, and of a reply in calls."""
 
     characters: int
     items: int
@@ -48,85 +48,89 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """How many characters stand around a call, and around each argument besides its name and value."""
+    """The characters that a format writes around a call, and around each argument in addition to name and value."""
 
     call: int
     argument: int
 
 
-# What most families write who put JSON between two marks.
+# What most families write that put JSON between two markers.
 _JSON_OVERHEAD = Overhead(call=40, argument=6)
 
 
 def bounds_for(
     tools: Iterable[ToolDefinition],
     budget: int,
-    most_calls: int | None,
+    max_calls: int | None,
     overhead: Overhead = _JSON_OVERHEAD,
-    tokens_a_character: int = 1,
+    tokens_per_character: int = 1,
 ) -> Bounds:
     """Bounds under which any call to any of the tools fits in `budget` tokens.
 
-    A token a character is the worst case for text in ASCII; other scripts take more in many vocabularies. Text that
-    takes more than was reckoned with may still run out, and is then cut off and told so, as without bounds. A small
-    budget lowers the number of calls first, then that of items.
+    One token per character is the worst case for ASCII text; other scripts take more in many vocabularies. Text that
+    takes more than estimated may still exceed the budget. It is then cut off and reported, as without bounds. A small
+    budget reduces the number of calls first, then the number of items.
     """
-    offered = [(tool.parameters, _around(tool, overhead)) for tool in tools]
-    calls_tried = _CALLS if most_calls is None else tuple(sorted({min(n, most_calls) for n in _CALLS}, reverse=True))
-    for least in (_COMFORTABLE, _SHORTEST):
+    offered = [(tool.parameters, _call_tokens(tool, overhead)) for tool in tools]
+    call_counts = _CALLS if max_calls is None else tuple(sorted({min(n, max_calls) for n in _CALLS}, reverse=True))
+    for min_characters in (_COMFORTABLE, _SHORTEST):
         for items in _ITEMS:
-            for calls in calls_tried:
-                room = min(
-                    (_room(schema, budget // calls - around, items) for schema, around in offered), default=budget
+            for calls in call_counts:
+                characters = min(
+                    (
+                        _string_length(schema, budget // calls - call_overhead, items)
+                        for schema, call_overhead in offered
+                    ),
+                    default=budget,
                 )
-                if room // tokens_a_character >= least:
-                    return Bounds(room // tokens_a_character, items, calls)
+                if characters // tokens_per_character >= min_characters:
+                    return Bounds(characters // tokens_per_character, items, calls)
     return Bounds(_SHORTEST, 1, 1)
 
 
-def bounded(schema: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
-    """The same schema with an end for everything that it leaves open."""
-    return cast("dict[str, Any]", _bounded(schema, bounds, 0))
+def apply_bounds(schema: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+    """The same schema with a limit for everything that it leaves open."""
+    return cast("dict[str, Any]", _apply(schema, bounds, 0))
 
 
-def reached(value: Any, bounds: Bounds) -> bool:
-    """Whether a value holds something that is as long as the bounds allow, and so may have been cut short by them."""
+def reaches_bounds(value: Any, bounds: Bounds) -> bool:
+    """Whether some part of a value is as long as the bounds allow, so that they may have cut it short."""
     match value:
         case str():
             return len(value) >= bounds.characters
         case list():
             items = cast("list[Any]", value)
-            return len(items) >= bounds.items or any(reached(item, bounds) for item in items)
+            return len(items) >= bounds.items or any(reaches_bounds(item, bounds) for item in items)
         case dict():
-            return any(reached(item, bounds) for item in cast("dict[str, Any]", value).values())
+            return any(reaches_bounds(item, bounds) for item in cast("dict[str, Any]", value).values())
         case _:
             return False
 
 
-def _bounded(schema: Any, bounds: Bounds, depth: int) -> Any:
+def _apply(schema: Any, bounds: Bounds, depth: int) -> Any:
     if not isinstance(schema, Mapping):
         return _free(bounds) if schema is True and depth else schema
     fields = cast("Mapping[str, Any]", schema)
-    if depth and not fields.keys() & _VALUE_KEYWORDS and not _says_something(fields):
+    if depth and not fields.keys() & _VALUE_KEYWORDS and not _has_subschemas(fields):
         return {**fields, **_free(bounds)}
-    made = {keyword: _inside(keyword, held, bounds, depth) for keyword, held in fields.items()}
+    result = {keyword: _apply_to_keyword(keyword, value, bounds, depth) for keyword, value in fields.items()}
     types = _types(fields)
     if "enum" in fields or "const" in fields:
-        return made
+        return result
     for keyword in {"anyOf", "oneOf"} & fields.keys():
-        if (length := _raw_length(fields[keyword], made[keyword], bounds)) is not None:
-            made.setdefault("maxLength", length)
+        if (length := _raw_length(fields[keyword], result[keyword], bounds)) is not None:
+            result.setdefault("maxLength", length)
     if "string" in types and "pattern" not in fields and "format" not in fields:
-        made.setdefault("maxLength", max(bounds.characters, int(fields.get("minLength", 0))))
+        result.setdefault("maxLength", max(bounds.characters, int(fields.get("minLength", 0))))
     if "array" in types:
-        made.setdefault("maxItems", max(bounds.items, int(fields.get("minItems", 0))))
+        result.setdefault("maxItems", max(bounds.items, int(fields.get("minItems", 0))))
         if "items" not in fields and "prefixItems" not in fields:
-            made["items"] = _free(bounds)
+            result["items"] = _free(bounds)
     if "integer" in types and "number" not in types:
-        made |= _digits(fields)
+        result |= _digits(fields)
     if "object" in types and depth and _is_open(fields):
-        made |= _members(fields, bounds, depth)
-    return made
+        result |= _members(fields, bounds, depth)
+    return result
 
 
 def _types(fields: Mapping[str, Any]) -> frozenset[str]:
@@ -135,15 +139,15 @@ def _types(fields: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _digits(fields: Mapping[str, Any]) -> dict[str, int]:
-    """A model that has lost its way writes zeros without end; so many digits carry every amount, size and time."""
+    """Bounds for an open integer. They stop endless digits, and are large enough for every amount, size and time."""
     lower = {} if fields.keys() & {"minimum", "exclusiveMinimum"} else {"minimum": -LARGEST}
     upper = {} if fields.keys() & {"maximum", "exclusiveMaximum"} else {"maximum": LARGEST}
     return lower | upper
 
 
 def _members(fields: Mapping[str, Any], bounds: Bounds, depth: int) -> dict[str, Any]:
-    """Any members, so many of them; where some are named without a schema, those and no others."""
-    each = _bounded(fields.get("additionalProperties", True), bounds, depth + 1)
+    """Keywords for an open object: a limited number of members, or only the required ones if some are required."""
+    each = _apply(fields.get("additionalProperties", True), bounds, depth + 1)
     named: list[str] = list(fields.get("required") or ())
     if named:
         return {"properties": dict.fromkeys(named, each), "additionalProperties": False}
@@ -151,18 +155,18 @@ def _members(fields: Mapping[str, Any], bounds: Bounds, depth: int) -> dict[str,
     return {"maxProperties": fields.get("maxProperties", max(bounds.items, least)), "additionalProperties": each}
 
 
-def _says_something(fields: Mapping[str, Any]) -> bool:
-    return any(keyword in PLACES for keyword in fields)
+def _has_subschemas(fields: Mapping[str, Any]) -> bool:
+    return any(keyword in SUBSCHEMA_KEYWORDS for keyword in fields)
 
 
 def _is_open(fields: Mapping[str, Any]) -> bool:
-    """An object that lists no properties and forbids none: any keys at all."""
+    """Whether an object allows any keys: it lists no properties and forbids none."""
     extra = fields.get("additionalProperties", True)
     return not fields.get("properties") and extra is not False and "patternProperties" not in fields
 
 
 def _free(bounds: Bounds) -> dict[str, Any]:
-    """Any value, two levels deep and not wide: it stands for whatever the schema's author did not think of."""
+    """A schema for any value, limited to two levels and a few items, for parts that the schema does not specify."""
     plain: list[dict[str, Any]] = [
         {"type": "string", "maxLength": bounds.characters},
         {"type": "number"},
@@ -175,13 +179,14 @@ def _free(bounds: Bounds) -> dict[str, Any]:
     return {"anyOf": [*plain, some, named], "maxLength": _FREE_LOAD[0] * bounds.characters}
 
 
-def _raw_length(options: Iterable[Any], made: Iterable[Any], bounds: Bounds) -> int | None:
-    """How long the text of a union may be where its values are written raw; None where that is not for us to say.
+def _raw_length(options: Iterable[Any], bounded_options: Iterable[Any], bounds: Bounds) -> int | None:
+    """The maximum length of a union whose values are written raw; None if it cannot be determined.
 
-    Raw, all of its options are one text, whose end no option can say by itself. In JSON each has its own, no later one.
+    Written raw, all options are one text, so no single option can limit its length. In JSON, each option has its own
+    limit, which is never larger.
     """
     lengths = [_NUMBER_TOKENS]
-    for open_one, option in zip(options, made, strict=True):
+    for original, option in zip(options, bounded_options, strict=True):
         fields: Mapping[str, Any] = cast("Mapping[str, Any]", option) if isinstance(option, Mapping) else {}
         kinds = _types(fields)
         if "enum" in fields or "const" in fields:
@@ -189,49 +194,49 @@ def _raw_length(options: Iterable[Any], made: Iterable[Any], bounds: Bounds) -> 
         elif kinds <= {"string", *_SHORT} and "maxLength" in fields:
             lengths.append(int(fields["maxLength"]))
         elif kinds & {"array", "object"} and "$ref" not in dumps(fields):
-            strings, fixed = _load(open_one, fields, bounds.items, 1)
-            # Names and marks are reckoned at two characters a token, which the room for strings makes up for.
+            strings, fixed = _load(original, fields, bounds.items, 1)
+            # Names and punctuation are estimated at two characters per token; the space for strings compensates for it.
             lengths.append(max(strings * bounds.characters, fixed) + fixed)
         elif not kinds or kinds - _SHORT:
             return None
     return max(lengths)
 
 
-def _inside(keyword: str, held: Any, bounds: Bounds, depth: int) -> Any:
-    place = PLACES.get(keyword)
-    if place is None or keyword in _TURNED:
-        return held
-    # The same value is not a level deeper: only what stands below it is.
-    inner = depth + (place.reach == "below") + (keyword == "$defs")
-    if place.shape == "map" and isinstance(held, Mapping):
-        named = cast("Mapping[str, Any]", held)
-        return {name: _bounded(schema, bounds, inner) for name, schema in named.items()}
-    if place.shape == "many" and isinstance(held, list):
-        return [_bounded(schema, bounds, inner) for schema in cast("list[Any]", held)]
-    if place.shape == "one" and (isinstance(held, Mapping) or held is True):
-        return _bounded(cast("Any", held), bounds, inner)
-    return held
+def _apply_to_keyword(keyword: str, value: Any, bounds: Bounds, depth: int) -> Any:
+    holder = SUBSCHEMA_KEYWORDS.get(keyword)
+    if holder is None or keyword in _NEGATING:
+        return value
+    # Only schemas for a part of the value are a level deeper, not those for the same value.
+    inner = depth + (holder.applies_to == "part") + (keyword == "$defs")
+    if holder.shape == "map" and isinstance(value, Mapping):
+        named = cast("Mapping[str, Any]", value)
+        return {name: _apply(schema, bounds, inner) for name, schema in named.items()}
+    if holder.shape == "many" and isinstance(value, list):
+        return [_apply(schema, bounds, inner) for schema in cast("list[Any]", value)]
+    if holder.shape == "one" and (isinstance(value, Mapping) or value is True):
+        return _apply(cast("Any", value), bounds, inner)
+    return value
 
 
-def _around(tool: ToolDefinition, overhead: Overhead) -> int:
-    """The tokens of everything that the wire format writes for a call, whatever its values are."""
+def _call_tokens(tool: ToolDefinition, overhead: Overhead) -> int:
+    """The tokens that the wire format takes for a call, without its values."""
     arguments = len(tool.parameters.get("properties") or ())
     return _tokens(overhead.call + len(tool.name) + arguments * overhead.argument)
 
 
-def _room(schema: Mapping[str, Any], budget: int, items: int) -> int:
-    """How long each open string may be."""
+def _string_length(schema: Mapping[str, Any], budget: int, items: int) -> int:
+    """The maximum length of each open string."""
     strings, fixed = _load(schema, schema, items, 0)
-    left = budget - fixed
-    return left // strings if strings else left
+    remaining = budget - fixed
+    return remaining // strings if strings else remaining
 
 
 def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple[int, int]:
-    """How many open strings a value can have, and how many tokens everything else takes."""
+    """The number of open strings in a value, and the tokens that everything else takes."""
     if not isinstance(schema, Mapping) or depth > _DEPTH:
         return _FREE_LOAD
     fields = cast("Mapping[str, Any]", schema)
-    if depth and not fields.keys() & _VALUE_KEYWORDS and not _says_something(fields):
+    if depth and not fields.keys() & _VALUE_KEYWORDS and not _has_subschemas(fields):
         return _FREE_LOAD
     if "enum" in fields or "const" in fields:
         values = fields.get("enum") or [fields.get("const")]
@@ -258,7 +263,7 @@ def _load(schema: Any, root: Mapping[str, Any], items: int, depth: int) -> tuple
         longest = fields.get("maxLength")
         strings, fixed = (strings + 1, fixed + 2) if longest is None else (strings, fixed + int(longest) + 2)
     if "object" in types and _is_open(fields) and depth:
-        # A name beside each value, unless the names are given.
+        # Each value has a name, which is an open string too unless the names are required ones.
         named = len(fields.get("required") or ())
         each = _load(fields.get("additionalProperties", True), root, items, depth + 1)
         count = named or items

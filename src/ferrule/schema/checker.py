@@ -1,7 +1,7 @@
-"""Checker: whether a value fits a schema, and if not, why. The only file that knows the validator, jsonschema-rs.
+"""Check a value against a schema, and explain why it does not fit. The only module that imports jsonschema-rs.
 
-The schema must have been admitted. Nothing is ever fetched: the validator's own retriever would read http and file
-addresses, so it is replaced by one that refuses.
+The schema must be admitted first. Nothing is ever fetched: the validator's own retriever would read http and file URLs,
+so it is replaced by one that refuses.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ferrule.core.fault import Fault
 from ferrule.core.json_text import canonical, dumps, loads
 from ferrule.errors import SchemaError
 from ferrule.schema.cost_limit import is_explainable
-from ferrule.schema.fault_location import Place, failing_place
-from ferrule.schema.fault_messages import Finding, fault_of, shown
+from ferrule.schema.fault_location import FaultLocation, locate_fault
+from ferrule.schema.fault_messages import KeywordFailure, fault_of, preview
 from ferrule.schema.pointer import pointer_to
 from ferrule.schema.refs import local_target
 
@@ -28,7 +28,7 @@ _CACHED = 256
 
 
 class Checker:
-    """A compiled schema. `faults` is empty exactly when the value fits."""
+    """A compiled schema. `faults` is empty if and only if the value fits."""
 
     __slots__ = ("_is_object", "_schema", "_validator")
 
@@ -42,37 +42,38 @@ class Checker:
                 f"the schema cannot be compiled: {str(error).splitlines()[0]:.200}",
                 code="not_a_schema",
                 path=pointer_to(error.instance_path) if isinstance(error, jsonschema_rs.ValidationError) else "",
-                hint="Pass the schema through ferrule.schema.admission first; its refusal says what to change.",
+                hint="Call ferrule.schema.admission.admit on the schema first; its error says what to change.",
             ) from None
 
     def fits(self, value: object) -> bool:
-        """Whether `faults` is empty, for a value that is surely JSON and not deep: no infinity, no half of a character.
+        """Whether a value fits: a fast version of `faults`, for a value that is known to be JSON and not deep.
 
-        False may also mean that this cannot tell; `faults` can.
+        The value must not contain infinity or half of a surrogate pair. False may also mean that the answer is unknown;
+        `faults` then decides.
         """
         try:
             return self._validator.is_valid(value)
         except ValueError:
-            # It is nested more deeply than the validator goes.
+            # The value is nested more deeply than the validator supports.
             return False
 
     def faults(self, value: object) -> tuple[Fault, ...]:
-        """What is wrong with a value, at most `MAX_FAULTS` things; empty where it fits."""
+        """What is wrong with a value, at most `MAX_FAULTS` faults; empty if it fits."""
         try:
-            # The validator reads infinity as null, so what is not JSON is stopped before it.
+            # The validator reads infinity as null, so values that are not JSON must be refused before it.
             dumps(value).encode()
             if self._validator.is_valid(value):
                 return ()
             if is_explainable(self._schema, value, self._schema):
-                return self._explained(self._validator, Place("", "", value))
-            return self._explained_in_part(value)
+                return self._explain(self._validator, FaultLocation("", "", value))
+            return self._explain_part(value)
         except RecursionError:
             return (Fault("", "json", "is nested too deeply"),)
         except (TypeError, ValueError) as error:
             return (Fault("", "json", f"is not JSON: {error!s:.120}"),)
 
     def faults_of_text(self, json_text: str) -> tuple[Fault, ...]:
-        """The same for a JSON text, which must be JSON to the letter."""
+        """The same as `faults` for a JSON text, which must be strict JSON."""
         try:
             value = loads(json_text)
         except RecursionError:
@@ -82,57 +83,57 @@ class Checker:
         is_wrong = self._is_object and not _is_object(value)
         return (_not_an_object(value),) if is_wrong else self.faults(value)
 
-    def _explained(self, validator: jsonschema_rs.Validator, place: Place) -> tuple[Fault, ...]:
-        found = islice(validator.iter_errors(place.part), MAX_FAULTS)
-        return tuple(fault_of(self._finding(error, place)) for error in found)
+    def _explain(self, validator: jsonschema_rs.Validator, location: FaultLocation) -> tuple[Fault, ...]:
+        errors = islice(validator.iter_errors(location.value), MAX_FAULTS)
+        return tuple(fault_of(self._failure(error, location)) for error in errors)
 
-    def _explained_in_part(self, value: object) -> tuple[Fault, ...]:
-        """The faults of one part that does not fit, because those of the whole would take too long to list."""
-        by_place = jsonschema_rs.validator_map_for(cast("dict[str, object]", self._schema), **_options())
+    def _explain_part(self, value: object) -> tuple[Fault, ...]:
+        """The faults of one part that does not fit, if listing those of the whole value would take too long."""
+        validators = jsonschema_rs.validator_map_for(cast("dict[str, object]", self._schema), **_options())
 
-        def fits(place: Place) -> bool:
-            validator = by_place.get("#" + place.schema_at)
-            return validator is None or validator.is_valid(place.part)
+        def fits(location: FaultLocation) -> bool:
+            validator = validators.get("#" + location.schema_path)
+            return validator is None or validator.is_valid(location.value)
 
-        place = failing_place(self._schema, value, fits)
-        schema = local_target("#" + place.schema_at, self._schema)
-        validator = by_place.get("#" + place.schema_at)
-        if validator is not None and schema is not None and is_explainable(schema, place.part, self._schema):
-            return self._explained(validator, place)
-        words = f"does not fit, in more ways than can be listed; got {shown(place.part)}"
-        return (Fault(place.path, "schema", words),)
+        location = locate_fault(self._schema, value, fits)
+        schema = local_target("#" + location.schema_path, self._schema)
+        validator = validators.get("#" + location.schema_path)
+        if validator is not None and schema is not None and is_explainable(schema, location.value, self._schema):
+            return self._explain(validator, location)
+        message = f"does not fit the schema, for more reasons than can be listed; got {preview(location.value)}"
+        return (Fault(location.path, "schema", message),)
 
-    def _finding(self, error: jsonschema_rs.ValidationError, place: Place) -> Finding:
+    def _failure(self, error: jsonschema_rs.ValidationError, location: FaultLocation) -> KeywordFailure:
         kind = error.kind
         branches = getattr(kind, "context", ())
-        return Finding(
-            path=place.path + pointer_to(error.instance_path),
+        return KeywordFailure(
+            path=location.path + pointer_to(error.instance_path),
             keyword=kind.name,
             value=error.instance,
-            asked=kind.value,
+            expected=kind.value,
             message=error.message,
-            known=tuple(self._known_properties(error, place)),
-            branches=tuple(tuple(self._finding(inner, place) for inner in branch) for branch in branches),
+            known_properties=tuple(self._properties_beside(error, location)),
+            branches=tuple(tuple(self._failure(inner, location) for inner in branch) for branch in branches),
         )
 
-    def _known_properties(self, error: jsonschema_rs.ValidationError, place: Place) -> Iterator[str]:
-        """The names beside an `additionalProperties` that failed."""
+    def _properties_beside(self, error: jsonschema_rs.ValidationError, location: FaultLocation) -> Iterator[str]:
+        """The property names that are listed beside an `additionalProperties` that failed."""
         if error.kind.name not in ("additionalProperties", "unevaluatedProperties"):
             return
-        # A reference starts the path again at the root; without one it starts where the validator was compiled.
-        start = "" if "$ref" in error.evaluation_path else place.schema_at
-        beside = local_target("#" + start + pointer_to(error.schema_path[:-1]), self._schema)
-        if isinstance(beside, dict):
-            yield from cast("dict[str, object]", beside.get("properties", {}))
+        # After a reference, the path starts at the root again. Otherwise it starts where the validator was compiled.
+        start = "" if "$ref" in error.evaluation_path else location.schema_path
+        parent = local_target("#" + start + pointer_to(error.schema_path[:-1]), self._schema)
+        if isinstance(parent, dict):
+            yield from cast("dict[str, object]", parent.get("properties", {}))
 
 
 def checker_for(schema: dict[str, object] | bool) -> Checker:
-    """The checker of a schema, compiled once while it stays among the last used."""
-    return _compiled(canonical(schema))
+    """The checker of a schema. Compiled checkers are cached."""
+    return _compile(canonical(schema))
 
 
 @lru_cache(maxsize=_CACHED)
-def _compiled(canonical_text: str) -> Checker:
+def _compile(canonical_text: str) -> Checker:
     return Checker(json.loads(canonical_text))
 
 
@@ -141,7 +142,7 @@ def _is_object(value: object) -> bool:
 
 
 def _not_an_object(value: object) -> Fault:
-    return Fault("", "json", f"must be a JSON object, got {shown(value)}")
+    return Fault("", "json", f"must be a JSON object, got {preview(value)}")
 
 
 class _Options(TypedDict):
@@ -151,7 +152,7 @@ class _Options(TypedDict):
 
 
 def _options() -> _Options:
-    # Linear-time patterns only, standard formats enforced, and nothing fetched.
+    # Only linear-time patterns, standard formats are checked, and nothing is fetched.
     return {
         "validate_formats": True,
         "retriever": _refuse,
@@ -160,4 +161,4 @@ def _options() -> _Options:
 
 
 def _refuse(uri: str) -> jsonschema_rs.JSONType:
-    raise ValueError(f"{uri:.80} is outside the schema, and nothing is fetched")
+    raise ValueError(f"{uri:.80} is outside the schema, and schemas are never fetched")

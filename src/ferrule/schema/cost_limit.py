@@ -1,7 +1,7 @@
-"""How much work it is to explain why a value does not fit: bounded counting, before the work is begun.
+"""Estimate the work of explaining why a value does not fit, before the work is done.
 
-Saying whether a value fits is fast; listing why it does not can double with each level where recursive alternatives
-meet a deep value. Must not know the validator or any message.
+To decide whether a value fits is fast. To list the reasons why it does not can double the work with each level, if
+recursive alternatives meet a deep value. This module does not depend on the validator or on messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Step: TypeAlias = tuple[Subschema, object]
 
 
 def is_explainable(schema: Subschema, value: object, root: Subschema) -> bool:
-    """Whether pairing every part of the value with every schema that applies to it stays within a linear budget."""
+    """Whether the number of pairs (part of the value, schema that applies to it) stays within a linear budget."""
     budget = _BASE + _PER_PART * _parts(value)
     pending: list[_Step] = [(schema, value)]
     while pending:
@@ -38,39 +38,39 @@ def _parts(value: object) -> int:
     while pending:
         part = pending.pop()
         count += 1
-        pending.extend(_inside(part))
+        pending.extend(_children(part))
     return count
 
 
-def _inside(part: object) -> list[object]:
+def _children(part: object) -> list[object]:
     if isinstance(part, list):
         return cast("list[object]", part)
-    return [inner for _, inner in _named(part)]
+    return [inner for _, inner in _members(part)]
 
 
-def _named(part: object) -> list[tuple[str, object]]:
+def _members(part: object) -> list[tuple[str, object]]:
     return list(cast("dict[str, object]", part).items()) if isinstance(part, dict) else []
 
 
 def _steps(schema: dict[str, object], part: object, root: Subschema) -> Iterator[_Step]:
-    """Each schema with a part that it is applied to, or more: a count too high only shortens an explanation."""
+    """Each subschema with a part that it applies to. Too many pairs do no harm: they only shorten an explanation."""
     if "$ref" in schema:
         target = local_target(schema["$ref"], root)
         if target is not None:
             yield target, part
-    # By the names that are there: a schema may know hundreds that are not.
-    known = cast("dict[str, Subschema]", schema.get("properties", {}))
-    yield from ((known[name], inner) for name, inner in _named(part) if name in known)
-    others = {keyword: held for keyword, held in schema.items() if keyword != "properties"}
+    # Iterate over the value's names: a schema may list hundreds that the value does not have.
+    properties = cast("dict[str, Subschema]", schema.get("properties", {}))
+    yield from ((properties[name], inner) for name, inner in _members(part) if name in properties)
+    others = {keyword: value for keyword, value in schema.items() if keyword != "properties"}
     for child in children(others):
-        yield from ((child.schema, inner) for inner in _reached(child, part))
+        yield from ((child.schema, inner) for inner in _applicable_parts(child, part))
 
 
-def _reached(child: Child, part: object) -> list[object]:
+def _applicable_parts(child: Child, part: object) -> list[object]:
     keyword, key = child.tokens[0], child.tokens[-1]
-    if child.reach != "below":
-        return [part] if child.reach == "here" else []
+    if child.applies_to != "part":
+        return [part] if child.applies_to == "value" else []
     if keyword == "prefixItems":
-        return _inside(part)[cast(int, key) : cast(int, key) + 1]
+        return _children(part)[cast(int, key) : cast(int, key) + 1]
     takes_items = keyword in ("items", "contains", "unevaluatedItems")
-    return _inside(part) if takes_items is isinstance(part, list) else []
+    return _children(part) if takes_items is isinstance(part, list) else []

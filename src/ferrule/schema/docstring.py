@@ -1,6 +1,6 @@
-"""What a docstring says: the description, and a text for each parameter. Google, NumPy and Sphinx styles.
+"""Parse a docstring into its description and a text for each parameter. Google, NumPy and Sphinx styles.
 
-Total: any text is read, and what fits no style is description. Must not know signatures or schemas.
+Parsing never fails: text in no known style is description. This module does not depend on signatures or schemas.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SPHINX_PARAMETERS = frozenset(("param", "parameter", "arg", "argument", "key", 
 
 
 @dataclass(frozen=True, slots=True)
-class Documented:
-    """The text before any section, and the text of each parameter on one line."""
+class DocstringParts:
+    """The text before the first section, and the text of each parameter on one line."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -41,24 +41,26 @@ class _Section:
     lines: tuple[str, ...]
 
 
-def read_docstring(text: str | None) -> Documented:
-    """The parts of a docstring. None and empty texts give empty parts."""
+def read_docstring(text: str | None) -> DocstringParts:
+    """Parse a docstring. None and empty texts give empty parts."""
     if not text:
-        return Documented()
-    lines, found = _without_fields(inspect.cleandoc(text).splitlines())
+        return DocstringParts()
+    lines, parameters = _split_fields(inspect.cleandoc(text).splitlines())
     sections = list(_sections(lines))
     for section in sections:
         if section.title in _PARAMETER_SECTIONS:
             entries = _numpy_entries if section.is_numpy else _google_entries
-            for name, words in entries(section.lines):
-                found.setdefault(name, words)
+            for name, parameter_text in entries(section.lines):
+                parameters.setdefault(name, parameter_text)
     description = "\n".join(sections[0].lines).strip()
-    return Documented(description, {name: words for name, words in found.items() if words})
+    return DocstringParts(
+        description, {name: parameter_text for name, parameter_text in parameters.items() if parameter_text}
+    )
 
 
 def _sections(lines: list[str]) -> Iterator[_Section]:
-    """The text cut at its headers; the first section has no title."""
-    title, is_numpy, held = "", False, list[str]()
+    """The text split at its headers; the first section has no title."""
+    title, is_numpy, section_lines = "", False, list[str]()
     skip_underline = False
     for index, line in enumerate(lines):
         if skip_underline:
@@ -67,13 +69,13 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
         underline = lines[index + 1] if index + 1 < len(lines) else ""
         header = _header(line, underline)
         if header is None:
-            held.append(line)
+            section_lines.append(line)
             continue
-        yield _Section(title, is_numpy, tuple(held))
+        yield _Section(title, is_numpy, tuple(section_lines))
         title, is_numpy = header
         skip_underline = is_numpy
-        held = []
-    yield _Section(title, is_numpy, tuple(held))
+        section_lines = []
+    yield _Section(title, is_numpy, tuple(section_lines))
 
 
 def _header(line: str, underline: str) -> tuple[str, bool] | None:
@@ -87,38 +89,38 @@ def _header(line: str, underline: str) -> tuple[str, bool] | None:
 
 
 def _google_entries(lines: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """`name (type): words`, continued on lines that are indented further than the name."""
+    """Entries of the form `name (type): text`, continued on lines that are indented further than the name."""
     indents = [_indent(line) for line in lines if line.strip()]
     outer = min(indents, default=0)
-    name, words = "", list[str]()
+    name, text_lines = "", list[str]()
     for line in lines:
         entry = _GOOGLE_ENTRY.fullmatch(line.strip()) if _indent(line) == outer else None
         if entry is not None and line.strip():
             if name:
-                yield name, _joined(words)
-            name, words = entry[1], [entry[2] or ""]
+                yield name, _join_lines(text_lines)
+            name, text_lines = entry[1], [entry[2] or ""]
         else:
-            words.append(line)
+            text_lines.append(line)
     if name:
-        yield name, _joined(words)
+        yield name, _join_lines(text_lines)
 
 
 def _numpy_entries(lines: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """`name : type` at the margin, or several names with commas; the words stand indented below."""
-    names, words = list[str](), list[str]()
+    """Entries of the form `name : type`, or several names with commas, with the text indented below."""
+    names, text_lines = list[str](), list[str]()
     for line in lines:
         entry = _NUMPY_ENTRY.fullmatch(line) if line.strip() and _indent(line) == 0 else None
         if entry is None:
-            words.append(line)
+            text_lines.append(line)
             continue
-        yield from ((name, _joined(words)) for name in names)
-        names, words = [name.strip(" *") for name in entry[1].split(",")], []
-    yield from ((name, _joined(words)) for name in names)
+        yield from ((name, _join_lines(text_lines)) for name in names)
+        names, text_lines = [name.strip(" *") for name in entry[1].split(",")], []
+    yield from ((name, _join_lines(text_lines)) for name in names)
 
 
-def _without_fields(lines: list[str]) -> tuple[list[str], dict[str, str]]:
+def _split_fields(lines: list[str]) -> tuple[list[str], dict[str, str]]:
     """The lines without Sphinx fields, and the texts of those that document parameters."""
-    kept, found, current = list[str](), dict[str, list[str]](), list[str]()
+    other_lines, parameters, current = list[str](), dict[str, list[str]](), list[str]()
     in_field = False
     for line in lines:
         entry = _SPHINX_FIELD.fullmatch(line)
@@ -126,18 +128,18 @@ def _without_fields(lines: list[str]) -> tuple[list[str], dict[str, str]]:
             in_field = True
             current = [entry[3] or ""]
             if entry[1] in _SPHINX_PARAMETERS and entry[2]:
-                found[entry[2].split()[-1].lstrip("*")] = current
+                parameters[entry[2].split()[-1].lstrip("*")] = current
         elif in_field and (_indent(line) > 0 or not line.strip()):
             current.append(line)
         else:
             in_field = False
-            kept.append(line)
-    return kept, {name: _joined(words) for name, words in found.items()}
+            other_lines.append(line)
+    return other_lines, {name: _join_lines(text_lines) for name, text_lines in parameters.items()}
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())

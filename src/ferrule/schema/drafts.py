@@ -1,6 +1,7 @@
-"""Drafts 4 to 2019-09, and OpenAPI's `nullable`, rewritten as 2020-12: one node at a time, by a table.
+"""Rewrite drafts 4 to 2019-09, and OpenAPI's `nullable`, as 2020-12: one schema object at a time, by a table.
 
-Knows only spellings. Walking, references and limits are elsewhere; what a rewrite moves is reported to them.
+Only keywords are rewritten here. Other modules walk the schema, resolve references and check limits; they learn from
+`Node.moved` which subschemas have moved.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _DRAFTS: Mapping[str, int] = {
 _ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$id", "id")
 )
-_STORES = frozenset(("definitions", "$defs"))
+_DEFINITION_KEYWORDS = frozenset(("definitions", "$defs"))
 
 
 @dataclass(slots=True)
 class Node:
-    """One schema object being rewritten: its keywords, the draft, and where each moved subschema stood before."""
+    """One schema object that is being rewritten: its keywords, its draft, and the old place of each moved subschema."""
 
     keywords: dict[str, object]
     path: str
@@ -39,26 +40,26 @@ class Node:
 
 
 def draft_of(root: Mapping[str, object]) -> int:
-    """The draft that `$schema` names; 2020 where it names none."""
-    named = root.get("$schema", "https://json-schema.org/draft/2020-12/schema")
-    known = _DRAFTS.get(named.rstrip("#").partition("://")[2]) if isinstance(named, str) else None
-    if known is None:
+    """The draft that `$schema` names; 2020 if it names none."""
+    schema_uri = root.get("$schema", "https://json-schema.org/draft/2020-12/schema")
+    draft = _DRAFTS.get(schema_uri.rstrip("#").partition("://")[2]) if isinstance(schema_uri, str) else None
+    if draft is None:
         raise SchemaError(
-            f"$schema names an unknown draft: {named!r:.80}",
+            f"$schema names an unknown draft: {schema_uri!r:.80}",
             code="unknown_draft",
             path="/$schema",
             hint="Use https://json-schema.org/draft/2020-12/schema, or leave $schema out.",
         )
-    return known
+    return draft
 
 
 def rewrite(keywords: Mapping[str, object], path: str, *, draft: int, is_root: bool) -> Node:
-    """The same schema object with 2020-12 spellings. Its subschemas are not touched."""
+    """The same schema object with 2020-12 keywords. Its subschemas are not rewritten."""
     node = Node(dict(keywords), path, draft, is_root)
     if draft <= 7 and "$ref" in node.keywords:
-        # Up to draft 7 whatever stands beside a $ref has no effect; only what asserts nothing is kept.
-        kept = _ANNOTATIONS | _STORES | {"$ref", "$schema"}
-        node.keywords = {name: value for name, value in node.keywords.items() if name in kept}
+        # Up to draft 7, keywords beside a $ref have no effect. Only those that assert nothing are kept.
+        allowed = _ANNOTATIONS | _DEFINITION_KEYWORDS | {"$ref", "$schema"}
+        node.keywords = {name: value for name, value in node.keywords.items() if name in allowed}
     for keyword, change in _CHANGES.items():
         if keyword in node.keywords:
             change(node)
@@ -88,16 +89,16 @@ def _identifier(keyword: str) -> Callable[[Node], None]:
             del node.keywords[keyword]
             return
         if not isinstance(name, str):
-            raise _misused(node, keyword, f"{keyword} must be a string")
+            raise _invalid_keyword(node, keyword, f"{keyword} must be a string")
         del node.keywords[keyword]
         if name.startswith("#") and len(name) > 1 and not name.startswith("#/"):
             node.keywords.setdefault("$anchor", name[1:])
         elif not node.is_root and name and not name.startswith("#"):
             raise SchemaError(
-                f"{keyword} inside a schema gives its references another base",
+                f"{keyword} inside a schema changes the base of its references, which is not supported",
                 code="nested_id",
                 path=f"{node.path}/{keyword}",
-                hint=f"Leave {keyword} out and refer to the part by its place, for example #/$defs/name.",
+                hint=f"Remove {keyword} and refer to the part by its pointer, for example #/$defs/name.",
             )
 
     return change
@@ -121,7 +122,7 @@ def _items(node: Node) -> None:
     if not isinstance(items, list):
         return
     if "prefixItems" in node.keywords:
-        raise _misused(node, "items", "items is a list beside prefixItems")
+        raise _invalid_keyword(node, "items", "items is a list beside prefixItems")
     del node.keywords["items"]
     entries = cast("list[object]", items)
     if entries:
@@ -137,7 +138,7 @@ def _dependencies(node: Node) -> None:
     names = dict(_map(node, "dependentRequired")) if "dependentRequired" in node.keywords else {}
     for name, needed in _map(node, "dependencies").items():
         if name in schemas or name in names:
-            raise _misused(node, "dependencies", f"{name!r} also stands under another dependent keyword")
+            raise _invalid_keyword(node, "dependencies", f"{name!r} is also in dependentSchemas or dependentRequired")
         if isinstance(needed, list):
             names[name] = cast("list[object]", needed)
         else:
@@ -161,42 +162,42 @@ def _exclusive(exclusive: str, inclusive: str) -> Callable[[Node], None]:
 
 
 def _type(node: Node) -> None:
-    named = node.keywords["type"]
-    if named == "any" or (isinstance(named, list) and "any" in named):
+    types = node.keywords["type"]
+    if types == "any" or (isinstance(types, list) and "any" in types):
         del node.keywords["type"]
 
 
 def _nullable(node: Node) -> None:
     nullable = node.keywords.pop("nullable")
     if not isinstance(nullable, bool):
-        raise _misused(node, "nullable", "nullable must be true or false")
-    named = node.keywords.get("type")
-    # As OpenAPI 3.0.3 has it: without a type beside it, nullable changes nothing.
-    if nullable and isinstance(named, str) and named != "null":
-        node.keywords["type"] = [named, "null"]
-    elif nullable and isinstance(named, list) and "null" not in named:
-        node.keywords["type"] = [*cast("list[object]", named), "null"]
+        raise _invalid_keyword(node, "nullable", "nullable must be true or false")
+    types = node.keywords.get("type")
+    # According to OpenAPI 3.0.3, nullable has no effect without a type beside it.
+    if nullable and isinstance(types, str) and types != "null":
+        node.keywords["type"] = [types, "null"]
+    elif nullable and isinstance(types, list) and "null" not in types:
+        node.keywords["type"] = [*cast("list[object]", types), "null"]
 
 
 def _map(node: Node, keyword: str) -> dict[str, object]:
-    held = node.keywords[keyword]
-    if not isinstance(held, dict):
-        raise _misused(node, keyword, f"{keyword} must be an object")
-    return cast("dict[str, object]", held)
+    value = node.keywords[keyword]
+    if not isinstance(value, dict):
+        raise _invalid_keyword(node, keyword, f"{keyword} must be an object")
+    return cast("dict[str, object]", value)
 
 
-def _misused(node: Node, keyword: str, message: str) -> SchemaError:
+def _invalid_keyword(node: Node, keyword: str, message: str) -> SchemaError:
     return SchemaError(
         message,
         code="not_a_schema",
         path=f"{node.path}/{keyword}",
-        hint="Write the schema as JSON Schema 2020-12 has it.",
+        hint="Write the schema as JSON Schema 2020-12 defines it.",
     )
 
 
-_PLAIN_REF = "Use $ref with a place in the same schema, for example #/$defs/name."
+_PLAIN_REF = "Use $ref with a pointer into the same schema, for example #/$defs/name."
 
-# In this order: a later change may rely on an earlier one.
+# The order matters: a later change may rely on an earlier one.
 _CHANGES: Mapping[str, Callable[[Node], None]] = {
     "$recursiveRef": _refuse("$recursiveRef", _PLAIN_REF),
     "$dynamicRef": _refuse("$dynamicRef", _PLAIN_REF),

@@ -1,16 +1,16 @@
-"""What a backslash means inside a JSON or a Python string: read one escape, give back its JSON spelling."""
+"""Read one escape of a JSON or Python string and return it as JSON."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from ferrule.core.json_text import escaped
+from ferrule.core.json_text import escape_text
 from ferrule.schema.notation import Escapes
 
 
 class Escape(NamedTuple):
-    """`size` characters stand for `json`; size 0 says that this is no escape at all."""
+    """An escape: `size` characters that mean `json`. A size of 0 means that this is not an escape."""
 
     json: str
     size: int
@@ -30,14 +30,14 @@ _LOW_SURROGATE = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
 
 
 def read_escape(text: str, at: int, kind: Escapes, at_end: bool) -> Escape | None:
-    """The escape at `at`, where a backslash stands. None when more text is needed to tell."""
+    """The escape at `at`, where there is a backslash; None if more text is needed."""
     size = len(text)
     if at + 1 >= size:
         return _unknown(kind, "\\", 1) if at_end else None
     letter = text[at + 1]
     plain = _LETTERS[kind].get(letter)
     if plain is not None:
-        return Escape(escaped(plain), 2)
+        return Escape(escape_text(plain), 2)
     digits = _HEX_SIZES[kind].get(letter)
     if digits is not None:
         return _read_hex(text, at, digits, kind, at_end)
@@ -46,13 +46,13 @@ def read_escape(text: str, at: int, kind: Escapes, at_end: bool) -> Escape | Non
             return None
         match = _OCTAL.match(text, at + 1)
         octal = match.group() if match else letter
-        return Escape(escaped(chr(int(octal, 8))), 1 + len(octal))
+        return Escape(escape_text(chr(int(octal, 8))), 1 + len(octal))
     return _unknown(kind, text[at : at + 2], 2)
 
 
 def _unknown(kind: Escapes, raw: str, size: int) -> Escape:
-    """Python keeps a backslash that escapes nothing; JSON has no such thing."""
-    return Escape(escaped(raw), size) if kind is Escapes.PYTHON else _NOT_AN_ESCAPE
+    """An unknown escape: Python keeps the backslash, JSON does not allow it."""
+    return Escape(escape_text(raw), size) if kind is Escapes.PYTHON else _NOT_AN_ESCAPE
 
 
 def _read_hex(text: str, at: int, digits: int, kind: Escapes, at_end: bool) -> Escape | None:
@@ -69,11 +69,14 @@ def _read_hex(text: str, at: int, digits: int, kind: Escapes, at_end: bool) -> E
         return _read_pair(text, at, number, end, at_end)
     if 0xDC00 <= number < 0xE000:
         return Escape(f"\\u{number:04x}", end - at)
-    return Escape(escaped(chr(number)), end - at)
+    return Escape(escape_text(chr(number)), end - at)
 
 
 def _read_pair(text: str, at: int, high: int, end: int, at_end: bool) -> Escape | None:
-    """A character beyond the BMP is two escapes. A half without its other half stays an escape: it has no UTF-8."""
+    """Read a surrogate pair, the two escapes of a character beyond the BMP.
+
+    A surrogate without its other half stays an escape, because it cannot be encoded as UTF-8.
+    """
     following = text[end : end + 6]
     match = _LOW_SURROGATE.match(following)
     if match:

@@ -1,8 +1,9 @@
-"""How large a schema becomes when its references are followed, and whether following them ever ends.
+"""Limit the size of a schema with its references followed, and refuse references that never end.
 
-Two graphs over the places of a schema: what is applied to the same value (it must have no cycle, or a value would be
-checked for ever), and everything that is applied at all (cycles are recursion, and counted once). Each place is weighed
-once, so a schema that doubles a thousand times costs a thousand steps. Must not know what a keyword means.
+The check uses two graphs over the subschemas. The first has the schemas that apply to the same value: it must have no
+cycle, or checking a value would never end. The second has all schemas that apply at all: its cycles are recursion, and
+count once. Each subschema is weighed once, so a schema that doubles a thousand times costs a thousand steps. This
+module does not depend on the meaning of keywords.
 """
 
 from __future__ import annotations
@@ -19,52 +20,52 @@ _Graph: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 def check_expansion(schema: Outline, *, max_subschemas: int, max_depth: int) -> None:
-    """Refuse reference cycles that pass no value, and expansions over the limits."""
-    here, applied = _graphs(schema)
+    """Refuse reference cycles on the same value, and expansions over the limits."""
+    same_value, all_applied = _graphs(schema)
 
-    def refuse_cycle(place: str) -> int:
+    def refuse_cycle(pointer: str) -> int:
         raise SchemaError(
-            "the reference leads back to itself without looking at any part of the value",
+            "the reference leads back to itself and applies to the same value",
             code="ref_cycle",
-            path=schema.was_at[place],
+            path=schema.original_pointers[pointer],
             hint="Let the recursion pass through properties or items, or remove the reference.",
         )
 
-    def refuse_many(place: str) -> None:
+    def refuse_many(pointer: str) -> None:
         raise SchemaError(
             f"with its references followed, the schema has more than {max_subschemas} subschemas",
             code="too_many_subschemas",
-            path=schema.was_at[place],
+            path=schema.original_pointers[pointer],
             hint="Use fewer or smaller shared definitions, or split the tool into several.",
         )
 
-    def refuse_depth(place: str) -> None:
+    def refuse_depth(pointer: str) -> None:
         raise SchemaError(
             f"with its references followed, more than {max_depth} schemas nest on one value",
             code="too_deep",
-            path=schema.was_at[place],
+            path=schema.original_pointers[pointer],
             hint="Shorten the chain of references.",
         )
 
     if len(schema.nodes) > max_subschemas:
         refuse_many("")
-    _weigh(here, tuple(schema.nodes), sum, max_subschemas, refuse_many, refuse_cycle)
-    _weigh(here, tuple(schema.nodes), max, max_depth, refuse_depth, refuse_cycle)
-    _weigh(applied, ("",), sum, max_subschemas, refuse_many, lambda _place: 1)
+    _weigh(same_value, tuple(schema.nodes), sum, max_subschemas, refuse_many, refuse_cycle)
+    _weigh(same_value, tuple(schema.nodes), max, max_depth, refuse_depth, refuse_cycle)
+    _weigh(all_applied, ("",), sum, max_subschemas, refuse_many, lambda _place: 1)
 
 
 def _graphs(schema: Outline) -> tuple[_Graph, _Graph]:
-    here: dict[str, tuple[str, ...]] = {}
-    applied: dict[str, tuple[str, ...]] = {}
-    for place, node in schema.nodes.items():
+    same_value: dict[str, tuple[str, ...]] = {}
+    all_applied: dict[str, tuple[str, ...]] = {}
+    for pointer, node in schema.nodes.items():
         if isinstance(node, bool):
-            here[place] = applied[place] = ()
+            same_value[pointer] = all_applied[pointer] = ()
             continue
-        inner = [(child.reach, place + pointer_to(child.tokens)) for child in children(node)]
+        inner = [(child.applies_to, pointer + pointer_to(child.tokens)) for child in children(node)]
         ref = (from_fragment(str(node["$ref"])[1:]),) if "$ref" in node else ()
-        here[place] = ref + tuple(at for reach, at in inner if reach == "here")
-        applied[place] = here[place] + tuple(at for reach, at in inner if reach == "below")
-    return here, applied
+        same_value[pointer] = ref + tuple(at for applies_to, at in inner if applies_to == "value")
+        all_applied[pointer] = same_value[pointer] + tuple(at for applies_to, at in inner if applies_to == "part")
+    return same_value, all_applied
 
 
 def _weigh(
@@ -75,27 +76,27 @@ def _weigh(
     refuse: Callable[[str], None],
     on_cycle: Callable[[str], int],
 ) -> None:
-    """One more than the combined weights of what each place leads to; each place once, without recursion."""
+    """Compute for each subschema one plus the combined weights of its successors; iteratively, each one once."""
     weights: dict[str, int] = {}
-    open_places: set[str] = set()
+    unfinished: set[str] = set()
     for start in starts:
         pending = [start]
         while pending:
-            place = pending[-1]
-            if place in weights:
+            pointer = pending[-1]
+            if pointer in weights:
                 pending.pop()
                 continue
-            if place not in open_places:
-                open_places.add(place)
-                waiting = [inner for inner in graph[place] if inner not in weights and inner not in open_places]
-                for inner in graph[place]:
-                    if inner in open_places:
-                        on_cycle(place)
-                pending.extend(waiting)
+            if pointer not in unfinished:
+                unfinished.add(pointer)
+                unvisited = [inner for inner in graph[pointer] if inner not in weights and inner not in unfinished]
+                for inner in graph[pointer]:
+                    if inner in unfinished:
+                        on_cycle(pointer)
+                pending.extend(unvisited)
                 continue
             pending.pop()
-            open_places.discard(place)
-            parts = [weights[inner] if inner in weights else on_cycle(place) for inner in graph[place]]
-            weights[place] = 1 + combine([0, *parts])
-            if weights[place] > limit:
-                refuse(place)
+            unfinished.discard(pointer)
+            parts = [weights[inner] if inner in weights else on_cycle(pointer) for inner in graph[pointer]]
+            weights[pointer] = 1 + combine([0, *parts])
+            if weights[pointer] > limit:
+                refuse(pointer)

@@ -1,7 +1,8 @@
-"""The way down to one part of a value that does not fit, where listing everything would take too long.
+"""Find one part of a value that does not fit, if listing all faults would take too long.
 
-Follows references, parts and, among alternatives, the one whose constants the value has: {"op": "and", ...} is meant
-for the alternative that says `op` is "and". Each step asks only whether something fits. Must not know the validator.
+The search follows references and parts. Among alternatives it follows the one whose constants match the value:
+{"op": "and", ...} matches the alternative in which `op` is "and". Each step only asks whether a part fits. This module
+does not depend on the validator.
 """
 
 from __future__ import annotations
@@ -14,68 +15,76 @@ from ferrule.schema.keywords import Subschema
 from ferrule.schema.pointer import escape, from_fragment
 from ferrule.schema.refs import local_target
 
-_MOST_STEPS = 2_000
+_MAX_STEPS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A part of the value, where it is, and where the schema stands that it should fit."""
+class FaultLocation:
+    """A part of the value with its path, and the pointer to the schema that it should fit."""
 
-    schema_at: str
+    schema_path: str
     path: str
-    part: object
+    value: object
 
 
-Fits: TypeAlias = Callable[[Place], bool]
+Fits: TypeAlias = Callable[[FaultLocation], bool]
 
 
-def failing_place(root: Subschema, value: object, fits: Fits) -> Place:
-    """The deepest place on the way down that does not fit, given that the whole does not."""
-    place = Place("", "", value)
-    for _ in range(_MOST_STEPS):
-        schema = local_target("#" + place.schema_at, root)
-        inner = next((at for at in _inside(schema, place) if not fits(at)), None) if isinstance(schema, dict) else None
+def locate_fault(root: Subschema, value: object, fits: Fits) -> FaultLocation:
+    """The deepest part on the way down that does not fit, given that the whole value does not."""
+    location = FaultLocation("", "", value)
+    for _ in range(_MAX_STEPS):
+        schema = local_target("#" + location.schema_path, root)
+        inner = (
+            next((candidate for candidate in _required_locations(schema, location) if not fits(candidate)), None)
+            if isinstance(schema, dict)
+            else None
+        )
         if inner is None and isinstance(schema, dict):
-            inner = _meant_alternative(schema, place, fits)
+            inner = _intended_alternative(schema, location, fits)
         if inner is None:
-            return place
-        place = inner
-    return place
+            return location
+        location = inner
+    return location
 
 
-def _inside(schema: dict[str, object], place: Place) -> Iterator[Place]:
-    """Every place that must fit for this one to fit."""
-    at, path, part = place.schema_at, place.path, place.part
+def _required_locations(schema: dict[str, object], location: FaultLocation) -> Iterator[FaultLocation]:
+    """Every location that must fit if this one is to fit."""
+    schema_path, path, part = location.schema_path, location.path, location.value
     if "$ref" in schema:
-        yield Place(from_fragment(str(schema["$ref"])[1:]), path, part)
+        yield FaultLocation(from_fragment(str(schema["$ref"])[1:]), path, part)
     for index in range(_count(schema, "allOf")):
-        yield Place(f"{at}/allOf/{index}", path, part)
+        yield FaultLocation(f"{schema_path}/allOf/{index}", path, part)
     if isinstance(part, dict):
         properties = cast("dict[str, object]", schema.get("properties", {}))
         for name, inner in cast("dict[str, object]", part).items():
             if name in properties:
-                yield Place(f"{at}/properties/{escape(name)}", f"{path}/{escape(name)}", inner)
+                yield FaultLocation(f"{schema_path}/properties/{escape(name)}", f"{path}/{escape(name)}", inner)
     if isinstance(part, list):
         prefix = _count(schema, "prefixItems")
         for index, inner in enumerate(cast("list[object]", part)):
             keyword = f"prefixItems/{index}" if index < prefix else "items"
             if index < prefix or "items" in schema:
-                yield Place(f"{at}/{keyword}", f"{path}/{index}", inner)
+                yield FaultLocation(f"{schema_path}/{keyword}", f"{path}/{index}", inner)
 
 
-def _meant_alternative(schema: dict[str, object], place: Place, fits: Fits) -> Place | None:
-    """The only alternative whose constants the value has; None where that is none or several, or where one fits."""
+def _intended_alternative(schema: dict[str, object], location: FaultLocation, fits: Fits) -> FaultLocation | None:
+    """The only alternative whose constants match the value; None if there are none or several, or if one fits."""
     for keyword in ("oneOf", "anyOf"):
-        places = [
-            Place(f"{place.schema_at}/{keyword}/{index}", place.path, place.part)
+        locations = [
+            FaultLocation(f"{location.schema_path}/{keyword}/{index}", location.path, location.value)
             for index in range(_count(schema, keyword))
         ]
-        if not places or any(fits(at) for at in places):
+        if not locations or any(fits(candidate) for candidate in locations):
             continue
         branches = cast("list[Subschema]", schema[keyword])
-        meant = [at for at, branch in zip(places, branches, strict=True) if _has_constants(branch, place.part)]
-        if len(meant) == 1:
-            return meant[0]
+        matching = [
+            candidate
+            for candidate, branch in zip(locations, branches, strict=True)
+            if _has_constants(branch, location.value)
+        ]
+        if len(matching) == 1:
+            return matching[0]
     return None
 
 
@@ -88,8 +97,8 @@ def _has_constants(branch: Subschema, part: object) -> bool:
     }
     if not constants or not isinstance(part, dict):
         return False
-    held = cast("dict[str, object]", part)
-    return all(name in held and held[name] == constant for name, constant in constants.items())
+    members = cast("dict[str, object]", part)
+    return all(name in members and members[name] == constant for name, constant in constants.items())
 
 
 def _count(schema: dict[str, object], keyword: str) -> int:

@@ -1,7 +1,4 @@
-"""A schema that brings its own `$defs`, put inside another: its definitions are moved out and its references follow.
-
-Must not know who made the schema.
-"""
+"""Hoist the `$defs` of a schema that is placed inside another one, and update its references."""
 
 from __future__ import annotations
 
@@ -11,31 +8,33 @@ from typing import cast
 from ferrule.schema.pointer import from_fragment, ref_to, tokens_of
 
 
-def lifted(
+def hoist(
     schema: dict[str, object], definitions: dict[str, object], free_name: Callable[[str], str]
 ) -> dict[str, object]:
-    """The schema without its `$defs`, which go to `definitions` under names that are still free there."""
-    own = cast("dict[str, object]", schema.get("$defs", {}))
+    """Move the `$defs` of a schema to `definitions`, under names that are free there; returns the rest."""
+    own_definitions = cast("dict[str, object]", schema.get("$defs", {}))
     names: dict[str, str] = {}
-    for name, inner in own.items():
+    for name, inner in own_definitions.items():
         names[name] = name if definitions.get(name) == inner else free_name(name)
         definitions[names[name]] = inner
     renamed = {name: new for name, new in names.items() if name != new}
-    for name in own:
-        definitions[names[name]] = _followed(own[name], renamed)
+    for name in own_definitions:
+        definitions[names[name]] = _rename_refs(own_definitions[name], renamed)
     rest = {keyword: value for keyword, value in schema.items() if keyword != "$defs"}
-    return cast("dict[str, object]", _followed(rest, renamed))
+    return cast("dict[str, object]", _rename_refs(rest, renamed))
 
 
-def _followed(value: object, renamed: dict[str, str]) -> object:
+def _rename_refs(value: object, renamed: dict[str, str]) -> object:
     if isinstance(value, dict):
-        held = cast("dict[str, object]", value)
+        members = cast("dict[str, object]", value)
         return {
-            name: _new_ref(inner, renamed) if name == "$ref" and isinstance(inner, str) else _followed(inner, renamed)
-            for name, inner in held.items()
+            name: _new_ref(inner, renamed)
+            if name == "$ref" and isinstance(inner, str)
+            else _rename_refs(inner, renamed)
+            for name, inner in members.items()
         }
     if isinstance(value, list):
-        return [_followed(inner, renamed) for inner in cast("list[object]", value)]
+        return [_rename_refs(inner, renamed) for inner in cast("list[object]", value)]
     return value
 
 

@@ -1,6 +1,6 @@
-"""Where subschemas live in JSON Schema 2020-12: one table, read by everything that walks a schema.
+"""The keywords of JSON Schema 2020-12 that contain subschemas: one table for everything that walks a schema.
 
-Must not know what any keyword means beyond the place that its subschemas are applied to.
+The table says only how a keyword holds its subschemas and what they apply to, not what the keyword means.
 """
 
 from __future__ import annotations
@@ -10,62 +10,62 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 Shape: TypeAlias = Literal["one", "many", "map"]
-# here: the same value; below: a part of the value; apart: nothing (kept for a `$ref`, or only an annotation)
-Reach: TypeAlias = Literal["here", "below", "apart"]
+# value: the same value; part: a part of the value; nothing: only the target of a `$ref`, or an annotation
+AppliesTo: TypeAlias = Literal["value", "part", "nothing"]
 Subschema: TypeAlias = "dict[str, object] | bool"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """How a keyword holds subschemas, and what they are applied to."""
+class SubschemaKeyword:
+    """How a keyword holds subschemas, and what they apply to."""
 
     shape: Shape
-    reach: Reach
+    applies_to: AppliesTo
 
 
-PLACES: Mapping[str, Place] = {
-    "$defs": Place("map", "apart"),
-    "allOf": Place("many", "here"),
-    "anyOf": Place("many", "here"),
-    "oneOf": Place("many", "here"),
-    "not": Place("one", "here"),
-    "if": Place("one", "here"),
-    "then": Place("one", "here"),
-    "else": Place("one", "here"),
-    "dependentSchemas": Place("map", "here"),
-    "properties": Place("map", "below"),
-    "patternProperties": Place("map", "below"),
-    "additionalProperties": Place("one", "below"),
-    "propertyNames": Place("one", "below"),
-    "unevaluatedProperties": Place("one", "below"),
-    "prefixItems": Place("many", "below"),
-    "items": Place("one", "below"),
-    "contains": Place("one", "below"),
-    "unevaluatedItems": Place("one", "below"),
-    "contentSchema": Place("one", "apart"),
+SUBSCHEMA_KEYWORDS: Mapping[str, SubschemaKeyword] = {
+    "$defs": SubschemaKeyword("map", "nothing"),
+    "allOf": SubschemaKeyword("many", "value"),
+    "anyOf": SubschemaKeyword("many", "value"),
+    "oneOf": SubschemaKeyword("many", "value"),
+    "not": SubschemaKeyword("one", "value"),
+    "if": SubschemaKeyword("one", "value"),
+    "then": SubschemaKeyword("one", "value"),
+    "else": SubschemaKeyword("one", "value"),
+    "dependentSchemas": SubschemaKeyword("map", "value"),
+    "properties": SubschemaKeyword("map", "part"),
+    "patternProperties": SubschemaKeyword("map", "part"),
+    "additionalProperties": SubschemaKeyword("one", "part"),
+    "propertyNames": SubschemaKeyword("one", "part"),
+    "unevaluatedProperties": SubschemaKeyword("one", "part"),
+    "prefixItems": SubschemaKeyword("many", "part"),
+    "items": SubschemaKeyword("one", "part"),
+    "contains": SubschemaKeyword("one", "part"),
+    "unevaluatedItems": SubschemaKeyword("one", "part"),
+    "contentSchema": SubschemaKeyword("one", "nothing"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A subschema directly inside another, with the tokens that lead to it."""
+    """A direct subschema of a schema, with the pointer tokens that lead to it."""
 
     tokens: tuple[str | int, ...]
-    reach: Reach
+    applies_to: AppliesTo
     schema: Subschema
 
 
 def children(schema: Mapping[str, object]) -> Iterator[Child]:
-    """Every direct subschema of a 2020-12 schema whose shape is already known to be right."""
-    for keyword, held in schema.items():
-        place = PLACES.get(keyword)
-        if place is None:
+    """Every direct subschema of a 2020-12 schema. The shapes of its keywords must already be validated."""
+    for keyword, value in schema.items():
+        holder = SUBSCHEMA_KEYWORDS.get(keyword)
+        if holder is None:
             continue
-        if place.shape == "one":
-            yield Child((keyword,), place.reach, cast(Subschema, held))
-        elif place.shape == "many":
-            for index, item in enumerate(cast("list[Subschema]", held)):
-                yield Child((keyword, index), place.reach, item)
+        if holder.shape == "one":
+            yield Child((keyword,), holder.applies_to, cast(Subschema, value))
+        elif holder.shape == "many":
+            for index, item in enumerate(cast("list[Subschema]", value)):
+                yield Child((keyword, index), holder.applies_to, item)
         else:
-            for name, item in cast("dict[str, Subschema]", held).items():
-                yield Child((keyword, name), place.reach, item)
+            for name, item in cast("dict[str, Subschema]", value).items():
+                yield Child((keyword, name), holder.applies_to, item)

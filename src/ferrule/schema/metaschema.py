@@ -1,6 +1,6 @@
-"""What the value of each keyword must look like: the part of the 2020-12 meta-schema that a walk cannot do without.
+"""Check the value of each keyword: the part of the 2020-12 meta-schema that walking a schema relies on.
 
-Subschemas themselves are not looked at here, and no limit is known here.
+Subschemas and limits are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from ferrule.errors import SchemaError
-from ferrule.schema.keywords import PLACES
+from ferrule.schema.keywords import SUBSCHEMA_KEYWORDS
 
 TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
@@ -71,7 +71,7 @@ def _is_map(value: object) -> bool:
     return isinstance(value, dict)
 
 
-_COUNT = (_is_count, "a whole number that is not negative")
+_COUNT = (_is_count, "a non-negative integer")
 _STRING = (_is_string, "a string")
 _BOOLEAN = (_is_boolean, "true or false")
 _NUMBER = (is_number, "a number")
@@ -91,28 +91,28 @@ _SHAPES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(("$ref", "pattern", "format", "title", "description", "$comment"), _STRING),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _STRING),
 }
-_HOLDERS = {
+_SUBSCHEMA_SHAPES = {
     "many": (_is_filled_list, "a list of at least one schema"),
     "map": (_is_map, "an object whose values are schemas"),
 }
 
 
 def check_shape(keyword: str, value: object, path: str) -> None:
-    """Refuse a keyword whose value has the wrong shape. Unknown keywords may hold anything."""
+    """Refuse a keyword whose value has the wrong shape. Unknown keywords may have any value."""
     shape = _SHAPES.get(keyword)
-    if shape is None and keyword in PLACES:
-        shape = _HOLDERS.get(PLACES[keyword].shape)
+    if shape is None and keyword in SUBSCHEMA_KEYWORDS:
+        shape = _SUBSCHEMA_SHAPES.get(SUBSCHEMA_KEYWORDS[keyword].shape)
     if shape is not None and not shape[0](value):
         raise SchemaError(
             f"{keyword} must be {shape[1]}, got {value!r:.60}",
             code="not_a_schema",
             path=path,
-            hint=f"Correct the value of {keyword}, or leave the keyword out.",
+            hint=f"Correct the value of {keyword}, or remove the keyword.",
         )
 
 
 def check_schema(value: object, path: str) -> None:
-    """Refuse what is neither an object nor a boolean where a schema must stand."""
+    """Refuse a schema that is neither an object nor a boolean."""
     if not isinstance(value, dict | bool):
         raise SchemaError(
             f"a schema must be an object, true or false, got {value!r:.60}",

@@ -1,6 +1,6 @@
-"""Notation: how a family writes values down. JSON is one; Python literals and Gemma's token-quoted literals are others.
+"""Notations: how a model family writes values, such as JSON, Python literals or Gemma's token-quoted strings.
 
-Data only. `reader` reads any of them into JSON text and `spell` writes JSON text in any of them.
+This module is data only. `reader` converts a notation to JSON text, and `value_text` converts JSON text to a notation.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Escapes(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """One way to write a string. `run` matches characters that stand for themselves.
+    """One way to quote a string. `run` matches characters that need no escape.
 
-    With `ends_before`, the closing mark counts only where one of these characters follows: for families whose own
-    template forgets to escape it.
+    With `ends_before`, the closing quote counts only if one of these characters follows it. This is for families whose
+    own template does not escape it.
     """
 
     open: str
@@ -34,14 +34,14 @@ class Quote:
     run: re.Pattern[str] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # A quote without escapes ends at its closer and nowhere else, so only the closer's first character is special.
+        # A string without escapes ends only at its closing quote, so only the first character of that is special.
         stops = re.escape(self.close[0]) + ("" if self.escapes is Escapes.NONE else r"\\\x00-\x1f")
         object.__setattr__(self, "run", re.compile(f"[^{stops}]*"))
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Brackets: what they are in JSON, whether they hold keys, and how a key is joined to its value."""
+    """A pair of brackets: its JSON equivalent, whether it holds keys, and what joins a key to its value."""
 
     close: str
     json_open: str
@@ -68,19 +68,23 @@ PYTHON_SINGLE = Quote("'", "'", Escapes.PYTHON)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Notation:
-    """The first quote is the one written, the others are read too; `constants` maps what is read to JSON."""
+    """How values are written and read.
+
+    The first of `quotes` is written; the others are accepted too. `constants` maps what is read to JSON, and
+    `written_constants` maps JSON to what is written.
+    """
 
     name: str
     quotes: tuple[Quote, ...]
     constants: Mapping[str, str] = field(default_factory=lambda: CONSTANTS)
-    written: Mapping[str, str] = field(default_factory=lambda: CONSTANTS)
+    written_constants: Mapping[str, str] = field(default_factory=lambda: CONSTANTS)
     containers: Mapping[str, Container] = field(default_factory=lambda: {"{": OBJECT, "[": ARRAY})
     has_bare_keys: bool = False
     allows_trailing_comma: bool = False
     comma: str = ", "
     colon: str = ": "
     objects: Notation | None = None
-    """Another notation in which objects inside the arguments are written; everything here must read it too."""
+    """The notation for objects inside the arguments, if it differs. This notation must be able to read it too."""
 
 
 JSON = Notation("json", (JSON_QUOTE,))
@@ -90,7 +94,7 @@ PYTHON = Notation(
     "python",
     (PYTHON_SINGLE, PYTHON_DOUBLE),
     constants=PYTHON_CONSTANTS,
-    written={"true": "True", "false": "False", "null": "None"},
+    written_constants={"true": "True", "false": "False", "null": "None"},
     containers={"{": OBJECT, "[": ARRAY, "(": TUPLE},
     allows_trailing_comma=True,
 )
@@ -98,7 +102,7 @@ PYTHON_DOUBLE_QUOTED = Notation(
     "python_double_quoted",
     (PYTHON_DOUBLE, PYTHON_SINGLE),
     constants=PYTHON_CONSTANTS,
-    written=PYTHON.written,
+    written_constants=PYTHON.written_constants,
     containers=PYTHON.containers,
     allows_trailing_comma=True,
 )
@@ -114,7 +118,7 @@ PYTHON_JSON_OBJECTS = replace(
 
 
 def token_quoted(quote: str, *, quotes_inner_keys: bool = False) -> Notation:
-    """Bare keys and strings between two equal marks, raw: Gemma's way. Plain JSON strings are read as well."""
+    """Unquoted keys, and raw strings between two equal markers, as Gemma writes them. JSON strings are read too."""
     bare = Notation(
         f"token_quoted {quote}",
         (Quote(quote, quote, Escapes.NONE), JSON_QUOTE),

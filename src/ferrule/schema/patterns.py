@@ -1,8 +1,7 @@
-"""Regular expressions that are safe to run: linear-time syntax only, of bounded size with repetitions written out.
+"""Check that a regular expression is safe to run: only linear-time syntax, and a bounded size.
 
-Reads the common subset of ECMA-262 and of the linear engines (RE2, Rust): alternation, groups, classes, escapes and
-repetition. Backreferences and lookaround need backtracking and are refused. Must not know what a pattern
-is for.
+The scanner accepts the common subset of ECMA-262 and of the linear-time engines (RE2, Rust): alternation, groups,
+classes, escapes and repetition. Backreferences and lookaround need backtracking and are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ferrule.errors import SchemaError
 
 MAX_REPEAT = 1000
 
-# What one atom costs a compiled automaton, measured in plain characters.
+# The cost of one atom in a compiled automaton, in units of a plain character.
 _PLAIN, _WIDE, _UNICODE = 1, 4, 100
 
 _CLASS_ESCAPES = {"d": _PLAIN, "w": _PLAIN, "s": _WIDE, "D": _WIDE, "W": _WIDE, "S": _WIDE}
@@ -30,7 +29,7 @@ _MAX_GROUPS_DEEP = 50
 
 
 def pattern_size(pattern: str, path: str, *, max_length: int, max_size: int) -> int:
-    """The pattern's size with every bounded repetition written out; `SchemaError` where it is not safe to run."""
+    """The size of a pattern with bounded repetitions expanded. Raises `SchemaError` if it is not safe to run."""
     if len(pattern) > max_length:
         raise SchemaError(
             f"the pattern is longer than {max_length} characters",
@@ -52,7 +51,7 @@ class _Scanner:
     def scan(self) -> int:
         size = self._alternatives(0)
         if self.at < len(self.pattern):
-            raise self._invalid('")" closes nothing')
+            raise self._invalid('")" has no matching "("')
         return size
 
     def _alternatives(self, depth: int) -> int:
@@ -67,7 +66,7 @@ class _Scanner:
                 atom, may_repeat = self._atom(depth)
                 size += atom * self._repetition(may_repeat)
             if size > self.max_size:
-                raise self._too_large("its repetitions, written out, are too many")
+                raise self._too_large("with its repetitions expanded")
         return size
 
     def _atom(self, depth: int) -> tuple[int, bool]:
@@ -112,11 +111,11 @@ class _Scanner:
             return _PLAIN, False
         if char == "k" or (char.isdigit() and char != "0"):
             raise self._not_linear("a backreference")
-        size, _ = self._escaped_member()
+        size, _ = self._escape_member()
         return size, True
 
-    def _escaped_member(self) -> tuple[int, str]:
-        """The size of an escape and the one character that it stands for ("" for a whole class)."""
+    def _escape_member(self) -> tuple[int, str]:
+        """The size of an escape, and the single character that it means ("" for a class)."""
         char = self.pattern[self.at + 1 : self.at + 2]
         if char in _CLASS_ESCAPES and char:
             self.at += 2
@@ -124,18 +123,18 @@ class _Scanner:
         if (category := _CATEGORY.match(self.pattern, self.at + 1)) is not None:
             self.at = category.end()
             return _UNICODE, ""
-        if (coded := _HEX_ESCAPE.match(self.pattern, self.at + 1)) is not None:
-            self.at = coded.end()
-            return _PLAIN, self._coded_character(coded[0])
+        if (hex_escape := _HEX_ESCAPE.match(self.pattern, self.at + 1)) is not None:
+            self.at = hex_escape.end()
+            return _PLAIN, self._hex_character(hex_escape[0])
         if char and (char in _PUNCTUATION or char in "tnrfv"):
             self.at += 2
             return _PLAIN, {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}.get(char, char)
         raise self._invalid(f'the escape "\\{char}" is not supported')
 
-    def _coded_character(self, code: str) -> str:
+    def _hex_character(self, code: str) -> str:
         point = ord(code[1]) % 32 if code[0] == "c" else int(code[1:].strip("{}"), 16)
         if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-            raise self._invalid(f'"\\{code}" is no character')
+            raise self._invalid(f'"\\{code}" is not a character')
         return chr(point)
 
     def _class(self) -> int:
@@ -159,14 +158,14 @@ class _Scanner:
         self.at += 1
         high_size, high = self._member()
         if not low or not high or high < low:
-            raise self._invalid('"-" stands between things that make no range')
+            raise self._invalid('"-" does not form a valid range')
         return max(size, high_size, _PLAIN if high < "\x80" else _WIDE)
 
     def _member(self) -> tuple[int, str]:
         if self.at >= len(self.pattern):
             raise self._invalid("a character class is not closed")
         if self.pattern[self.at] == "\\":
-            return self._escaped_member()
+            return self._escape_member()
         self.at += 1
         return _PLAIN, self.pattern[self.at - 1]
 
@@ -193,9 +192,9 @@ class _Scanner:
         if bounds[3] and not bounds[2]:
             raise self._invalid('"{" starts no repetition')
         if high < low:
-            raise self._invalid(f"the repetition {bounds[0]} ends before it begins")
+            raise self._invalid(f"the repetition {bounds[0]} has a maximum below its minimum")
         if high > MAX_REPEAT:
-            raise self._too_large(f"the repetition {bounds[0]} is over {MAX_REPEAT}")
+            raise self._too_large(f"the repetition {bounds[0]} exceeds {MAX_REPEAT}")
         self.at = bounds.end()
         return max(high, 1)
 
@@ -220,5 +219,5 @@ class _Scanner:
             f"the pattern is not valid at character {self.at}: {why}",
             code="pattern_invalid",
             path=self.path,
-            hint='Use ECMA-262 syntax; escape "{", "[" and "-" where they stand for themselves; anchor with ^ and $.',
+            hint='Use ECMA-262 syntax; escape "{", "[" and "-" if they are literal; anchor with ^ and $.',
         )

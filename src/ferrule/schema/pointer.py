@@ -1,20 +1,21 @@
-"""JSON pointers (RFC 6901) and how they are spelled inside a `$ref`. Knows nothing of schemas."""
+"""JSON pointers (RFC 6901), and how they are written in a `$ref`. Does not depend on schemas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
-# What RFC 3986 lets stand in a fragment besides letters and digits.
+# The characters that RFC 3986 allows in a fragment besides letters and digits.
 _FRAGMENT_SAFE = "/~!$&'()*+,;=:@-._?"
 
 
 def escape(token: str) -> str:
+    """The token escaped for a JSON pointer."""
     return token.replace("~", "~0").replace("/", "~1")
 
 
 def pointer_to(tokens: Iterable[str | int]) -> str:
-    """The pointer that walks through these keys and indexes; no tokens is "", the whole."""
+    """The pointer for these keys and indexes. No tokens give "", the whole document."""
     return "".join("/" + escape(str(token)) for token in tokens)
 
 
@@ -24,10 +25,10 @@ def tokens_of(pointer: str) -> tuple[str, ...]:
 
 
 def ref_to(pointer: str) -> str:
-    """How a `$ref` in the same document names the place."""
+    """The `$ref` for a pointer into the same document."""
     return "#" + quote(pointer, safe=_FRAGMENT_SAFE)
 
 
 def from_fragment(fragment: str) -> str:
-    """The pointer that the part of a `$ref` after "#" spells, in one spelling whatever was percent-encoded."""
+    """The normalized pointer for the part of a `$ref` after "#", with percent-encoding resolved."""
     return pointer_to(tokens_of(unquote(fragment)))

@@ -1,7 +1,7 @@
-"""Validated JSON arguments as the Python values that a function's annotations ask for. The way back from `infer`.
+"""Convert validated JSON arguments to the Python values that a function's annotations require: the inverse of `infer`.
 
-Expects arguments that fit the inferred schema; what then still does not convert (a custom validator of a model says no)
-is a `SchemaError` that names the place. Must not call the function or know where the arguments came from.
+The arguments must fit the inferred schema. A value that still does not convert, for example because a model's custom
+validator refuses it, raises a `SchemaError` with its path. This module does not call the function.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Union, cast, get_origin
 
 from ferrule.errors import SchemaError
 from ferrule.schema.annotations import (
-    Unwrapped,
+    UnwrappedAnnotation,
     fields_of,
     is_pydantic_model,
     literal_values,
@@ -28,7 +28,7 @@ from ferrule.schema.pointer import escape
 
 
 class _MismatchError(ValueError):
-    """The value does not convert; `path` is where."""
+    """The value at `path` does not convert."""
 
     def __init__(self, message: str, path: str) -> None:
         super().__init__(message)
@@ -38,17 +38,17 @@ class _MismatchError(ValueError):
 def arguments_to_python(
     function: Callable[..., object], arguments: Mapping[str, object], injected: frozenset[type] = frozenset()
 ) -> dict[str, Any]:
-    """Keyword arguments for the function. Parameters that are left out keep their defaults."""
+    """Keyword arguments for the function. Missing parameters keep their defaults."""
     return arguments_for(annotations_of(function, injected), arguments)
 
 
 def annotations_of(function: Callable[..., object], injected: frozenset[type] = frozenset()) -> dict[str, Any]:
-    """Each parameter's annotation: what `arguments_for` needs of a function that is called more than once."""
+    """The annotation of each parameter. Compute it once and pass it to `arguments_for` for every call."""
     return {parameter.name: parameter.annotation for parameter in parameters_of(function, injected)}
 
 
 def arguments_for(annotations: Mapping[str, Any], arguments: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments as the annotations ask for them."""
+    """Convert the arguments to the annotated types."""
     try:
         _refuse_unknown(arguments, annotations, "")
         return {name: _convert(annotations[name], value, f"/{name}") for name, value in arguments.items()}
@@ -57,13 +57,13 @@ def arguments_for(annotations: Mapping[str, Any], arguments: Mapping[str, object
             str(error),
             code="argument_mismatch",
             path=error.path,
-            hint="Check the arguments against the function's schema before they are converted.",
+            hint="Check the arguments against the function's schema before you convert them.",
         ) from None
 
 
-def _refuse_unknown(values: Mapping[str, object], known: Mapping[str, Any], path: str) -> None:
+def _refuse_unknown(values: Mapping[str, object], annotations: Mapping[str, Any], path: str) -> None:
     for name in values:
-        if name not in known:
+        if name not in annotations:
             raise _MismatchError(f"unknown name {name!r}", path)
 
 
@@ -78,23 +78,23 @@ def _convert(annotation: Any, value: Any, path: str) -> Any:
     if values is not None:
         return _member(values, value, path)
     if origin is Union:
-        return _first_fitting(unwrapped, value, path)
+        return _convert_union(unwrapped, value, path)
     if is_pydantic_model(origin):
-        return _parsed(origin.model_validate, value, path)
+        return _construct(origin.model_validate, value, path)
     if fields_of(origin) is not None:
-        return _built(origin, value, path)
+        return _build_object(origin, value, path)
     if isinstance(origin, type) and issubclass(origin, enum.Enum):
         return _member(tuple(origin), value, path)
     if bare in _SCALARS:
         return _scalar(bare, value, path)
-    return _collected(origin, unwrapped, value, path)
+    return _build_collection(origin, unwrapped, value, path)
 
 
 def _scalar(kind: Any, value: Any, path: str) -> Any:
     accepted, make = _SCALARS[kind]
     if type(value) not in accepted:
         raise _MismatchError(f"{value!r:.40} is not for {getattr(kind, '__name__', kind)}", path)
-    return _parsed(make, value, path)
+    return _construct(make, value, path)
 
 
 def _whole(value: float) -> int:
@@ -135,7 +135,7 @@ _COLLECTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _parsed(make: Callable[[Any], Any], value: Any, path: str) -> Any:
+def _construct(make: Callable[[Any], Any], value: Any, path: str) -> Any:
     try:
         return make(value)
     except (ValueError, OverflowError) as error:
@@ -143,49 +143,51 @@ def _parsed(make: Callable[[Any], Any], value: Any, path: str) -> Any:
 
 
 def _member(members: tuple[Any, ...], value: Any, path: str) -> Any:
-    """The member that is written as the value; 1, 1.0 and true are told apart as JSON tells them apart."""
+    """The member whose JSON value is `value`. As in JSON, 1 and 1.0 are equal and true differs from both."""
     for member in members:
-        written = member.value if isinstance(member, enum.Enum) else member
-        if written == value and isinstance(written, bool) == isinstance(value, bool):
+        json_value = member.value if isinstance(member, enum.Enum) else member
+        if json_value == value and isinstance(json_value, bool) == isinstance(value, bool):
             return member
     raise _MismatchError(f"{value!r:.40} is none of the allowed values", path)
 
 
-def _first_fitting(unwrapped: Unwrapped, value: Any, path: str) -> Any:
-    problems: list[_MismatchError] = []
+def _convert_union(unwrapped: UnwrappedAnnotation, value: Any, path: str) -> Any:
+    errors: list[_MismatchError] = []
     for member in unwrapped.arguments:
         try:
             return _convert(member, value, path)
         except _MismatchError as error:
-            problems.append(error)
-    # The one that got furthest into the value says most about what was meant.
-    raise max(problems, key=lambda error: len(error.path))
+            errors.append(error)
+    # The error with the longest path is the most informative: that option matched furthest.
+    raise max(errors, key=lambda error: len(error.path))
 
 
-def _built(cls: Any, value: Any, path: str) -> Any:
+def _build_object(cls: Any, value: Any, path: str) -> Any:
     if not isinstance(value, dict):
         raise _MismatchError(f"{value!r:.40} is not an object", path)
-    held = cast("dict[str, Any]", value)
+    members = cast("dict[str, Any]", value)
     fields = {field.name: field for field in fields_of(cls) or ()}
-    _refuse_unknown(held, fields, path)
+    _refuse_unknown(members, fields, path)
     for name, field in fields.items():
-        if field.is_required and name not in held:
+        if field.is_required and name not in members:
             raise _MismatchError(f"{name!r} is missing", path)
-    parts = {name: _convert(fields[name].annotation, inner, f"{path}/{escape(name)}") for name, inner in held.items()}
+    parts = {
+        name: _convert(fields[name].annotation, inner, f"{path}/{escape(name)}") for name, inner in members.items()
+    }
 
     def make(named: dict[str, Any]) -> Any:
         return cls(**named)
 
-    return _parsed(make, parts, path)
+    return _construct(make, parts, path)
 
 
-def _collected(origin: Any, unwrapped: Unwrapped, value: Any, path: str) -> Any:
+def _build_collection(origin: Any, unwrapped: UnwrappedAnnotation, value: Any, path: str) -> Any:
     if isinstance(value, dict):
-        held = cast("dict[str, Any]", value)
+        members = cast("dict[str, Any]", value)
         keys, values = unwrapped.arguments or (str, Any)
         return {
             _convert(keys, name, path): _convert(values, inner, f"{path}/{escape(name)}")
-            for name, inner in held.items()
+            for name, inner in members.items()
         }
     if not isinstance(value, list) or (isinstance(origin, type) and issubclass(origin, collections.abc.Mapping)):
         raise _MismatchError(f"{value!r:.40} is not for {unwrapped.bare}", path)
@@ -197,7 +199,7 @@ def _collected(origin: Any, unwrapped: Unwrapped, value: Any, path: str) -> Any:
     return _COLLECTIONS.get(origin, list)(items)
 
 
-def _entry_annotations(unwrapped: Unwrapped, count: int, path: str) -> tuple[Any, ...]:
+def _entry_annotations(unwrapped: UnwrappedAnnotation, count: int, path: str) -> tuple[Any, ...]:
     arguments = unwrapped.arguments
     if not arguments:
         return (Any,) * count

@@ -1,18 +1,19 @@
-"""Reader: one value in some notation, read piece by piece into JSON text.
+"""Read one value in any notation, in pieces, and convert it to JSON text.
 
-What comes out is always one spelling of JSON (", " and ": ", numbers as written, no needless escapes), so the same call
-gives the same arguments text whatever the family wrote. Output only grows: strings stream, scalars wait for their end.
-Each character is looked at a bounded number of times however the text is cut. Never raises on what it reads.
+The output is always normalized JSON (", " and ": ", numbers as written, no needless escapes), so the same call gives
+the same arguments text whatever the family writes. Output is never taken back: strings are streamed, scalars wait for
+their end. Each character is read a bounded number of times, however the text is split. The reader never raises.
 
-A key that an object has already is a fault. Below `strict_depth` it is left out instead, the first stands, and
-`repeated` says so: no grammar can keep the keys of a free object apart, and whoever gets the JSON must see each once.
+A duplicate key in an object is an error. Below `strict_depth` the reader drops the later member instead and lists its
+key in `duplicate_keys`: no grammar can ensure that the keys of a free object differ, and JSON consumers must see each
+key once.
 """
 
 from __future__ import annotations
 
 import re
 
-from ferrule.core.json_text import escaped
+from ferrule.core.json_text import escape_text
 from ferrule.schema.escapes import read_escape
 from ferrule.schema.notation import JSON, Container, Escapes, Notation, Quote
 
@@ -23,29 +24,29 @@ _WORD = re.compile(r"[A-Za-z0-9+\-._]*")
 _BARE_KEY = re.compile(r"[^\s:=,{}\[\]()\"'<>|]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
-# What the reader waits for.
+# States: what the reader expects next.
 _VALUE, _FIRST, _KEY, _ASSIGN, _AFTER, _STRING, _WORDS, _BARE, _DONE, _BAD = range(10)
 
 
 class Reader:
-    """Reads one value. With `root`, reading starts inside that container, whose opener was read by somebody else."""
+    """Reads one value. With `root`, reading starts inside that container, whose opening the caller has already read."""
 
     __slots__ = (
-        *("_held", "_is_key", "_key", "_keys", "_notation", "_out", "_quote", "_stack", "_state"),
-        *("_kept", "_left_out_at", "_strict_depth", "problem", "repeated"),
+        *("_discard_depth", "_is_key", "_key", "_keys", "_notation", "_out", "_pending_comma"),
+        *("_quote", "_saved_out", "_stack", "_state", "_strict_depth", "duplicate_keys", "problem"),
     )
 
     def __init__(self, notation: Notation = JSON, root: Container | None = None, strict_depth: int = MAX_DEPTH) -> None:
         self._notation = notation
         self._strict_depth = strict_depth
-        # How deep the object is, one of whose members is being left out; 0 where nothing is.
-        self._left_out_at = 0
-        self._kept: list[str] = []
-        self.repeated: list[str] = []
+        # The depth of the object whose duplicate member is being dropped; 0 if none is.
+        self._discard_depth = 0
+        self._saved_out: list[str] = []
+        self.duplicate_keys: list[str] = []
         self._stack: list[Container] = []
         self._keys: list[set[str]] = []
         self._out: list[str] = []
-        self._held: list[str] = []
+        self._pending_comma: list[str] = []
         self._key: list[str] = []
         self._is_key = False
         self._quote: Quote = notation.quotes[0]
@@ -63,17 +64,17 @@ class Reader:
         return self._state == _BAD
 
     def take(self) -> str:
-        """The JSON text since the last take."""
+        """The JSON text since the last call."""
         out = self._out
-        if self._left_out_at:
+        if self._discard_depth:
             out.clear()
-            out = self._kept
+            out = self._saved_out
         text = "".join(out)
         out.clear()
         return text
 
     def read(self, text: str, at: int, at_end: bool) -> int:
-        """Read from `at` as far as possible; where it stopped. What lies before that need not be kept."""
+        """Read from `at` as far as possible; returns where it stopped. You may drop the text before that."""
         size = len(text)
         while self._state < _DONE:
             if self._state == _STRING:
@@ -99,7 +100,7 @@ class Reader:
         return at
 
     def _step(self, text: str, at: int, at_end: bool) -> int | None:
-        """Take one token at `at`, which is not white space. None when more text is needed to tell."""
+        """Read one token at `at`, which is not white space; None if more text is needed."""
         char = text[at]
         state = self._state
         if state == _AFTER:
@@ -141,17 +142,17 @@ class Reader:
         if char == ",":
             trailing = self._notation.allows_trailing_comma
             self._state = _FIRST if trailing else (_KEY if container.is_keyed else _VALUE)
-            self._held.append(", ")
+            self._pending_comma.append(", ")
             return at + 1
         if char == container.close:
             return self._close(at)
         return self._fail(at, f"expected ',' or {container.close!r}")
 
     def _start_item(self) -> None:
-        """A comma is written only when something follows it, so that a trailing one leaves no trace."""
-        if self._held:
-            self._out.extend(self._held)
-            self._held.clear()
+        """Write the pending comma. It is written only if something follows it, so a trailing comma disappears."""
+        if self._pending_comma:
+            self._out.extend(self._pending_comma)
+            self._pending_comma.clear()
 
     def _open(self, container: Container) -> None:
         self._stack.append(container)
@@ -160,16 +161,16 @@ class Reader:
         self._state = _FIRST
 
     def _close(self, at: int) -> int:
-        self._held.clear()
+        self._pending_comma.clear()
         self._out.append(self._stack.pop().json_close)
         self._keys.pop()
-        self._value_ended()
+        self._end_value()
         return at + 1
 
-    def _value_ended(self) -> None:
+    def _end_value(self) -> None:
         self._state = _AFTER if self._stack else _DONE
-        if self._left_out_at and len(self._stack) == self._left_out_at:
-            self._out, self._kept, self._left_out_at = self._kept, [], 0
+        if self._discard_depth and len(self._stack) == self._discard_depth:
+            self._out, self._saved_out, self._discard_depth = self._saved_out, [], 0
 
     def _start_string(self, quote: Quote, at: int, is_key: bool) -> int:
         self._quote = quote
@@ -186,13 +187,14 @@ class Reader:
         end = match.end() if match else at
         if end > at:
             piece = text[at:end]
-            self._write(piece if quote.escapes is Escapes.JSON else escaped(piece))
+            self._write(piece if quote.escapes is Escapes.JSON else escape_text(piece))
             at = end
         if at >= len(text):
             return at
         if text.startswith(quote.close, at):
             end = at + len(quote.close)
             if not quote.ends_before or text[end : end + 1] in quote.ends_before:
+                # The character after the quote decides whether it closes the string, so wait for it.
                 if quote.ends_before and end >= len(text) and not at_end:
                     return at
                 return self._end_string(end)
@@ -201,18 +203,18 @@ class Reader:
             return self._read_escape(text, at, at_end)
         if not at_end and len(text) - at < len(quote.close) and quote.close.startswith(text[at:]):
             return at
-        # A raw control character, or the first character of a longer closer: itself, escaped.
-        self._write(escaped(char))
+        # A raw control character, or the first character of a longer closing quote: part of the string, escaped.
+        self._write(escape_text(char))
         return at + 1
 
     def _read_escape(self, text: str, at: int, at_end: bool) -> int:
-        found = read_escape(text, at, self._quote.escapes, at_end)
-        if found is None:
+        escape = read_escape(text, at, self._quote.escapes, at_end)
+        if escape is None:
             return at
-        if not found.size:
+        if not escape.size:
             return self._fail(at, f"bad escape {text[at : at + 2]!r} in a string")
-        self._write(found.json)
-        return at + found.size
+        self._write(escape.json)
+        return at + escape.size
 
     def _write(self, json: str) -> None:
         (self._key if self._is_key else self._out).append(json)
@@ -221,29 +223,29 @@ class Reader:
         if self._is_key:
             return self._end_key(at)
         self._out.append('"')
-        self._value_ended()
+        self._end_value()
         return at
 
     def _end_key(self, at: int) -> int:
-        """A key is written when it is whole: only then is it known whether the object has it already."""
+        """Write a complete key. Only a complete key can be compared with those that the object already has."""
         key = "".join(self._key)
         self._key.clear()
         self._is_key = False
-        if key in self._keys[-1] and not self._leave_out(key):
-            return self._fail(at, f'the key "{key}" is there twice')
+        if key in self._keys[-1] and not self._discard_member(key):
+            return self._fail(at, f'the key "{key}" occurs twice')
         self._keys[-1].add(key)
         self._start_item()
         self._out.append(f'"{key}"')
         self._state = _ASSIGN
         return at
 
-    def _leave_out(self, key: str) -> bool:
+    def _discard_member(self, key: str) -> bool:
         depth = len(self._stack)
         if depth <= self._strict_depth:
             return False
-        self.repeated.append(key)
-        if not self._left_out_at:
-            self._kept, self._out, self._left_out_at = self._out, [], depth
+        self.duplicate_keys.append(key)
+        if not self._discard_depth:
+            self._saved_out, self._out, self._discard_depth = self._out, [], depth
         return True
 
     def _read_run(self, text: str, at: int) -> int:
@@ -259,7 +261,7 @@ class Reader:
             if not word:
                 self._fail(0, "expected a key")
                 return
-            self._key[:] = [escaped(word)]
+            self._key[:] = [escape_text(word)]
             self._end_key(0)
             return
         self._key.clear()
@@ -268,7 +270,7 @@ class Reader:
             self._fail(0, f"{word[:40]!r} is not a value")
             return
         self._out.append(json)
-        self._value_ended()
+        self._end_value()
 
     def _fail(self, at: int, problem: str) -> int:
         self._state = _BAD
@@ -276,8 +278,8 @@ class Reader:
         return at
 
 
-def respell(json_text: str) -> str:
-    """The one spelling of a JSON text, numbers as written. `ValueError` when it is not JSON."""
+def normalize_json(json_text: str) -> str:
+    """The normalized form of a JSON text, with numbers as written. Raises `ValueError` if it is not JSON."""
     reader = Reader()
     at = reader.read(json_text, 0, True)
     rest = _SPACE.match(json_text, at)

@@ -1,7 +1,7 @@
-"""References: where each `$ref` leads. Only places in the same document exist; nothing is ever fetched.
+"""Resolve references. A `$ref` can only point into the same document; nothing is ever fetched.
 
-`Outline` walks a schema once, rewrites it as 2020-12 and remembers every place in it, so that a reference is a lookup.
-Must not know any limit but the depth that its own recursion needs.
+`outline` walks a schema once, rewrites it as 2020-12 and records every subschema by its pointer, so that resolving a
+reference is a lookup. Its only limit is the depth of its own recursion.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from ferrule.schema.pointer import from_fragment, pointer_to, ref_to, tokens_of
 
 @dataclass(slots=True)
 class Outline:
-    """A schema in 2020-12 and all its places, by their pointers in it (`nodes`) and in the original (`now_at`)."""
+    """A schema as 2020-12, with all its subschemas by pointer (`nodes`).
+
+    `current_pointers` maps pointers of the original schema to pointers of this one; `original_pointers` is the inverse.
+    """
 
     nodes: dict[str, Subschema] = field(default_factory=dict[str, Subschema])
-    now_at: dict[str, str] = field(default_factory=dict[str, str])
-    was_at: dict[str, str] = field(default_factory=dict[str, str])
+    current_pointers: dict[str, str] = field(default_factory=dict[str, str])
+    original_pointers: dict[str, str] = field(default_factory=dict[str, str])
     anchors: dict[str, str] = field(default_factory=dict[str, str])
     own_id: str = ""
 
@@ -32,43 +35,44 @@ class Outline:
 
 
 def outline(schema: dict[str, object], *, max_depth: int) -> Outline:
-    """The schema copied, rewritten and with every `$ref` resolved to `#` or `#/...`."""
-    named = schema.get("$id", schema.get("id", ""))
-    found = Outline(own_id=named.rstrip("#") if isinstance(named, str) else "")
-    _visit(schema, "", "", found, draft_of(schema), max_depth)
-    for place, node in found.nodes.items():
+    """Copy a schema and rewrite it, with every `$ref` resolved to `#` or `#/...`."""
+    document_id = schema.get("$id", schema.get("id", ""))
+    result = Outline(own_id=document_id.rstrip("#") if isinstance(document_id, str) else "")
+    _visit(schema, "", "", result, draft_of(schema), max_depth)
+    for pointer, node in result.nodes.items():
         if isinstance(node, dict) and "$ref" in node:
-            node["$ref"] = ref_to(_target(cast(str, node["$ref"]), f"{found.was_at[place]}/$ref", found))
-    return found
+            node["$ref"] = ref_to(_target(cast(str, node["$ref"]), f"{result.original_pointers[pointer]}/$ref", result))
+    return result
 
 
-def _visit(schema: object, was: str, now: str, found: Outline, draft: int, depth_left: int) -> Subschema:
+def _visit(schema: object, original: str, current: str, result: Outline, draft: int, depth_left: int) -> Subschema:
     if depth_left < 0:
         raise SchemaError(
             "subschemas are nested too deeply",
             code="too_deep",
-            path=was,
+            path=original,
             hint="Flatten the schema, or move inner parts to $defs and refer to them.",
         )
-    check_schema(schema, was)
-    found.now_at[was], found.was_at[now] = now, was
+    check_schema(schema, original)
+    result.current_pointers[original], result.original_pointers[current] = current, original
     if isinstance(schema, bool):
-        found.nodes[now] = schema
+        result.nodes[current] = schema
         return schema
-    before = rewrite(cast("dict[str, object]", schema), was, draft=draft, is_root=not now)
-    copied = {name: _copy(value) for name, value in before.keywords.items()}
+    rewritten = rewrite(cast("dict[str, object]", schema), original, draft=draft, is_root=not current)
+    copied = {name: _copy(value) for name, value in rewritten.keywords.items()}
     for keyword, value in copied.items():
-        check_shape(keyword, value, f"{was}/{keyword}")
-    found.nodes[now] = copied
-    _remember_anchor(copied, was, now, found)
+        check_shape(keyword, value, f"{original}/{keyword}")
+    result.nodes[current] = copied
+    _remember_anchor(copied, original, current, result)
     for child in list(children(copied)):
-        old = before.moved.get(child.tokens, child.tokens)
-        at = (was + pointer_to(old), now + pointer_to(child.tokens))
-        _put(copied, child.tokens, _visit(child.schema, *at, found, draft, depth_left - 1))
+        # Errors name the place in the original schema, so the old pointer of a moved subschema is tracked too.
+        old = rewritten.moved.get(child.tokens, child.tokens)
+        pointers = (original + pointer_to(old), current + pointer_to(child.tokens))
+        _set_child(copied, child.tokens, _visit(child.schema, *pointers, result, draft, depth_left - 1))
     return copied
 
 
-def _put(node: dict[str, object], tokens: tuple[str | int, ...], inner: Subschema) -> None:
+def _set_child(node: dict[str, object], tokens: tuple[str | int, ...], inner: Subschema) -> None:
     if len(tokens) == 1:
         node[cast(str, tokens[0])] = inner
     else:
@@ -76,7 +80,7 @@ def _put(node: dict[str, object], tokens: tuple[str | int, ...], inner: Subschem
 
 
 def _copy(value: object) -> object:
-    """The same JSON, sharing nothing with the original; tuples become lists."""
+    """A deep copy of a JSON value; tuples become lists."""
     if isinstance(value, dict):
         return {name: _copy(inner) for name, inner in cast("dict[str, object]", value).items()}
     if isinstance(value, list | tuple):
@@ -84,53 +88,53 @@ def _copy(value: object) -> object:
     return value
 
 
-def _remember_anchor(node: dict[str, object], was: str, now: str, found: Outline) -> None:
+def _remember_anchor(node: dict[str, object], original: str, current: str, result: Outline) -> None:
     anchor = node.pop("$anchor", None)
     if anchor is None:
         return
-    if anchor in found.anchors:
+    if anchor in result.anchors:
         raise SchemaError(
-            f"two places have the anchor {anchor!r}",
+            f"two subschemas have the anchor {anchor!r}",
             code="duplicate_anchor",
-            path=f"{was}/$anchor",
-            hint="Give each $anchor another name.",
+            path=f"{original}/$anchor",
+            hint="Give each $anchor its own name.",
         )
-    found.anchors[cast(str, anchor)] = now
+    result.anchors[cast(str, anchor)] = current
 
 
-def _target(ref: str, path: str, found: Outline) -> str:
+def _target(ref: str, path: str, result: Outline) -> str:
     document, _, fragment = ref.partition("#")
-    if document and document != found.own_id:
+    if document and document != result.own_id:
         raise SchemaError(
-            f"the reference {ref!r:.80} leads out of the schema, and nothing is fetched",
+            f"the reference {ref!r:.80} points outside the schema, and schemas are never fetched",
             code="remote_ref",
             path=path,
-            hint="Copy the schema that is meant under $defs and refer to it as #/$defs/name.",
+            hint="Copy the referenced schema into $defs and refer to it as #/$defs/name.",
         )
     if fragment and not fragment.startswith("/"):
-        place = found.anchors.get(fragment)
+        pointer = result.anchors.get(fragment)
     else:
-        place = found.now_at.get(from_fragment(fragment))
-    if place is None:
+        pointer = result.current_pointers.get(from_fragment(fragment))
+    if pointer is None:
         raise SchemaError(
-            f"the reference {ref!r:.80} leads to no schema",
+            f"the reference {ref!r:.80} points to no schema",
             code="dangling_ref",
             path=path,
-            hint="Put the schema that is meant under $defs and refer to it as #/$defs/name.",
+            hint="Put the referenced schema into $defs and refer to it as #/$defs/name.",
         )
-    return place
+    return pointer
 
 
 def local_target(ref: object, root: object) -> Subschema | None:
-    """What a local reference names inside a schema that need not have been admitted; None where it names no schema."""
+    """The target of a local reference; None if there is no schema. The root need not be admitted."""
     if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
         return None
-    place = root
+    node = root
     for key in tokens_of(from_fragment(ref[1:])):
-        if isinstance(place, dict):
-            place = cast("dict[str, object]", place).get(key)
-        elif isinstance(place, list) and key.isdecimal() and int(key) < len(cast("list[object]", place)):
-            place = cast("list[object]", place)[int(key)]
+        if isinstance(node, dict):
+            node = cast("dict[str, object]", node).get(key)
+        elif isinstance(node, list) and key.isdecimal() and int(key) < len(cast("list[object]", node)):
+            node = cast("list[object]", node)[int(key)]
         else:
             return None
-    return cast(Subschema, place) if isinstance(place, dict | bool) else None
+    return cast(Subschema, node) if isinstance(node, dict | bool) else None

@@ -1,7 +1,7 @@
-"""Possible: whether any value fits a schema at all, as far as its listed values and their types tell.
+"""Check that some value can fit a schema, as far as its listed values and their types show.
 
-A tool whose schema nothing fits can never be called, and who wrote it should hear so before a model tries. Only what
-every value must have is looked at: a mistake in what may be left out, or in one of several alternatives, does no harm.
+A tool whose schema nothing fits can never be called, and its author should learn that before a model tries. Only parts
+that every value must have are checked: a mistake in an optional part, or in one of several alternatives, does no harm.
 """
 
 from __future__ import annotations
@@ -15,51 +15,51 @@ from ferrule.schema.refs import Outline
 from ferrule.schema.value_decoder import type_name
 
 
-def check_possible(schema: Outline) -> None:
-    """Refuse a schema that lists values for something that must be there, none of them of a type allowed there."""
-    seen: set[str] = set()
-    waiting = [""]
-    while waiting:
-        place = waiting.pop()
-        node = schema.nodes.get(place)
-        if place in seen or not isinstance(node, dict):
+def check_satisfiable(schema: Outline) -> None:
+    """Refuse a schema in which a required part lists values, and none of them has an allowed type."""
+    visited: set[str] = set()
+    pending = [""]
+    while pending:
+        pointer = pending.pop()
+        node = schema.nodes.get(pointer)
+        if pointer in visited or not isinstance(node, dict):
             continue
-        seen.add(place)
-        _check_listed(node, schema.was_at[place])
-        waiting += _needed(node, place)
+        visited.add(pointer)
+        _check_values(node, schema.original_pointers[pointer])
+        pending += _required_pointers(node, pointer)
 
 
-def _needed(node: dict[str, object], place: str) -> Iterator[str]:
-    """Places whose schema some part of every value must fit."""
+def _required_pointers(node: dict[str, object], pointer: str) -> Iterator[str]:
+    """Pointers to the schemas that some part of every value must fit."""
     if "$ref" in node:
         yield from_fragment(cast(str, node["$ref"])[1:])
     for number in range(len(cast("list[object]", node.get("allOf", ())))):
-        yield place + pointer_to(("allOf", number))
+        yield pointer + pointer_to(("allOf", number))
     if _types(node) == {"object"}:
         for name in cast("list[str]", node.get("required", ())):
-            yield place + pointer_to(("properties", name))
+            yield pointer + pointer_to(("properties", name))
     if _types(node) == {"array"} and cast(float, node.get("minItems", 0)) > 0 and "prefixItems" not in node:
-        yield f"{place}/items"
+        yield f"{pointer}/items"
 
 
-def _check_listed(node: dict[str, object], path: str) -> None:
+def _check_values(node: dict[str, object], path: str) -> None:
     types = _types(node)
     keyword = "const" if "const" in node else "enum"
     if not types or keyword not in node:
         return
-    listed = [node["const"]] if keyword == "const" else cast("list[object]", node["enum"])
-    found = dict.fromkeys(type_name(value) for value in listed)
-    if not types.isdisjoint(found) or ("number" in types and "integer" in found):
+    values = [node["const"]] if keyword == "const" else cast("list[object]", node["enum"])
+    listed = dict.fromkeys(type_name(value) for value in values)
+    if not types.isdisjoint(listed) or ("number" in types and "integer" in listed):
         return
     raise SchemaError(
-        f"no value fits: {keyword} lists {' and '.join(found)} only, and the type is {' or '.join(sorted(types))}",
+        f"no value fits: {keyword} lists only {' and '.join(listed)}, and the type is {' or '.join(sorted(types))}",
         code="nothing_fits",
         path=f"{path}/{keyword}",
-        hint="Let the type be that of the listed values; what the entries of a list may be is said in its items.",
+        hint="Set type to the type of the listed values. To restrict the items of an array, put the enum in its items.",
     )
 
 
 def _types(node: dict[str, object]) -> set[str]:
-    """Those that the schema names itself; none where it names none."""
+    """The types that the schema itself names; empty if it names none."""
     named = node.get("type", ())
     return {named} if isinstance(named, str) else set(cast("list[str]", named))

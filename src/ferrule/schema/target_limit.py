@@ -1,4 +1,4 @@
-"""Limit: one fact about what a target does with a keyword while decoding, with texts that prove it."""
+"""Limit: how far a target enforces a keyword while decoding, with texts that prove it."""
 
 from __future__ import annotations
 
@@ -8,53 +8,58 @@ from enum import StrEnum
 from typing import Any
 
 
-class Say(StrEnum):
-    """ENFORCED: what does not fit cannot be written. APPROXIMATED: some of it can. NOT_SAYABLE: all of it can.
+class Coverage(StrEnum):
+    """How far a keyword is enforced while decoding. Whatever is not enforced is checked afterwards.
 
-    Whatever is not enforced is checked after decoding.
+    ENFORCED: invalid values cannot be written. APPROXIMATED: some invalid values can be written. UNENFORCED: all can.
     """
 
     ENFORCED = "enforced"
     APPROXIMATED = "approximated"
-    NOT_SAYABLE = "not sayable"
+    UNENFORCED = "not enforced"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """`keyword` is a keyword of JSON Schema; `format:date` for one format; `oneOf, overlapping` for one use of it.
+    """How far a target enforces one keyword.
 
-    The texts are JSON in Ferrule's spelling. `accepts` fit and can be written; `rejects` do not fit and cannot be;
-    `slips` do not fit but can be written; `narrows` fit but cannot be written that way.
+    `keyword` is a keyword of JSON Schema, one format (`format:date`), or one case of a keyword
+    (`oneOf, overlapping`). The texts are normalized JSON. `accepts` are valid and can be written; `rejects` are invalid
+    and cannot be written; `false_accepts` are invalid but can be written; `false_rejects` are valid but cannot be
+    written in that form.
     """
 
     keyword: str
-    say: Say
-    how: str
+    coverage: Coverage
+    detail: str
     example_schema: Mapping[str, Any]
     accepts: tuple[str, ...]
     rejects: tuple[str, ...] = ()
-    slips: tuple[str, ...] = ()
-    narrows: tuple[str, ...] = ()
+    false_accepts: tuple[str, ...] = ()
+    false_rejects: tuple[str, ...] = ()
 
 
 def enforced(
     keyword: str,
-    how: str,
+    detail: str,
     schema: Mapping[str, Any],
     accepts: tuple[str, ...],
     rejects: tuple[str, ...],
-    narrows: tuple[str, ...] = (),
+    false_rejects: tuple[str, ...] = (),
 ) -> Limit:
-    return Limit(keyword, Say.ENFORCED, how, schema, accepts, rejects=rejects, narrows=narrows)
+    """A row for a keyword that is enforced."""
+    return Limit(keyword, Coverage.ENFORCED, detail, schema, accepts, rejects=rejects, false_rejects=false_rejects)
 
 
-def nearly(
-    keyword: str, how: str, schema: Mapping[str, Any], accepts: tuple[str, ...], slips: tuple[str, ...]
+def approximated(
+    keyword: str, detail: str, schema: Mapping[str, Any], accepts: tuple[str, ...], false_accepts: tuple[str, ...]
 ) -> Limit:
-    return Limit(keyword, Say.APPROXIMATED, how, schema, accepts, slips=slips)
+    """A row for a keyword that is approximated."""
+    return Limit(keyword, Coverage.APPROXIMATED, detail, schema, accepts, false_accepts=false_accepts)
 
 
-def unsaid(
-    keyword: str, how: str, schema: Mapping[str, Any], accepts: tuple[str, ...], slips: tuple[str, ...]
+def unenforced(
+    keyword: str, detail: str, schema: Mapping[str, Any], accepts: tuple[str, ...], false_accepts: tuple[str, ...]
 ) -> Limit:
-    return Limit(keyword, Say.NOT_SAYABLE, how, schema, accepts, slips=slips)
+    """A row for a keyword that is not enforced."""
+    return Limit(keyword, Coverage.UNENFORCED, detail, schema, accepts, false_accepts=false_accepts)

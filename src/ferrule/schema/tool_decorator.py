@@ -1,4 +1,4 @@
-"""The `tool` decorator: a Python function and the definition that its hints and docstring give. It runs nothing."""
+"""The `tool` decorator: make a tool definition from a Python function's type hints and docstring."""
 
 from __future__ import annotations
 
@@ -11,14 +11,27 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.schema.inference import infer
 
 INJECTED: frozenset[type] = frozenset({CallContext})
-"""Types of parameters that are not the model's to fill: whoever runs the function supplies them."""
+"""Parameter types that the model does not fill in: the executor supplies their values."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool(Generic[P, R]):
-    """A function that is also a tool: call it as before, or hand `definition` to a model."""
+    """A function that is also a tool: call it as before, or pass `definition` to a model.
+
+    The `tool` decorator returns it.
+
+    Example:
+        @tool
+        def get_weather(city: str) -> str:
+            "The weather in a city."
+            return f"{city}: clear"
+
+        get_weather("Paris")                 # "Paris: clear"
+        get_weather.definition.name          # "get_weather"
+        get_weather.definition.required      # ("city",)
+    """
 
     function: Callable[P, R]
     definition: ToolDefinition
@@ -46,13 +59,43 @@ def tool(
     side_effects: bool = False,
     bound_to: tuple[str, str] | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
-    """Make a tool of a function: `@tool`, or `@tool(side_effects=True)`. `bound_to` is a capability and its version."""
+    """Make a tool from a function: `@tool`, or `@tool(side_effects=True)`.
+
+    The name, the description and the parameters come from the function's name, docstring and type hints.
+
+    Args:
+        function: The function, if the decorator is used without parentheses.
+        name: The tool's name, if it differs from the function's.
+        description: The description, if it differs from the docstring.
+        side_effects: Whether a call changes something. Such calls run at most once, and only after approval.
+        bound_to: A capability and its version.
+
+    Example:
+        @tool
+        def get_weather(city: str, days: int = 1) -> str:
+            '''The weather in a city.
+
+            Args:
+                city: Where to look.
+            '''
+            return f"{city}: clear for {days} days"
+
+        @tool(side_effects=True)
+        def book_table(guests: int) -> str:
+            '''Book a table.'''
+            return "booked"
+    """
 
     def define(function: Callable[P, R]) -> FunctionTool[P, R]:
-        found = infer(function, INJECTED)
+        inferred = infer(function, INJECTED)
         capability, version = bound_to or (None, None)
         definition = ToolDefinition(
-            name or found.name, description or found.description, found.parameters, capability, version, side_effects
+            name or inferred.name,
+            description or inferred.description,
+            inferred.parameters,
+            capability,
+            version,
+            side_effects,
         )
         return FunctionTool(function, definition)
 

@@ -1,8 +1,9 @@
-"""The one rule for a value that a format writes without its type: raw text and the schema's types give JSON text.
+"""Decode a value that a format writes without its type: raw text and the schema's types give JSON text.
 
-Exact JSON of an allowed type; else, where the format says so, a Python literal of an allowed type; else the raw text
-where a string is allowed; else the raw text as a string and `ok` false, for the checker to name the fault. A value is
-never turned into null, false or NaN. `encode` is the way back. Must not know any wire format.
+The raw text is read as exact JSON of an allowed type; otherwise, if the format allows it, as a Python literal of an
+allowed type; otherwise as a string, if a string is allowed; otherwise as a string with `ok` false, so that the checker
+reports the fault. A value is never turned into null, false or NaN. `encode` is the inverse. This module does not depend
+on any wire format.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import cast
 from ferrule.core.json_text import dumps, loads
 from ferrule.schema.metaschema import TYPES
 from ferrule.schema.notation import JSON, PYTHON, Notation
-from ferrule.schema.reader import Reader, respell
+from ferrule.schema.reader import Reader, normalize_json
 from ferrule.schema.refs import local_target
 from ferrule.schema.value_text import loads_verbatim
 
@@ -25,49 +26,52 @@ _NOT_SPACE = re.compile(r"[^ \t\r\n]")
 _HALF_A_PAIR = re.compile(r"[\ud800-\udfff]")
 _NUMBER = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]*))?")
 _TYPE_BY_START = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
-# An exponent with more digits than this outweighs any number of digits that fits in memory.
+# An exponent with more digits than this exceeds the number of digits that fit in memory.
 _LONGEST_EXPONENT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
-    """`json_text` is always valid JSON; `ok` says whether its type is one that the schema allows."""
+class DecodedValue:
+    """A decoded value. `json_text` is always valid JSON; `ok` says whether the schema allows its type."""
 
     json_text: str
     ok: bool
-    repeated: tuple[str, ...] = ()
-    """The keys that an object had more than once, and of which the first stands."""
+    duplicate_keys: tuple[str, ...] = ()
+    """The keys that occurred more than once in an object. The first occurrence is kept."""
 
 
-def decode(raw: str, allowed: frozenset[str], python_literals: bool = False) -> Decoded:
-    """The JSON text that a raw value stands for, given the types that its schema allows."""
+def decode(raw: str, allowed: frozenset[str], python_literals: bool = False) -> DecodedValue:
+    """Decode a raw value to JSON text, given the types that its schema allows."""
     if allowed == _STRING_ONLY:
-        return Decoded(_string(raw), True)
+        return DecodedValue(_string(raw), True)
     for notation in (JSON, PYTHON) if python_literals else (JSON,):
         reader = Reader(notation, strict_depth=0)
         text = _read(raw, notation, reader)
         if text is not None and _is_allowed(text, allowed):
-            return Decoded(text, True, tuple(reader.repeated))
-    return Decoded(_string(raw), "string" in allowed)
+            return DecodedValue(text, True, tuple(reader.duplicate_keys))
+    return DecodedValue(_string(raw), "string" in allowed)
 
 
 def encode(json_text: str, allowed: frozenset[str], python_literals: bool = False) -> str | None:
-    """How to write a value so that `decode` gives it back; None where no spelling does. `ValueError` for no JSON."""
-    text = respell(json_text)
+    """Write a value so that `decode` returns it; None if that is impossible.
+
+    Raises `ValueError` if the text is not JSON.
+    """
+    text = normalize_json(json_text)
     if text.startswith('"'):
         raw = str(loads(text))
-        if decode(raw, allowed, python_literals) == Decoded(text, True):
+        if decode(raw, allowed, python_literals) == DecodedValue(text, True):
             return raw
-    return text if decode(text, allowed, python_literals) == Decoded(text, True) else None
+    return text if decode(text, allowed, python_literals) == DecodedValue(text, True) else None
 
 
 def _string(raw: str) -> str:
-    # Half a surrogate pair has no UTF-8, so it is written as an escape: the text stays printable and nothing is lost.
+    # Half a surrogate pair cannot be encoded as UTF-8, so it is written as an escape, and nothing is lost.
     return _HALF_A_PAIR.sub(lambda half: f"\\u{ord(half[0]):04x}", dumps(raw))
 
 
 def _read(raw: str, notation: Notation, reader: Reader) -> str | None:
-    """The raw text as JSON text, numbers as written; None where it is not exactly one value of the notation."""
+    """The raw text as JSON text, with numbers as written; None if it is not exactly one value of the notation."""
     end = reader.read(raw, 0, True)
     if not reader.is_done or _NOT_SPACE.search(raw, end):
         return None
@@ -77,7 +81,7 @@ def _read(raw: str, notation: Notation, reader: Reader) -> str | None:
 
 
 def _is_strict(raw: str) -> bool:
-    """Whether the text is JSON to the letter: the reader also takes line breaks inside strings."""
+    """Whether the text is strict JSON. The reader also accepts line breaks inside strings."""
     try:
         loads_verbatim(raw)
     except (ValueError, RecursionError):
@@ -93,7 +97,7 @@ def _is_allowed(json_text: str, allowed: frozenset[str]) -> bool:
 
 
 def is_whole(number: str) -> bool:
-    """Whether a JSON number has no fraction, judged from its text, which a float could not hold."""
+    """Whether a JSON number has no fraction, decided from its text, because a float could not hold every number."""
     match = _NUMBER.fullmatch(number)
     if match is None:
         return False
@@ -109,9 +113,10 @@ def is_whole(number: str) -> bool:
 
 
 def types_allowed(schema: object, root: object) -> frozenset[str]:
-    """The JSON types that a schema lets through; all of them where it says nothing. "number" always brings "integer".
+    """The JSON types that a schema allows; all types if it does not restrict them. "number" always includes "integer".
 
-    `root` is the whole schema, in which local references are looked up. An upper bound: `not` and `if` are not read.
+    `root` is the whole schema, in which local references are resolved. The result is an upper bound: `not` and `if` are
+    ignored.
     """
     return _types(schema, root, frozenset()) or ALL_TYPES
 
@@ -121,14 +126,14 @@ def _types(schema: object, root: object, above: frozenset[int]) -> frozenset[str
         return frozenset()
     if not isinstance(schema, dict) or id(cast(object, schema)) in above:
         return ALL_TYPES
-    held = cast("dict[str, object]", schema)
-    inside = above | {id(held)}
+    fields = cast("dict[str, object]", schema)
+    inside = above | {id(fields)}
 
     def of(inner: object) -> frozenset[str]:
         return _types(inner, root, inside)
 
-    found = [limit(held[keyword], of, root) for keyword, limit in _LIMITS.items() if keyword in held]
-    return ALL_TYPES.intersection(*found)
+    type_sets = [limit(fields[keyword], of, root) for keyword, limit in _LIMITS.items() if keyword in fields]
+    return ALL_TYPES.intersection(*type_sets)
 
 
 def _by_type(named: object, of: Callable[[object], frozenset[str]], root: object) -> frozenset[str]:
@@ -158,8 +163,8 @@ def _by_ref(ref: object, of: Callable[[object], frozenset[str]], root: object) -
     return ALL_TYPES if target is None else of(target)
 
 
-def _entries(held: object) -> list[object]:
-    return cast("list[object]", held) if isinstance(held, list) else []
+def _entries(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 _LIMITS: dict[str, Callable[[object, Callable[[object], frozenset[str]], object], frozenset[str]]] = {
@@ -174,7 +179,7 @@ _LIMITS: dict[str, Callable[[object, Callable[[object], frozenset[str]], object]
 
 
 def type_name(value: object) -> str:
-    """The JSON Schema type of a Python value; a float without a fraction is an integer, as JSON Schema has it."""
+    """The JSON Schema type of a Python value. As in JSON Schema, a float without a fraction is an integer."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, float):

@@ -1,7 +1,8 @@
-"""Whether a Python value is JSON at all, and small and shallow enough to look at.
+"""Check that a Python value is JSON, and that it is small and shallow enough to process.
 
-Runs before anything else and stops at the first step over a limit, so a value built to explode (one list held a million
-times, a list that holds itself) costs no more than the limit. Must not know what a schema is.
+This check runs before all others and stops as soon as a limit is exceeded. A hostile value, such as one list referenced
+a million times or a list that contains itself, therefore costs no more than the limit. This module does not depend on
+schemas.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from ferrule.errors import SchemaError
 from ferrule.schema.pointer import escape
 
 _DIGITS_PER_BIT = math.log10(2)
-# Python refuses to print integers of more than 4,300 digits; no schema needs a tenth of that.
+# Python refuses to convert integers of more than 4,300 digits to text; no schema needs a tenth of that.
 _MOST_DIGITS = 400
 
 
 def measure(value: object, *, max_bytes: int, max_depth: int) -> int:
-    """The bytes that the value takes as compact JSON, not counting escapes. `SchemaError` where it is over a limit."""
+    """The size of a value as compact JSON in bytes, without escapes. Raises `SchemaError` if it exceeds a limit."""
     total = 0
     pending: list[tuple[object, str, int]] = [(value, "", 0)]
     while pending:
@@ -32,9 +33,9 @@ def measure(value: object, *, max_bytes: int, max_depth: int) -> int:
                 hint="Flatten the schema, or move inner parts to $defs and refer to them.",
             )
         if isinstance(item, dict):
-            held = cast("dict[object, object]", item)
-            total += 2 + len(held)
-            for key, inner in held.items():
+            members = cast("dict[object, object]", item)
+            total += 2 + len(members)
+            for key, inner in members.items():
                 if not isinstance(key, str):
                     raise _not_json(f"the key {key!r:.40} is not a string", path)
                 total += _string_bytes(key, path) + 1
@@ -64,7 +65,7 @@ def _string_bytes(text: str, path: str) -> int:
     try:
         return 2 + len(text.encode())
     except UnicodeEncodeError:
-        raise _not_json("a string holds half of a surrogate pair", path) from None
+        raise _not_json("a string contains half of a surrogate pair", path) from None
 
 
 def _float_bytes(number: float, path: str) -> int:
@@ -74,7 +75,7 @@ def _float_bytes(number: float, path: str) -> int:
 
 
 def _int_bytes(number: int, path: str) -> int:
-    # Counted, not printed: printing an integer takes time that grows with the square of its length.
+    # Computed, not printed: the time to print an integer grows with the square of its length.
     digits = int(number.bit_length() * _DIGITS_PER_BIT) + 1
     if digits > _MOST_DIGITS:
         raise SchemaError(
@@ -111,5 +112,5 @@ def _not_json(message: str, path: str) -> SchemaError:
         message,
         code="not_a_schema",
         path=path,
-        hint="A schema holds only objects with string keys, arrays, strings, finite numbers, booleans and null.",
+        hint="Use only objects with string keys, arrays, strings, finite numbers, booleans and null.",
     )

@@ -1,1 +1,4 @@
-"""The service: any engine behind the APIs that clients already speak. Nothing here decides what a call may be."""
+"""The gateway: serves any engine over the HTTP APIs of OpenAI, Anthropic and MCP.
+
+The rules for valid tool calls are made elsewhere (`rules`, `schema`); this package only transports and records them.
+"""

@@ -1,4 +1,4 @@
-"""Addresses: which of them is this machine, and how one is shown to people without what it keeps secret."""
+"""Addresses: tell loopback hosts from others, and mask secrets before an address is shown."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from urllib.parse import urlsplit
 
 _PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]*@")
-# On a bus, a user without a password is a token.
+# In a NATS URL, a user without a password is a token.
 _TOKEN = re.compile(r"\b((?:nats|tls|wss?)://)[^/@:\s]+@")
 _SECRET_OPTION = re.compile(r"(?i)([?&](?:[a-z_]*key|token|secret|password)=)[^&]*")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host. A name that is not localhost may stand for anything."""
+    """Whether only this machine can reach a host. Names other than localhost are not resolved and count as remote."""
     bare = host.removeprefix("[").removesuffix("]")
     try:
         return ipaddress.ip_address(bare).is_loopback
@@ -28,6 +28,6 @@ def host_of(url: str) -> str:
         return ""
 
 
-def without_secrets(text: str) -> str:
-    """An address or an engine's string with passwords and keys left out."""
+def mask_secrets(text: str) -> str:
+    """Replace passwords, tokens and keys in an address or an engine string with `***`."""
     return _SECRET_OPTION.sub(r"\1***", _TOKEN.sub(r"\1***@", _PASSWORD.sub(r"\1:***@", text)))

@@ -1,4 +1,4 @@
-"""The application: every API over one gateway, behind one door."""
+"""The ASGI application: every API of one gateway, behind authentication, limits and telemetry."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from ferrule.server.apis import (
 from ferrule.server.apis.openapi import document
 from ferrule.server.apis.responses import api as responses
 from ferrule.server.asgi import asgi
-from ferrule.server.auth.admission import Door
+from ferrule.server.auth.admission import Admission
 from ferrule.server.auth.rate_limits import Limiter
 from ferrule.server.console import api as console
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import Route, SocketRoute
 from ferrule.server.observability import health, metrics_api
-from ferrule.server.observability.middleware import WatchedFront, watched
+from ferrule.server.observability.middleware import InstrumentedApp, instrument_routes
 from ferrule.server.websocket import api as websocket
 
 
 def application(gateway: Gateway) -> Any:
-    """The ASGI application of an open gateway."""
-    door = Door(gateway.config)
-    routes, sockets = watched(routes_of(gateway)), sockets_of(gateway, door.limiter)
-    return asgi(routes, sockets, WatchedFront.around(door, gateway.watch, routes, sockets))
+    """Build the ASGI application of an open gateway."""
+    admission = Admission(gateway.config)
+    routes, sockets = instrument_routes(routes_of(gateway)), sockets_of(gateway, admission.limiter)
+    return asgi(routes, sockets, InstrumentedApp.wrap(admission, gateway.telemetry, routes, sockets))
 
 
 def routes_of(gateway: Gateway) -> list[Route]:
-    found = [
+    api_routes = [
         *chat.routes(gateway),
         *messages.routes(gateway),
         *models.routes(gateway),
@@ -55,9 +55,9 @@ def routes_of(gateway: Gateway) -> list[Route]:
         *me.routes(gateway),
         *console.routes(gateway.config),
     ]
-    return [*found, *document.routes(found)]
+    return [*api_routes, *document.routes(api_routes)]
 
 
 def sockets_of(gateway: Gateway, limiter: Limiter) -> list[SocketRoute]:
-    """`limiter` is the door's: a turn takes a place there like any other answer."""
-    return websocket.sockets(gateway, limiter)
+    """The WebSocket routes. They share the `limiter` of HTTP requests: a turn counts against the same limits."""
+    return websocket.socket_routes(gateway, limiter)

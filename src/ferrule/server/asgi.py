@@ -1,6 +1,7 @@
-"""Routes on ASGI: the one owner of Starlette. Reads bodies within limits, sends answers, notices readers that left.
+"""Run routes on ASGI. The only module that imports Starlette.
 
-Every error becomes the body that the route's clients read, with a request id; nothing of a stack goes out.
+It reads bodies within limits, sends responses, and stops the handler when the client disconnects. Every error becomes
+a response body in the format of the route's API, with a request ID and without a stack trace.
 """
 
 from __future__ import annotations
@@ -21,216 +22,254 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ferrule.dialects.openai_error import error_body as openai_error
 from ferrule.errors import FerruleError, NotFoundError, TooLargeError, TooSlowError
-from ferrule.server.cleanup import ended
-from ferrule.server.http import ANY, SHORT, Answer, Asked, Front, Route, SocketRoute, Stalled, Streamed, Whole
-from ferrule.server.response_writer import Outlet
+from ferrule.server.cleanup import cancel_and_wait
+from ferrule.server.http import (
+    ANY,
+    SMALL_BODY_BYTES,
+    AnyResponse,
+    Middleware,
+    Request,
+    Response,
+    Route,
+    SocketRoute,
+    StalledClientError,
+    StreamingResponse,
+)
+from ferrule.server.response_writer import ResponseWriter
 
 _REQUEST_ID = "x-request-id"
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013
-_MOST_DIGITS = 18
+# Longer numbers are refused before int() parses them, which is slow for thousands of digits.
+_MAX_DIGITS = 18
 
 
-def asgi(routes: Iterable[Route], sockets: Iterable[SocketRoute], front: Front) -> ASGIApp:
-    """The application. Who has no key is told the same of what has no route as of what has one."""
-    made: list[Any] = [HttpRoute(one.path, _Endpoint(one, front), methods=[one.method]) for one in routes]
-    made += [WebSocketRoute(one.path, _SocketEndpoint(one, front)) for one in sockets]
-    # The last: whatever no route takes, by its path or by its method. So nobody is sent elsewhere for a slash either.
-    made.append(HttpRoute("/{path:path}", _Endpoint(_NOWHERE, front)))
-    return Starlette(routes=made)
+def asgi(routes: Iterable[Route], sockets: Iterable[SocketRoute], middleware: Middleware) -> ASGIApp:
+    """Build the ASGI application.
+
+    The catch-all route needs a key as well, so that a client without one cannot find out which routes exist.
+    """
+    starlette_routes: list[Any] = [
+        HttpRoute(one.path, _Endpoint(one, middleware), methods=[one.method]) for one in routes
+    ]
+    starlette_routes += [WebSocketRoute(one.path, _SocketEndpoint(one, middleware)) for one in sockets]
+    # Last: every path and method that no route takes. It also keeps Starlette from redirecting paths with a slash.
+    starlette_routes.append(HttpRoute("/{path:path}", _Endpoint(_CATCH_ALL, middleware)))
+    return Starlette(routes=starlette_routes)
 
 
 class _Endpoint:
-    """One route as ASGI."""
+    """Serves one route as an ASGI application."""
 
-    def __init__(self, route: Route, front: Front) -> None:
+    def __init__(self, route: Route, middleware: Middleware) -> None:
         self._route = route
-        self._front = front
+        self._middleware = middleware
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = _asked(scope)
+        request = _parse_request(scope)
         try:
-            _check_head(scope, self._front)
-            async with self._front.admitted(asked, self._route.scope) as known:
-                body = await self._body(known, receive)
-                if len(body) <= SHORT:
-                    self._front.check_body(body)
+            _check_head(scope, self._middleware)
+            async with self._middleware.admit(request, self._route.scope) as admitted_request:
+                body = await self._read_body(admitted_request, receive)
+                if len(body) <= SMALL_BODY_BYTES:
+                    self._middleware.check_body(body)
                 else:
-                    await asyncio.to_thread(self._front.check_body, body)
-                answer = await self._answered(known, body, receive)
-                if answer is not None:
-                    await self._send(answer, asked, receive, send)
-        except Stalled:
-            # Nothing can be said to who does not read; the server closes what was not ended.
+                    await asyncio.to_thread(self._middleware.check_body, body)
+                response = await self._run_handler(admitted_request, body, receive)
+                if response is not None:
+                    await self._send(response, request, receive, send)
+        except StalledClientError:
+            # The client does not read, so no error can reach it. The server closes the unfinished response.
             return
-        except FerruleError as refusal:
+        except FerruleError as error:
             await self._send(
-                refused(refusal, asked.id, self._route.error_body(refusal, asked.id)), asked, receive, send
+                error_response(error, request.id, self._route.error_body(error, request.id)), request, receive, send
             )
 
-    async def _body(self, asked: Asked, receive: Receive) -> bytes:
-        most = self._front.body_bytes
-        told = asked.headers.get("content-length", "0")
-        if not told.isascii() or not told.isdigit() or len(told) > _MOST_DIGITS or int(told) > most:
-            raise _too_large(most)
-        pieces: list[bytes] = []
+    async def _read_body(self, request: Request, receive: Receive) -> bytes:
+        limit = self._middleware.body_bytes
+        content_length = request.headers.get("content-length", "0")
+        if (
+            not content_length.isascii()
+            or not content_length.isdigit()
+            or len(content_length) > _MAX_DIGITS
+            or int(content_length) > limit
+        ):
+            raise _too_large(limit)
+        chunks: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._front.body_seconds):
+            async with asyncio.timeout(self._middleware.body_seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return b""
-                    pieces.append(message.get("body", b""))
-                    size += len(pieces[-1])
-                    if size > most:
-                        raise _too_large(most)
+                    chunks.append(message.get("body", b""))
+                    size += len(chunks[-1])
+                    if size > limit:
+                        raise _too_large(limit)
                     if not message.get("more_body", False):
-                        return b"".join(pieces)
-        except TimeoutError as late:
-            raise TooSlowError("the body did not arrive in time", hint="Send it at once.") from late
+                        return b"".join(chunks)
+        except TimeoutError as error:
+            raise TooSlowError(
+                "the request body did not arrive in time", hint="Send the body without pauses."
+            ) from error
 
-    async def _answered(self, asked: Asked, body: bytes, receive: Receive) -> Answer | None:
-        """What the handler gives; None when the client left before."""
-        work = asyncio.ensure_future(self._route.handler(replace(asked, body=body)))
-        left = asyncio.ensure_future(_disconnected(receive))
+    async def _run_handler(self, request: Request, body: bytes, receive: Receive) -> AnyResponse | None:
+        """Run the handler. Returns None if the client disconnects first."""
+        handler = asyncio.ensure_future(self._route.handler(replace(request, body=body)))
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
-            return work.result() if work.done() else None
+            await asyncio.wait({handler, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            return handler.result() if handler.done() else None
         finally:
-            left.cancel()
-            if not work.done():
-                await ended(work)
+            disconnect.cancel()
+            if not handler.done():
+                await cancel_and_wait(handler)
 
-    async def _send(self, answer: Answer, asked: Asked, receive: Receive, send: Send) -> None:
-        headers = {"content-type": answer.media_type, _REQUEST_ID: asked.id, "request-id": asked.id, **answer.headers}
-        if isinstance(answer, Whole):
-            headers["content-length"] = str(len(answer.body))
-            await send(_start(answer.status, headers))
-            await send({"type": "http.response.body", "body": answer.body})
+    async def _send(self, response: AnyResponse, request: Request, receive: Receive, send: Send) -> None:
+        headers = {
+            "content-type": response.media_type,
+            _REQUEST_ID: request.id,
+            "request-id": request.id,
+            **response.headers,
+        }
+        if isinstance(response, Response):
+            headers["content-length"] = str(len(response.body))
+            await send(_start_message(response.status, headers))
+            await send({"type": "http.response.body", "body": response.body})
             return
+        # Proxies such as nginx buffer streams unless these headers forbid it.
         headers |= {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        outlet = Outlet(send, self._front.send_seconds)
-        sending = asyncio.ensure_future(self._pieces(answer, headers, outlet))
-        beside = [asyncio.ensure_future(_disconnected(receive))]
-        if answer.keep_alive:
-            beside.append(asyncio.ensure_future(outlet.kept_alive(answer.keep_alive, answer.keep_alive_seconds)))
+        writer = ResponseWriter(send, self._middleware.send_seconds)
+        send_task = asyncio.ensure_future(self._send_chunks(response, headers, writer))
+        side_tasks = [asyncio.ensure_future(_wait_for_disconnect(receive))]
+        if response.keep_alive:
+            side_tasks.append(
+                asyncio.ensure_future(writer.send_keep_alive(response.keep_alive, response.keep_alive_seconds))
+            )
         try:
-            await asyncio.wait({sending, *beside}, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
-                sending.result()
+            await asyncio.wait({send_task, *side_tasks}, return_when=asyncio.FIRST_COMPLETED)
+            if send_task.done():
+                send_task.result()
         finally:
-            await ended(sending, *beside)
-            outlet.close()
+            await cancel_and_wait(send_task, *side_tasks)
+            writer.close()
 
-    async def _pieces(self, answer: Streamed, headers: Mapping[str, str], outlet: Outlet) -> None:
-        async with aclosing(answer.pieces) as pieces:
-            await outlet.start(_start(answer.status, headers))
-            async for piece in pieces:
-                await outlet.send(piece)
-            await outlet.end()
+    async def _send_chunks(
+        self, response: StreamingResponse, headers: Mapping[str, str], writer: ResponseWriter
+    ) -> None:
+        async with aclosing(response.chunks) as chunks:
+            await writer.start(_start_message(response.status, headers))
+            async for chunk in chunks:
+                await writer.send(chunk)
+            await writer.end()
 
 
 class _SocketEndpoint:
-    def __init__(self, route: SocketRoute, front: Front) -> None:
+    def __init__(self, route: SocketRoute, middleware: Middleware) -> None:
         self._route = route
-        self._front = front
+        self._middleware = middleware
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = _asked(scope)
+        request = _parse_request(scope)
         socket = WebSocket(scope, receive, send)
         try:
-            _check_head(scope, self._front)
-            async with self._front.admitted(asked, self._route.scope) as known:
-                is_offered = self._route.protocol in known.subprotocols
+            _check_head(scope, self._middleware)
+            async with self._middleware.admit(request, self._route.scope) as admitted_request:
+                is_offered = self._route.protocol in admitted_request.subprotocols
                 await socket.accept(self._route.protocol if is_offered else None)
-                await self._route.handler(known, _Socket(socket, self._front))
-        except FerruleError as refusal:
+                await self._route.handler(admitted_request, _Socket(socket, self._middleware))
+        except FerruleError as error:
             if socket.application_state is not WebSocketState.DISCONNECTED:
-                code = _TRY_AGAIN_LATER if getattr(refusal, "ends_connection", False) else _POLICY_VIOLATION
-                await socket.close(code, refusal.code)
+                code = _TRY_AGAIN_LATER if getattr(error, "ends_connection", False) else _POLICY_VIOLATION
+                await socket.close(code, error.code)
 
 
 class _Socket:
-    def __init__(self, socket: WebSocket, front: Front) -> None:
+    def __init__(self, socket: WebSocket, middleware: Middleware) -> None:
         self._socket = socket
-        self._front = front
+        self._middleware = middleware
 
     async def receive(self) -> str | None:
         try:
             message = await self._socket.receive()
         except (WebSocketDisconnect, RuntimeError):
-            # Gone, or closed by us.
+            # The client disconnected, or this side closed the socket.
             return None
         if message["type"] == "websocket.disconnect":
             return None
         text = message.get("text")
         if text is None:
-            # Bytes are read as text too; what they mean is found out by whoever reads it.
+            # Binary frames are accepted as text; the reader reports content that it cannot parse.
             text = (message.get("bytes") or b"").decode("utf-8", "replace")
-        self._front.check_body(text.encode("utf-8", "surrogatepass"))
+        self._middleware.check_body(text.encode("utf-8", "surrogatepass"))
         return text
 
     async def send(self, text: str, /) -> None:
         try:
-            async with asyncio.timeout(self._front.send_seconds):
+            async with asyncio.timeout(self._middleware.send_seconds):
                 await self._socket.send_text(text)
-        except (WebSocketDisconnect, RuntimeError, TimeoutError) as gone:
-            raise ConnectionError("the other side is gone") from gone
+        except (WebSocketDisconnect, RuntimeError, TimeoutError) as error:
+            raise ConnectionError("the client disconnected") from error
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         if self._socket.application_state is not WebSocketState.DISCONNECTED:
-            # Who is gone needs no closing.
+            # A client that has disconnected needs no close frame.
             with suppress(WebSocketDisconnect, RuntimeError):
                 await self._socket.close(code, reason)
 
 
-def refused(refusal: FerruleError, request_id: str, body: dict[str, Any]) -> Whole:
-    """An error as an answer. Clients try again by themselves where that can help, and only there."""
-    headers = {"x-should-retry": "true" if refusal.retryable else "false"}
-    wait = getattr(refusal, "retry_after", None)
-    if wait is not None:
-        headers["retry-after"] = str(max(1, round(wait)))
-    if getattr(refusal, "ends_connection", False):
+def error_response(error: FerruleError, request_id: str, body: dict[str, Any]) -> Response:
+    """Build the response to an error. `x-should-retry` and `retry-after` tell clients whether to retry."""
+    headers = {"x-should-retry": "true" if error.retryable else "false"}
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is not None:
+        headers["retry-after"] = str(max(1, round(retry_after)))
+    if getattr(error, "ends_connection", False):
         headers["connection"] = "close"
-    return Whole.of(body, refusal.status, headers)
+    return Response.json(body, error.status, headers)
 
 
-def _too_large(most: int) -> TooLargeError:
-    return TooLargeError(f"the body is longer than {most} bytes", hint="Send less, or raise the limit.")
+def _too_large(limit: int) -> TooLargeError:
+    return TooLargeError(
+        f"the request body is longer than {limit} bytes", hint="Send less, or raise limits.body_bytes."
+    )
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
         pass
 
 
-async def _nothing(asked: Asked) -> Answer:
-    raise NotFoundError("there is nothing here", hint="See /openapi.json for what there is.")
+async def _not_found(request: Request) -> AnyResponse:
+    raise NotFoundError("no route has this path and method", hint="/openapi.json lists the routes.")
 
 
-_NOWHERE = Route("*", "/{path}", _nothing, ANY, lambda refusal, id: openai_error(refusal))
+_CATCH_ALL = Route("*", "/{path}", _not_found, ANY, lambda refusal, id: openai_error(refusal))
 
 
-def _check_head(scope: Scope, front: Front) -> None:
-    query = len(scope.get("query_string", b""))
-    front.check_head(scope["headers"], len(scope.get("raw_path") or scope["path"]) + query, query)
+def _check_head(scope: Scope, middleware: Middleware) -> None:
+    query_length = len(scope.get("query_string", b""))
+    middleware.check_head(scope["headers"], len(scope.get("raw_path") or scope["path"]) + query_length, query_length)
 
 
-def _asked(scope: Scope) -> Asked:
-    # The path is the server's own word: whatever Host says does not enter it.
+def _parse_request(scope: Scope) -> Request:
+    # The path comes from the request line alone: the Host header does not influence it.
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-    query = _query(scope.get("query_string", b"").decode("latin-1"))
+    query = _parse_query(scope.get("query_string", b"").decode("latin-1"))
     params = {name: str(value) for name, value in scope.get("path_params", {}).items()}
     peer = (scope.get("client") or ("",))[0]
     id = f"req_{secrets.token_hex(12)}"
-    offered = tuple(scope.get("subprotocols", ()))
-    return Asked(scope.get("method", "GET"), scope["path"], id, headers, query, params, peer=peer, subprotocols=offered)
+    subprotocols = tuple(scope.get("subprotocols", ()))
+    return Request(
+        scope.get("method", "GET"), scope["path"], id, headers, query, params, peer=peer, subprotocols=subprotocols
+    )
 
 
-def _query(text: str) -> dict[str, str]:
+def _parse_query(text: str) -> dict[str, str]:
     return dict(parse_qsl(text, keep_blank_values=True))
 
 
-def _start(status: int, headers: Mapping[str, str]) -> Message:
-    spelled = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
-    return {"type": "http.response.start", "status": status, "headers": spelled}
+def _start_message(status: int, headers: Mapping[str, str]) -> Message:
+    raw_headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    return {"type": "http.response.start", "status": status, "headers": raw_headers}

@@ -1,9 +1,9 @@
-"""Ending tasks so that nothing of them stays behind.
+"""Cancel tasks without leaking the memory that they held.
 
-The error that a cancelled task ends with holds the stack it was thrown through, and that stack everything the task was
-made of: an answer's whole text, for one. They hold each other, so that it is all kept until Python next looks for such
-rings, and it looks by the number of objects and not by their size: a few clients that leave long answers are enough to
-keep hundreds of megabytes.
+The exception that ends a cancelled task refers to the stack frames that it passed through, and these frames refer to
+everything the task held, such as the whole text of an answer. Exception and frames form a reference cycle, so the
+memory stays until Python's garbage collector runs. The collector counts objects and not bytes: a few clients that
+disconnect during long answers are enough to retain hundreds of megabytes. Clearing the frames breaks the cycle.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from traceback import clear_frames
 from typing import Any
 
 
-async def ended(*tasks: asyncio.Future[Any]) -> None:
-    """Cancels them and waits until they are over."""
+async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks, wait until they have ended, and free what their frames held."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     for task in tasks:
         try:
-            left = task.exception()
+            error = task.exception()
         except asyncio.CancelledError as cancelled:
-            left = cancelled
-        if left is not None:
-            let_go(left)
+            error = cancelled
+        if error is not None:
+            clear_tracebacks(error)
 
 
-def let_go(error: BaseException) -> None:
-    """Forgets what the frames held that the error came through, and those before it that led to it."""
-    seen: set[int] = set()
-    behind: BaseException | None = error
-    while behind is not None and id(behind) not in seen:
-        seen.add(id(behind))
-        clear_frames(behind.__traceback__)
-        behind = behind.__cause__ or behind.__context__
+def clear_tracebacks(error: BaseException) -> None:
+    """Clear the local variables of all frames that an exception, its causes and its contexts passed through."""
+    visited: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in visited:
+        visited.add(id(current))
+        clear_frames(current.__traceback__)
+        current = current.__cause__ or current.__context__

@@ -1,4 +1,4 @@
-"""Gateway: engines, tools and the ledger behind every API. Answers turns; knows no web and no dialect."""
+"""Gateway: the engines, tools and ledger that all APIs share. Answers turns; knows neither HTTP nor dialects."""
 
 from __future__ import annotations
 
@@ -16,87 +16,94 @@ from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.machine import State
 from ferrule.server.answer.turn import ToolOwner, Turn
-from ferrule.server.auth.request_limits import Admission
+from ferrule.server.auth.request_limits import RequestLimits
 from ferrule.server.config.config import Config
-from ferrule.server.observability.telemetry import Watch
+from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.router import Replica, RoutedEngine, Router
-from ferrule.server.tool_catalog import Toolbox
+from ferrule.server.tool_catalog import ToolCatalog
 
-Opens = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]
+ConversationOpener = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]
 
 
 @dataclass(slots=True)
 class Gateway:
-    """Made open by `server.opening.opened`."""
+    """Holds everything an open gateway needs. `server.startup.open_gateway` creates it."""
 
     config: Config
     router: Router
-    toolbox: Toolbox
+    tool_catalog: ToolCatalog
     ledger: Ledger
-    watch: Watch = field(default_factory=Watch)
-    at_end: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
-    """What is to be stopped before engines, tools and ledger are closed."""
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    shutdown_callbacks: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    """Called before engines, tools and ledger are closed."""
 
-    admission: Admission = field(init=False)
+    request_limits: RequestLimits = field(init=False)
 
     def __post_init__(self) -> None:
-        self.admission = Admission(self.config.limits)
+        self.request_limits = RequestLimits(self.config.limits)
 
     async def stop(self) -> None:
-        while self.at_end:
-            await self.at_end.pop()()
+        while self.shutdown_callbacks:
+            await self.shutdown_callbacks.pop()()
 
     def has_tools(self, principal: Principal) -> bool:
-        return bool(self.toolbox.offered(principal))
+        return bool(self.tool_catalog.tools_for(principal))
 
     def engine(self, request: ToolCallRequest, principal: Principal) -> RoutedEngine:
         engine = self.router.engine(request.model)
         if not principal.may_use(f"model:{engine.model}"):
             raise AuthorityError(
-                f"{principal.name} may not use the model {engine.model}", hint="Ask for a key that has it."
+                f"{principal.name} may not use the model {engine.model}", hint="Use a key that lists it in models."
             )
         return engine
 
     def engines(self, principal: Principal) -> list[tuple[str, Replica]]:
-        """Each engine of each model that the principal may use, with the model's name."""
+        """The engines of all models that the principal may use, each with the name of its model."""
         models = [model for name, model in self.router.models.items() if principal.may_use(f"model:{name}")]
         return [(model.model, replica) for model in models for replica in model.replicas]
 
     async def count_tokens(self, request: ToolCallRequest, principal: Principal) -> int:
-        """How long the prompt of a request is."""
+        """Count the tokens of a request's prompt."""
         engine = self.engine(request, principal)
-        await self.admission.check(request)
+        await self.request_limits.check(request)
         return await engine.count_tokens(request)
 
-    async def answer(self, turn: Turn, opens: Opens | None = None) -> AsyncGenerator[LoopEvent]:
-        """Everything as it happens. Closing it stops the engine and the tools.
+    async def answer(
+        self, turn: Turn, open_conversation: ConversationOpener | None = None
+    ) -> AsyncGenerator[LoopEvent]:
+        """Answer a turn as a stream of events. Closing the stream stops the engine and the tools.
 
-        `opens` opens the conversation of the gateway's own loop, for whoever holds it in the ledger himself.
+        `open_conversation` replaces the gateway's own for callers that keep the conversation in the ledger themselves.
         """
         engine = self.engine(turn.request, turn.principal)
-        await self.admission.check(turn.request)
-        # By the name that is configured: what a client calls it is his own, and figures are kept by it.
-        asked = replace(_within(turn.request, self.config.limits.max_tokens), model=engine.model)
-        if asked.tool_choice_policy is ChoicePolicy.AUTO:
-            asked = replace(asked, tool_choice_policy=self.config.tool_choice_policy)
+        await self.request_limits.check(turn.request)
+        # The configured name, not the client's: metrics and records are labelled with it.
+        request = replace(_with_default_budget(turn.request, self.config.limits.max_tokens), model=engine.model)
+        if request.tool_choice_policy is ChoicePolicy.AUTO:
+            request = replace(request, tool_choice_policy=self.config.tool_choice_policy)
         if turn.tool_owner is ToolOwner.GATEWAY:
-            events = self._looped(replace(turn, request=asked), engine, opens or self.conversation)
+            events = self._run_loop(replace(turn, request=request), engine, open_conversation or self.open_conversation)
         else:
-            events = _once(
-                engine, asked if turn.tool_owner is ToolOwner.CALLER else replace(asked, tool_choice=ToolChoice.auto())
+            events = _reply_once(
+                engine,
+                request if turn.tool_owner is ToolOwner.CALLER else replace(request, tool_choice=ToolChoice.auto()),
             )
-        own = self.toolbox.tools if turn.tool_owner is ToolOwner.GATEWAY else ()
-        with self.watch.answer(engine.model, engine.traits.name, own, turn.resumes or turn.conversation) as noted:
+        own_tools = self.tool_catalog.tools if turn.tool_owner is ToolOwner.GATEWAY else ()
+        with self.telemetry.begin_answer(
+            engine.model, engine.traits.name, own_tools, turn.resumes or turn.conversation
+        ) as record:
             async with aclosing(events):
-                noted.wait()
+                record.check_cancelled()
                 async for event in events:
-                    noted.note(event)
+                    record.record_event(event)
                     yield event
-                    noted.wait()
+                    record.check_cancelled()
 
-    async def _looped(self, turn: Turn, engine: RoutedEngine, opens: Opens) -> AsyncGenerator[LoopEvent]:
-        """The loop, written down in the ledger, so that what it does happens at most once."""
-        conversation = await opens(turn, engine)
+    async def _run_loop(
+        self, turn: Turn, engine: RoutedEngine, open_conversation: ConversationOpener
+    ) -> AsyncGenerator[LoopEvent]:
+        """Run the tool loop, recorded in the ledger so that each call runs at most once."""
+        conversation = await open_conversation(turn, engine)
         try:
             events = conversation.stream_resumed() if turn.resumes else conversation.answer(turn.request.messages)
             async with aclosing(events):
@@ -105,39 +112,41 @@ class Gateway:
         finally:
             await conversation.close()
 
-    async def conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
-        id = turn.resumes or turn.conversation or new_conversation()
+    async def open_conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
+        id = turn.resumes or turn.conversation or new_conversation_id()
         if turn.resumes:
-            await self._require_own(id, turn.principal)
+            await self._check_owner(id, turn.principal)
         return await ToolConversation.open(
             self.ledger,
             id,
             engine,
-            self.toolbox.executor(turn.principal, turn.names),
+            self.tool_catalog.executor(turn.principal, turn.tool_names),
             lease=self.config.lease_seconds,
             patience=self.config.approval_patience_seconds,
             request=replace(turn.request, messages=(), tools=()),
             context=CallContext(principal=turn.principal),
         )
 
-    async def _require_own(self, conversation: str, principal: Principal) -> None:
-        """Whoever names another's conversation is told what he would be told of none."""
-        # No database keeps a NUL in a text, and one of them calls asking for it an error.
-        is_name = "\x00" not in conversation and conversation.isprintable()
-        if not is_name or await self.ledger.load(conversation, principal) is None:
-            raise NotFoundError("there is no such conversation", hint="Name one that an answer of yours waits in.")
+    async def _check_owner(self, conversation: str, principal: Principal) -> None:
+        """Raise the same error for a conversation of another principal as for one that does not exist."""
+        # No database stores NUL in text, and PostgreSQL rejects it even in a query.
+        is_valid = "\x00" not in conversation and conversation.isprintable()
+        if not is_valid or await self.ledger.load(conversation, principal) is None:
+            raise NotFoundError(
+                "there is no such conversation", hint="Use the ID of a conversation of yours that is waiting."
+            )
 
 
-def new_conversation() -> str:
+def new_conversation_id() -> str:
     return f"conv_{secrets.token_hex(16)}"
 
 
-async def _once(engine: RoutedEngine, request: ToolCallRequest) -> AsyncGenerator[LoopEvent]:
+async def _reply_once(engine: RoutedEngine, request: ToolCallRequest) -> AsyncGenerator[LoopEvent]:
     async with aclosing(engine.stream(request)) as events:
         async for event in events:
             yield event
     yield LoopEnded(State.DONE)
 
 
-def _within(request: ToolCallRequest, most: int) -> ToolCallRequest:
-    return request if request.max_tokens is not None else replace(request, max_tokens=most)
+def _with_default_budget(request: ToolCallRequest, max_tokens: int) -> ToolCallRequest:
+    return request if request.max_tokens is not None else replace(request, max_tokens=max_tokens)

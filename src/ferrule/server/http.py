@@ -1,4 +1,4 @@
-"""What a route is given and what it gives back. Knows no web framework: `web` puts it on one."""
+"""Requests, responses and routes, independent of any web framework: `asgi` connects them to Starlette."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ferrule.errors import DefinitionError, FerruleError
 T = TypeVar("T")
 
 OPEN = "open"
-"""The scope of a route that asks for no key."""
+"""The scope of a route that needs no key."""
 ANY = "any"
-"""The scope of a route for whoever has a key."""
-SHORT = 65_536
-"""A body of so many bytes is read sooner than it is handed to a thread."""
+"""The scope of a route that any key may use."""
+SMALL_BODY_BYTES = 65_536
+"""Up to this size, parsing a body takes less time than handing it to a thread."""
 JSON = "application/json"
 EVENTS = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request. `headers` have lower-case names; `principal` is who asks, known by his key before a route is run."""
+class Request:
+    """An HTTP request. Header names are lower case; `principal` is set from the key before the handler runs."""
 
     method: str
     path: str
@@ -38,34 +38,34 @@ class Asked:
     peer: str = ""
     principal: Principal = field(default_factory=Principal)
     rights: frozenset[str] = frozenset()
-    """The scopes that his key has: what a route may let him see or do besides what it is there for."""
+    """The scopes of the key. A route may show or allow more to keys that have more scopes."""
     subprotocols: tuple[str, ...] = field(default=(), repr=False)
-    """What a WebSocket's client offers; a key may be among them."""
+    """The subprotocols that a WebSocket client offers; one of them may carry a key."""
 
     def json(self) -> dict[str, Any]:
-        """The body as a JSON object."""
+        """Parse the body as a JSON object."""
         try:
             value = loads(self.body.decode())
-        except (ValueError, RecursionError) as damage:
-            raise DefinitionError("the body is not JSON", hint="Send a JSON object in UTF-8.") from damage
+        except (ValueError, RecursionError) as error:
+            raise DefinitionError("the request body is not JSON", hint="Send a JSON object in UTF-8.") from error
         if not isinstance(value, dict):
-            raise DefinitionError("the body is not a JSON object", hint="Send a JSON object.")
+            raise DefinitionError("the request body is not a JSON object", hint="Send a JSON object.")
         return value  # pyright: ignore[reportUnknownVariableType]  # JSON objects have text keys
 
     async def read(self, reader: Callable[[dict[str, Any]], T]) -> tuple[dict[str, Any], T]:
-        """The body as a JSON object, and what a reader makes of it; of a long one in a thread, so that nobody waits."""
-        if len(self.body) <= SHORT:
-            return self._read(reader)
-        return await asyncio.to_thread(self._read, reader)
+        """Parse the body and apply `reader` to it. Long bodies are parsed in a thread, off the event loop."""
+        if len(self.body) <= SMALL_BODY_BYTES:
+            return self._parse(reader)
+        return await asyncio.to_thread(self._parse, reader)
 
-    def _read(self, reader: Callable[[dict[str, Any]], T]) -> tuple[dict[str, Any], T]:
+    def _parse(self, reader: Callable[[dict[str, Any]], T]) -> tuple[dict[str, Any], T]:
         body = self.json()
         return body, reader(body)
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """An answer that is sent at once."""
+class Response:
+    """A response whose body is sent at once."""
 
     body: bytes = b""
     status: int = 200
@@ -73,19 +73,19 @@ class Whole:
     media_type: str = JSON
 
     @staticmethod
-    def of(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Whole:
-        # Half of a surrogate pair has no UTF-8; inside JSON its escape means the same.
-        return Whole(dumps(value).encode("utf-8", "backslashreplace"), status, headers or {})
+    def json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+        # A lone surrogate has no UTF-8 encoding; in JSON its escape means the same.
+        return Response(dumps(value).encode("utf-8", "backslashreplace"), status, headers or {})
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
-    """An answer that is sent as it forms. Closing `pieces` stops whatever forms it; it is closed in any case.
+class StreamingResponse:
+    """A response whose body is sent in chunks. `chunks` is always closed, which stops whatever produces them.
 
-    `keep_alive` is sent whenever nothing else was for so many seconds.
+    `keep_alive` is sent whenever nothing else was sent for `keep_alive_seconds`.
     """
 
-    pieces: AsyncGenerator[bytes, None]
+    chunks: AsyncGenerator[bytes, None]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     media_type: str = EVENTS
@@ -93,21 +93,21 @@ class Streamed:
     keep_alive_seconds: float = 15.0
 
 
-class Stalled(Exception):
-    """The reader of an answer has not read for as long as it may."""
+class StalledClientError(Exception):
+    """The client did not read a chunk of its response within the time limit."""
 
 
-Answer = Whole | Streamed
-Handler = Callable[[Asked], Awaitable[Answer]]
+AnyResponse = Response | StreamingResponse
+Handler = Callable[[Request], Awaitable[AnyResponse]]
 ErrorBody = Callable[[FerruleError, str], dict[str, Any]]
-"""An error and the request's id as the body that the clients of an API read."""
+"""Turns an error and a request ID into the error body of an API."""
 
 
 class Socket(Protocol):
-    """A WebSocket, in texts."""
+    """A WebSocket connection that carries text."""
 
     async def receive(self) -> str | None:
-        """The next text; None when the other side is gone."""
+        """The next message; None when the client has disconnected."""
         ...
 
     async def send(self, text: str, /) -> None: ...
@@ -115,14 +115,14 @@ class Socket(Protocol):
     async def close(self, code: int = 1000, reason: str = "") -> None: ...
 
 
-SocketHandler = Callable[[Asked, Socket], Awaitable[None]]
+SocketHandler = Callable[[Request, Socket], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`scope` is what a key must have to come in: "models", "tools", "approve", "admin".
+    """An HTTP route. `scope` is what a key needs to use it: "models", "tools", "approve" or "admin".
 
-    "any" asks for a key, whatever it has; "open" for none.
+    "any" accepts every key, "open" needs none.
     """
 
     method: str
@@ -134,7 +134,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class SocketRoute:
-    """`protocol` is chosen where the client offers it; nothing else that it offers ever is."""
+    """A WebSocket route. `protocol` is the only subprotocol that is ever selected, and only if the client offers it."""
 
     path: str
     handler: SocketHandler
@@ -142,24 +142,24 @@ class SocketRoute:
     protocol: str | None = None
 
 
-class Front(Protocol):
-    """Who stands at the door: looks at head, Host, Origin and key, and counts who is inside."""
+class Middleware(Protocol):
+    """What every request passes before its handler: checks of head, Host, Origin, key and limits."""
 
-    def check_head(self, fields: Iterable[tuple[bytes, bytes]], address: int, query: int, /) -> None:
-        """Raises for headers that are too long, or that say twice what can be said once; the numbers are lengths."""
+    def check_head(self, fields: Iterable[tuple[bytes, bytes]], target_length: int, query_length: int, /) -> None:
+        """Raise for headers that are too long, or for a repeated header that may occur only once."""
         ...
 
     def check_body(self, body: bytes, /) -> None:
-        """Raises for a body that would take too long to read."""
+        """Raise for a body that would take too long to parse."""
         ...
 
-    def admitted(self, asked: Asked, scope: str, /) -> AbstractAsyncContextManager[Asked]:
-        """The request with its principal, while it is being answered. Raises a `FerruleError` for who may not in."""
+    def admit(self, request: Request, scope: str, /) -> AbstractAsyncContextManager[Request]:
+        """Yield the request with its principal while it is served. Raises a `FerruleError` if it is not allowed."""
         ...
 
     @property
     def body_bytes(self) -> int:
-        """How long a body may be."""
+        """The longest body, in bytes."""
         ...
 
     @property
@@ -169,5 +169,5 @@ class Front(Protocol):
 
     @property
     def send_seconds(self) -> float:
-        """How long a reader may leave a piece unread."""
+        """How long a client may leave a chunk unread."""
         ...

@@ -1,6 +1,7 @@
-"""Router: engines behind model names. An engine that fails before it has said anything is stood in for by another.
+"""Router: maps model names to engines and fails over between them.
 
-Once anything was handed on, nobody else can go on with it: the error goes to the client, who may ask again.
+If an engine fails before it has produced any output, the next engine of the model takes the request. After the first
+output another engine cannot continue the answer, so the error goes to the client, which may retry.
 """
 
 from __future__ import annotations
@@ -11,39 +12,39 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ferrule.core.event import SHOWN, Event
+from ferrule.core.event import DEBUG_EVENTS, Event
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, UnsupportedError
-from ferrule.server.observability.tool_usage import CHOOSING
+from ferrule.server.observability.tool_usage import CHOICE_EVENTS
 
-_FIRST_REST = 1.0
-_LONGEST_REST = 60.0
+_MIN_RETRY_SECONDS = 1.0
+_MAX_RETRY_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class Health:
-    """How it stands with one engine: after a failure it rests, longer after each, and is then tried again."""
+    """The health of one engine. After each failure it is avoided for a while, with exponential backoff."""
 
     clock: Callable[[], float] = time.monotonic
     failures: int = 0
-    rests_until: float = 0.0
+    retry_at: float = 0.0
     last_error: str = ""
 
     @property
-    def is_well(self) -> bool:
-        return self.clock() >= self.rests_until
+    def is_healthy(self) -> bool:
+        return self.clock() >= self.retry_at
 
-    def failed(self, error: EngineError) -> None:
+    def record_failure(self, error: EngineError) -> None:
         self.last_error = error.message
-        if not self.is_well:
-            # What was under way when it fell fails with it: that is one failure and not many.
+        if not self.is_healthy:
+            # Requests in flight fail together with the engine: they count as one failure.
             return
         self.failures += 1
-        self.rests_until = self.clock() + min(_FIRST_REST * 2.0 ** (self.failures - 1), _LONGEST_REST)
+        self.retry_at = self.clock() + min(_MIN_RETRY_SECONDS * 2.0 ** (self.failures - 1), _MAX_RETRY_SECONDS)
 
-    def answered(self) -> None:
-        self.failures, self.rests_until, self.last_error = 0, 0.0, ""
+    def record_success(self) -> None:
+        self.failures, self.retry_at, self.last_error = 0, 0.0, ""
 
 
 @dataclass(slots=True)
@@ -53,98 +54,100 @@ class Replica:
     name: str
     engine: Engine
     health: Health = field(default_factory=Health)
-    under_way: int = 0
+    in_flight: int = 0
 
 
-class Heard(Protocol):
-    """Is told of every failure of an engine, and whether another one stands in for it."""
+class FailureListener(Protocol):
+    """Called for each failure of an engine. `is_failover`: another engine takes the request."""
 
-    def __call__(self, model: str, engine: str, error: EngineError, *, is_stood_in_for: bool) -> None: ...
+    def __call__(self, model: str, engine: str, error: EngineError, *, is_failover: bool) -> None: ...
 
 
-class Replied(Protocol):
-    """Is told of every whole answer to a request that offers tools: the events that say what was chosen."""
+class ReplyListener(Protocol):
+    """Called for each complete answer to a request that offers tools, with the events that show what was called."""
 
     def __call__(self, model: str, request: ToolCallRequest, events: Iterable[Event]) -> None: ...
 
 
-def _unnoticed(model: str, request: ToolCallRequest, events: Iterable[Event]) -> None:
-    """Nobody counts."""
+def _ignore_reply(model: str, request: ToolCallRequest, events: Iterable[Event]) -> None:
+    """The default: no listener."""
 
 
-def _unheard(model: str, engine: str, error: EngineError, *, is_stood_in_for: bool) -> None:
-    """Nobody listens."""
+def _ignore_failure(model: str, engine: str, error: EngineError, *, is_failover: bool) -> None:
+    """The default: no listener."""
 
 
 class RoutedEngine(Engine):
-    """Several engines as one. `balanced` asks the one with the least to do; otherwise the first that is well."""
+    """Several engines as one. Uses the first healthy engine, or with `balanced` the one with the fewest requests."""
 
     def __init__(self, model: str, replicas: Iterable[Replica], *, balanced: bool = False) -> None:
         self.model = model
         self.replicas = tuple(replicas)
-        self.heard: Heard = _unheard
-        self.replied: Replied = _unnoticed
+        self.on_failure: FailureListener = _ignore_failure
+        self.on_reply: ReplyListener = _ignore_reply
         self._balanced = balanced
 
     @property
-    def traits(self) -> Traits:  # pyright: ignore[reportIncompatibleVariableOverride]  # of whichever is asked first
-        return self._order()[0].engine.traits
+    def traits(self) -> Traits:  # pyright: ignore[reportIncompatibleVariableOverride]  # those of the engine that is used first
+        return self._preference_order()[0].engine.traits
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        refusal: EngineError | None = None
-        order = self._order()
-        chosen: list[Event] = []
+        last_error: EngineError | None = None
+        order = self._preference_order()
+        choice_events: list[Event] = []
         for replica in order:
-            has_spoken = False
-            replica.under_way += 1
+            has_output = False
+            replica.in_flight += 1
             try:
                 async with aclosing(replica.engine.stream(request)) as events:
                     async for event in events:
-                        has_spoken = has_spoken or event.__class__ not in SHOWN
-                        if event.__class__ in CHOOSING:
-                            chosen.append(event)
+                        # Diagnostic events (`SHOWN`) are not output: failover is still possible after them.
+                        has_output = has_output or event.__class__ not in DEBUG_EVENTS
+                        if event.__class__ in CHOICE_EVENTS:
+                            choice_events.append(event)
                         yield event
-                replica.health.answered()
+                replica.health.record_success()
                 if request.tools:
-                    self.replied(self.model, request, chosen)
+                    self.on_reply(self.model, request, choice_events)
                 return
             except UnsupportedError:
-                # The request's fault and not the engine's, and the same everywhere.
+                # The request is at fault and not the engine: another engine would refuse it too.
                 raise
             except EngineError as error:
-                replica.health.failed(error)
-                is_stood_in_for = not has_spoken and replica is not order[-1]
-                self.heard(self.model, replica.name, error, is_stood_in_for=is_stood_in_for)
-                if has_spoken:
-                    raise _broken(error) from error
-                refusal = error
+                replica.health.record_failure(error)
+                is_failover = not has_output and replica is not order[-1]
+                self.on_failure(self.model, replica.name, error, is_failover=is_failover)
+                if has_output:
+                    raise _interruption_error(error) from error
+                last_error = error
             finally:
-                replica.under_way -= 1
-        raise refusal or EngineUnavailableError(f"{self.model} has no engine")
+                replica.in_flight -= 1
+        raise last_error or EngineUnavailableError(f"the model {self.model} has no engine")
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
-        return await self._order()[0].engine.count_tokens(request)
+        return await self._preference_order()[0].engine.count_tokens(request)
 
     async def close(self) -> None:
-        """Engines may stand behind several models: whoever made them closes them."""
+        """Does nothing: an engine may serve several models, so `Router.close` closes each engine once."""
 
-    def _order(self) -> list[Replica]:
-        ways = [
-            (not one.health.is_well, one.under_way if self._balanced else 0, at) for at, one in enumerate(self.replicas)
+    def _preference_order(self) -> list[Replica]:
+        ranks = [
+            (not one.health.is_healthy, one.in_flight if self._balanced else 0, index)
+            for index, one in enumerate(self.replicas)
         ]
-        return [self.replicas[way[2]] for way in sorted(ways)]
+        return [self.replicas[rank[2]] for rank in sorted(ranks)]
 
 
-def _broken(error: EngineError) -> EngineError:
-    """What a client is told in the middle of an answer: that asking again is safe, since no call was handed on."""
+def _interruption_error(error: EngineError) -> EngineError:
+    """The error for an answer that broke off. A retry is safe because no tool call was passed on."""
     if error.retryable:
         return error
-    return EngineUnavailableError(error.message, code="broken_off", hint="Ask again: nothing was done.")
+    return EngineUnavailableError(error.message, code="broken_off", hint="Retry: no tool was called.")
 
 
 @dataclass(slots=True)
 class Router:
-    """Models by name. A single model also answers to any name, so that a client needs no configuration."""
+    """Models by name. A gateway with a single model may accept any name, so that clients need no configuration."""
 
     models: Mapping[str, RoutedEngine]
     accepts_any_name: bool = False
@@ -154,14 +157,14 @@ class Router:
             return self.models[model]
         if self.models and (not model or self.accepts_any_name):
             return next(iter(self.models.values()))
-        known = ", ".join(self.models) or "none"
-        raise NotFoundError(f"there is no model {model!r:.80}", code="model_not_found", hint=f"There are: {known}.")
+        names = ", ".join(self.models) or "none"
+        raise NotFoundError(f"there is no model {model!r:.80}", code="model_not_found", hint=f"There are: {names}.")
 
     @property
     def replicas(self) -> tuple[Replica, ...]:
-        """Each engine once."""
-        found = {id(one.engine): one for model in self.models.values() for one in model.replicas}
-        return tuple(found.values())
+        """All engines, each once."""
+        unique = {id(one.engine): one for model in self.models.values() for one in model.replicas}
+        return tuple(unique.values())
 
     async def close(self) -> None:
         for replica in self.replicas:

@@ -1,4 +1,4 @@
-"""Opening: a gateway from its configuration, with everything in it connected; closed again when it is left."""
+"""Build a gateway from its configuration, connect everything in it, and close it again."""
 
 from __future__ import annotations
 
@@ -10,66 +10,72 @@ from pathlib import Path
 from ferrule.engines.engine import Engine
 from ferrule.engines.registry import load_engine
 from ferrule.errors import DefinitionError
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
-from ferrule.server.observability.telemetry import Watch
-from ferrule.server.observability.tool_usage import Selections
+from ferrule.server.observability.telemetry import Telemetry
+from ferrule.server.observability.tool_usage import ToolUsageCounter
 from ferrule.server.router import Replica, RoutedEngine, Router
-from ferrule.server.tool_catalog import Toolbox
-from ferrule.sources.combined_sources import Joined
+from ferrule.server.tool_catalog import ToolCatalog
+from ferrule.sources.combined_sources import CombinedSources
 from ferrule.sources.source import Source
 
 
 @asynccontextmanager
-async def opened(
+async def open_gateway(
     config: Config,
     sources: Iterable[Source] = (),
-    pick: Callable[[str], Engine] = load_engine,
-    watch: Watch | None = None,
+    load: Callable[[str], Engine] = load_engine,
+    telemetry: Telemetry | None = None,
 ) -> AsyncGenerator[Gateway]:
-    """`sources` are those that the configuration names, made by whoever may read it; see `cli.serve_sources`."""
+    """Open a gateway for the duration of a `with` block.
+
+    `sources` are the tool sources that the configuration names. The caller creates them: see `cli.serve_sources`.
+    """
     async with AsyncExitStack() as stack:
-        watch = watch or Watch()
-        router = router_of(config, pick)
+        telemetry = telemetry or Telemetry()
+        router = build_router(config, load)
         stack.push_async_callback(router.close)
-        toolbox = Toolbox(Joined(sources), config.tools, config.sources.mcp_tool_refresh_seconds)
-        toolbox.held_back, toolbox.ran = watch.held_back, watch.tool_ran
-        selections = Selections(watch.counts, lambda: toolbox.tools)
+        tool_catalog = ToolCatalog(CombinedSources(sources), config.tools, config.sources.mcp_tool_refresh_seconds)
+        tool_catalog.on_quarantine, tool_catalog.on_run = telemetry.record_quarantine, telemetry.record_tool_run
+        usage = ToolUsageCounter(telemetry.counts, lambda: tool_catalog.tools)
         for engine in router.models.values():
-            engine.heard, engine.replied = watch.engine_failed, selections.replied
-        await toolbox.open()
-        stack.push_async_callback(toolbox.close)
-        ledger = await _ledger(config, stack)
-        gateway = Gateway(config, router, toolbox, ledger, watch)
+            engine.on_failure, engine.on_reply = telemetry.record_engine_failure, usage.record_reply
+        await tool_catalog.open()
+        stack.push_async_callback(tool_catalog.close)
+        ledger = await _open_ledger(config, stack)
+        gateway = Gateway(config, router, tool_catalog, ledger, telemetry)
+        # Pushed last, so that it runs first, while engines, tools and ledger are still open.
         stack.push_async_callback(gateway.stop)
         yield gateway
 
 
-def router_of(config: Config, load: Callable[[str], Engine] = load_engine) -> Router:
+def build_router(config: Config, load: Callable[[str], Engine] = load_engine) -> Router:
     replicas = {one.name: Replica(one.name, load(one.use)) for one in config.engines}
     models: dict[str, RoutedEngine] = {}
-    for model in config.served:
+    for model in config.served_models:
         missing = [name for name in model.engines if name not in replicas]
         if missing:
             raise DefinitionError(
-                f"the model {model.name!r} names the engine {missing[0]!r}, which is not there",
-                hint=f"There are: {', '.join(replicas)}.",
+                f"the model {model.name!r} names an unknown engine: {missing[0]!r}",
+                hint=f"Known engines: {', '.join(replicas)}.",
             )
         models[model.name] = RoutedEngine(
             model.name, [replicas[name] for name in model.engines], balanced=model.balanced
         )
     if not models:
-        raise DefinitionError("there is no engine", hint="Give --engine llama:model.gguf, or name one in ferrule.toml.")
+        raise DefinitionError(
+            "no engine is configured", hint="Give --engine llama:model.gguf, or name one in ferrule.toml."
+        )
     return Router(models, accepts_any_name=len(models) == 1)
 
 
-async def _ledger(config: Config, stack: AsyncExitStack) -> Ledger:
-    where = config.ledger
-    if not where:
+async def _open_ledger(config: Config, stack: AsyncExitStack) -> Ledger:
+    address = config.ledger
+    if not address:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-"))
-        where = str(Path(folder) / "ledger.db")
-    ledger = await ledger_at(where)
+        address = str(Path(folder) / "ledger.db")
+    ledger = await open_ledger(address)
     stack.push_async_callback(ledger.close)
     return ledger

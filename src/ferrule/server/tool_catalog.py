@@ -1,4 +1,7 @@
-"""Toolbox: the gateway's own tools, listed once and not for every request; read again on notice and every so often."""
+"""ToolCatalog: the gateway's own tools.
+
+The list is read once and not for every request. It is refreshed when a source reports a change, and periodically.
+"""
 
 from __future__ import annotations
 
@@ -15,38 +18,41 @@ from ferrule.errors import FerruleError, SchemaError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.tool_settings import ToolSettings
 from ferrule.schema.admission import admit
-from ferrule.sources.combined_sources import Joined
+from ferrule.sources.combined_sources import CombinedSources
 from ferrule.sources.source import Source
-from ferrule.sources.status import Described, Quarantined, Standing
+from ferrule.sources.status import QuarantinedTool, SourceStatus, ToolSnapshot
 
-Ran = Callable[[str, float, str], None]
-"""Is told of each time that a tool was called: which, for how many seconds, and a word for what came of it."""
+RunListener = Callable[[str, float, str], None]
+"""Called after each tool call with the tool's name, the seconds it took, and an outcome label."""
 
 
-def _unheard(*_: object) -> None:
-    """Nobody listens."""
+def _ignore(*_: object) -> None:
+    """The default: no listener."""
 
 
 @dataclass(slots=True)
-class Toolbox:
-    """Open it before use. `notices` are for people: tools that are not offered, and why."""
+class ToolCatalog:
+    """The tools of all sources. Open it before use. `notices` explain which tools are not offered, and why."""
 
-    source: Joined
+    source: CombinedSources
     settings: ToolSettings
     refresh_seconds: float = 30.0
     notices: tuple[str, ...] = ()
-    held_back: Callable[[str], None] = _unheard
-    """Is told the name of each tool that is there and not offered, once."""
-    ran: Ran = _unheard
+    on_quarantine: Callable[[str], None] = _ignore
+    """Called once with the name of each tool that is quarantined."""
+    on_run: RunListener = _ignore
     tools: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
-    _refused: dict[str, Quarantined] = field(default_factory=dict[str, Quarantined])
-    _held: set[str] = field(default_factory=set[str])
+    _rejections: dict[str, QuarantinedTool] = field(default_factory=dict[str, QuarantinedTool])
+    _quarantined_names: set[str] = field(default_factory=set[str])
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def open(self) -> None:
         await self.source.open()
         await self.refresh()
-        self._tasks = [asyncio.ensure_future(self._on_notice()), asyncio.ensure_future(self._now_and_then())]
+        self._tasks = [
+            asyncio.ensure_future(self._refresh_on_change()),
+            asyncio.ensure_future(self._refresh_periodically()),
+        ]
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -55,42 +61,45 @@ class Toolbox:
         await self.source.close()
 
     async def refresh(self) -> None:
-        found: dict[str, ToolDefinition] = {}
-        refused: dict[str, Quarantined] = {}
+        definitions: dict[str, ToolDefinition] = {}
+        rejections: dict[str, QuarantinedTool] = {}
         notices: list[str] = []
-        listed = await self.source.tools()
-        held = set(self.source.held_back)
-        for tool in listed:
+        source_tools = await self.source.tools()
+        quarantined_names = set(self.source.quarantined)
+        for tool in source_tools:
             try:
-                found[tool.name] = replace(tool, parameters=admit(tool.parameters))
-            except SchemaError as refusal:
-                why = f"is not offered: {refusal.message}"
-                notices.append(f"{tool.name} {why}")
-                refused[tool.name] = Quarantined(tool.name, why, Described.of(tool))
-                held.add(tool.name)
-        wanted = self.settings.tools_default_set
-        notices += [f"{name} is not there" for name in wanted if name not in found]
+                definitions[tool.name] = replace(tool, parameters=admit(tool.parameters))
+            except SchemaError as error:
+                reason = f"is not offered: {error.message}"
+                notices.append(f"{tool.name} {reason}")
+                rejections[tool.name] = QuarantinedTool(tool.name, reason, ToolSnapshot.of(tool))
+                quarantined_names.add(tool.name)
+        default_set = self.settings.tools_default_set
+        notices += [f"{name} does not exist" for name in default_set if name not in definitions]
         self.notices = (*self.source.notices, *notices)
-        self._refused = refused
-        is_on = self.settings.tools_enabled
-        self.tools = {name: tool for name, tool in found.items() if is_on and (not wanted or name in wanted)}
-        for name in sorted(held - self._held):
-            self.held_back(name)
-        self._held = held
+        self._rejections = rejections
+        is_enabled = self.settings.tools_enabled
+        self.tools = {
+            name: tool for name, tool in definitions.items() if is_enabled and (not default_set or name in default_set)
+        }
+        # Report only new ones: a refresh runs every few seconds.
+        for name in sorted(quarantined_names - self._quarantined_names):
+            self.on_quarantine(name)
+        self._quarantined_names = quarantined_names
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        """How it stands with each source. Its tools are those that are offered here."""
-        return tuple(map(self._standing, self.source.standings))
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """The status of each source. Its tools are those that are offered here."""
+        return tuple(map(self._status_of, self.source.statuses))
 
-    def _standing(self, one: Standing) -> Standing:
-        names = one.tools or ()
-        refused = (self._refused[name] for name in names if name in self._refused)
+    def _status_of(self, status: SourceStatus) -> SourceStatus:
+        names = status.tools or ()
+        rejections = (self._rejections[name] for name in names if name in self._rejections)
         tools = tuple(name for name in names if name in self.tools)
-        return replace(one, tools=tools, quarantined=(*one.quarantined, *refused))
+        return replace(status, tools=tools, quarantined=(*status.quarantined, *rejections))
 
-    def offered(self, principal: Principal, names: tuple[str, ...] | None = None) -> tuple[ToolDefinition, ...]:
-        """What this principal may use, of these names."""
+    def tools_for(self, principal: Principal, names: tuple[str, ...] | None = None) -> tuple[ToolDefinition, ...]:
+        """The tools that a principal may use, restricted to `names` if given."""
         return tuple(
             tool
             for tool in self.tools.values()
@@ -98,33 +107,33 @@ class Toolbox:
         )
 
     def executor(self, principal: Principal, names: tuple[str, ...] | None = None) -> ToolExecutor:
-        view = _View(self.source, self.offered(principal, names), self.ran)
+        view = _View(self.source, self.tools_for(principal, names), self.on_run)
         return replace(self.settings, tools_default_set=()).executor(view)
 
-    async def _on_notice(self) -> None:
+    async def _refresh_on_change(self) -> None:
         async for _ in self.source.changes():
-            await self._refreshed()
+            await self._try_refresh()
 
-    async def _now_and_then(self) -> None:
+    async def _refresh_periodically(self) -> None:
         while True:
             await asyncio.sleep(self.refresh_seconds)
-            await self._refreshed()
+            await self._try_refresh()
 
-    async def _refreshed(self) -> None:
+    async def _try_refresh(self) -> None:
         try:
             await self.refresh()
-        except FerruleError as failure:
-            # What was listed last stays; calls find out for themselves.
-            told = f"tools could not be listed: {failure.message}"
-            self.notices = (*(one for one in self.notices if one != told), told)
+        except FerruleError as error:
+            # Keep the last list. A call to a tool that is gone reports its own error.
+            notice = f"tools could not be listed: {error.message}"
+            self.notices = (*(one for one in self.notices if one != notice), notice)
 
 
 class _View(Source):
-    """Some of the tools, for one principal and one turn."""
+    """The tools that one principal may use in one turn."""
 
-    def __init__(self, source: Source, tools: tuple[ToolDefinition, ...], ran: Ran) -> None:
+    def __init__(self, source: Source, tools: tuple[ToolDefinition, ...], on_run: RunListener) -> None:
         self.id = source.id
-        self._ran = ran
+        self._on_run = on_run
         self._source = source
         self._tools = tools
 
@@ -132,16 +141,16 @@ class _View(Source):
         return self._tools
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
-        began, word = time.monotonic(), "stopped"
+        started_at, label = time.monotonic(), "stopped"
         try:
             outcome = await self._source.call(name, arguments, context)
-            word = _word_for(outcome)
+            label = _outcome_label(outcome)
             return outcome
         finally:
-            self._ran(name, time.monotonic() - began, word)
+            self._on_run(name, time.monotonic() - started_at, label)
 
 
-def _word_for(outcome: Outcome) -> str:
+def _outcome_label(outcome: Outcome) -> str:
     match outcome:
         case Answered(is_error=is_error):
             return "error" if is_error else "ok"

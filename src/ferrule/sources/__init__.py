@@ -1,1 +1,1 @@
-"""Where tools come from and run."""
+"""Sources of tools: Python functions, MCP servers and workers on NATS."""

@@ -1,4 +1,4 @@
-"""Wrappers: a source seen through a pane that changes one thing about it. They stack in any order."""
+"""Adapters: each wraps a source and changes one thing about it. You can stack them in any order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ferrule.core.context import CallContext
 from ferrule.core.json_text import canonical
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.source import Source, within
-from ferrule.sources.status import Standing
+from ferrule.sources.source import Source, run_with_timeout
+from ferrule.sources.status import SourceStatus
 
 
-class Wrapped(Source):
-    """Passes everything on. What a pane changes is in the class below it."""
+class SourceAdapter(Source):
+    """Forwards everything to the inner source. Subclasses override what they change."""
 
     def __init__(self, inner: Source) -> None:
         self.inner = inner
@@ -28,16 +28,16 @@ class Wrapped(Source):
         return await self.inner.call(name, arguments, context)
 
     @property
-    def held_back(self) -> tuple[str, ...]:
-        return self.inner.held_back
+    def quarantined(self) -> tuple[str, ...]:
+        return self.inner.quarantined
 
     @property
     def notices(self) -> tuple[str, ...]:
         return self.inner.notices
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        return self.inner.standings
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        return self.inner.statuses
 
     async def changes(self) -> AsyncGenerator[None]:
         async for _ in self.inner.changes():
@@ -50,8 +50,8 @@ class Wrapped(Source):
         await self.inner.close()
 
 
-class Renamed(Wrapped):
-    """Tools under other names. A name that would stand for two tools is refused by the one that comes second."""
+class RenameAdapter(SourceAdapter):
+    """Offers the tools under other names. If two tools get the same name, only the first is offered."""
 
     def __init__(self, inner: Source, rename: Callable[[str], str]) -> None:
         super().__init__(inner)
@@ -59,52 +59,59 @@ class Renamed(Wrapped):
         self._names: dict[str, str] = {}
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        found = await self.inner.tools()
+        tools = await self.inner.tools()
         self._names = {}
-        shown: list[ToolDefinition] = []
-        for tool in found:
+        renamed: list[ToolDefinition] = []
+        for tool in tools:
             name = self._rename(tool.name)
             if name not in self._names:
                 self._names[name] = tool.name
-                shown.append(replace(tool, name=name))
-        return tuple(shown)
+                renamed.append(replace(tool, name=name))
+        return tuple(renamed)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         if not self._names:
             await self.tools()
-        known = self._names.get(name)
-        if known is None:
+        inner_name = self._names.get(name)
+        if inner_name is None:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
-        return await self.inner.call(known, arguments, context)
+        return await self.inner.call(inner_name, arguments, context)
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        return tuple(map(self._renamed, self.inner.standings))
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        return tuple(map(self._rename_status, self.inner.statuses))
 
-    def _renamed(self, one: Standing) -> Standing:
-        shown = {known: name for name, known in self._names.items()}
-        tools = None if one.tools is None else tuple(shown[name] for name in one.tools if name in shown)
-        held = tuple(replace(held, tool=self._rename(held.tool)) for held in one.quarantined)
-        return replace(one, tools=tools, quarantined=held)
+    def _rename_status(self, status: SourceStatus) -> SourceStatus:
+        outer_names = {inner_name: name for name, inner_name in self._names.items()}
+        tools = (
+            None if status.tools is None else tuple(outer_names[name] for name in status.tools if name in outer_names)
+        )
+        quarantined = tuple(
+            replace(quarantined, tool=self._rename(quarantined.tool)) for quarantined in status.quarantined
+        )
+        return replace(status, tools=tools, quarantined=quarantined)
 
 
-class Prefixed(Renamed):
-    """Tools as `server_tool`. The way back is by table and never by cutting, so no two names can be taken for one."""
+class PrefixAdapter(RenameAdapter):
+    """Offers the tools as `prefix_tool`.
+
+    A name is mapped back by a table and never by splitting it, so two names cannot be confused.
+    """
 
     def __init__(self, inner: Source, prefix: str = "") -> None:
         first = prefix or inner.id
         super().__init__(inner, lambda name: f"{first}_{name}")
 
 
-class Filtered(Wrapped):
-    """Only some of the tools. What is not shown cannot be called either."""
+class FilterAdapter(SourceAdapter):
+    """Offers only some of the tools. The others cannot be called either."""
 
-    def __init__(self, inner: Source, keeps: Callable[[ToolDefinition], bool]) -> None:
+    def __init__(self, inner: Source, include: Callable[[ToolDefinition], bool]) -> None:
         super().__init__(inner)
-        self._keeps = keeps
+        self._include = include
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        return tuple(tool for tool in await self.inner.tools() if self._keeps(tool))
+        return tuple(tool for tool in await self.inner.tools() if self._include(tool))
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         if all(tool.name != name for tool in await self.tools()):
@@ -112,51 +119,56 @@ class Filtered(Wrapped):
         return await self.inner.call(name, arguments, context)
 
 
-class Timed(Wrapped):
-    """A limit in seconds. A tool that changes the world and ran out of time may have changed it: that is unknown."""
+class TimeoutAdapter(SourceAdapter):
+    """Limits each call to a number of seconds.
+
+    A tool with side effects that runs out of time may have taken effect, so the outcome is `Unknown`.
+    """
 
     def __init__(self, inner: Source, seconds: float) -> None:
         super().__init__(inner)
         self._seconds = seconds
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
-        changes = await _changes_the_world(self.inner, name)
-        return await within(self._seconds, self.inner.call(name, arguments, context), changes_the_world=changes)
+        has_side_effects = await _has_side_effects(self.inner, name)
+        return await run_with_timeout(
+            self._seconds, self.inner.call(name, arguments, context), has_side_effects=has_side_effects
+        )
 
 
-class Confirmed(Wrapped):
-    """Tools that need leave before they run, whatever they say of themselves."""
+class ApprovalAdapter(SourceAdapter):
+    """Marks tools as having side effects, so that they need approval even if they claim otherwise."""
 
-    def __init__(self, inner: Source, needs_leave: Callable[[ToolDefinition], bool] = lambda tool: True) -> None:
+    def __init__(self, inner: Source, needs_approval: Callable[[ToolDefinition], bool] = lambda tool: True) -> None:
         super().__init__(inner)
-        self._needs_leave = needs_leave
+        self._needs_approval = needs_approval
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        found = await self.inner.tools()
-        return tuple(replace(tool, side_effects=True) if self._needs_leave(tool) else tool for tool in found)
+        tools = await self.inner.tools()
+        return tuple(replace(tool, side_effects=True) if self._needs_approval(tool) else tool for tool in tools)
 
 
-class Remembered(Wrapped):
-    """Answers of tools that change nothing, remembered within a conversation: the same question is not asked twice."""
+class CacheAdapter(SourceAdapter):
+    """Caches the answers of tools without side effects, per conversation."""
 
-    def __init__(self, inner: Source, most: int = 1_000) -> None:
+    def __init__(self, inner: Source, max_entries: int = 1_000) -> None:
         super().__init__(inner)
-        self._most = most
+        self._max_entries = max_entries
         self._answers: dict[tuple[str, str, str], Outcome] = {}
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         key = (context.conversation, name, canonical(dict(arguments)))
-        known = self._answers.get(key)
-        if known is not None:
-            return known
+        cached = self._answers.get(key)
+        if cached is not None:
+            return cached
         outcome = await self.inner.call(name, arguments, context)
         is_good = isinstance(outcome, Answered) and not outcome.is_error
-        if is_good and context.conversation and not await _changes_the_world(self.inner, name):
+        if is_good and context.conversation and not await _has_side_effects(self.inner, name):
             self._answers[key] = outcome
-            while len(self._answers) > self._most:
+            while len(self._answers) > self._max_entries:
                 del self._answers[next(iter(self._answers))]
         return outcome
 
 
-async def _changes_the_world(source: Source, name: str) -> bool:
+async def _has_side_effects(source: Source, name: str) -> bool:
     return any(tool.side_effects for tool in await source.tools() if tool.name == name)

@@ -1,4 +1,7 @@
-"""Joined: several sources as one. A name that two of them claim is neither's: nobody may take another's calls."""
+"""CombinedSources: several sources as one.
+
+A tool name that two sources claim is not offered at all, so that one source cannot take another's calls.
+"""
 
 from __future__ import annotations
 
@@ -13,45 +16,45 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.source import Source
-from ferrule.sources.status import Described, Quarantined, Standing
+from ferrule.sources.status import QuarantinedTool, SourceStatus, ToolSnapshot
 
-_CONTESTED = "is claimed by several sources and is not offered"
+_CONFLICT = "is claimed by several sources and is not offered"
 
 
-class Joined(Source):
-    """`notices` are those of each source, and which names were claimed twice."""
+class CombinedSources(Source):
+    """Several sources as one. `notices` are those of each source, plus one for each name that two sources claim."""
 
     def __init__(self, sources: Iterable[Source], *, id: str = "all") -> None:
         self.id = id
         self.sources = tuple(sources)
-        self._contested: tuple[tuple[Source, ToolDefinition], ...] = ()
+        self._conflicting: tuple[tuple[Source, ToolDefinition], ...] = ()
         self._owners: dict[str, Source] = {}
         self._stack = AsyncExitStack()
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        found = [(source, tool) for source in self.sources for tool in await source.tools()]
-        claims = Counter(tool.name for _, tool in found)
-        self._contested = tuple((source, tool) for source, tool in found if claims[tool.name] > 1)
-        self._owners = {tool.name: source for source, tool in found if claims[tool.name] == 1}
-        return tuple(tool for _, tool in found if claims[tool.name] == 1)
+        listed_tools = [(source, tool) for source in self.sources for tool in await source.tools()]
+        claims = Counter(tool.name for _, tool in listed_tools)
+        self._conflicting = tuple((source, tool) for source, tool in listed_tools if claims[tool.name] > 1)
+        self._owners = {tool.name: source for source, tool in listed_tools if claims[tool.name] == 1}
+        return tuple(tool for _, tool in listed_tools if claims[tool.name] == 1)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        clashes = dict.fromkeys(f"{tool.name} {_CONTESTED}" for _, tool in self._contested)
-        return (*(words for source in self.sources for words in source.notices), *clashes)
+        conflicts = dict.fromkeys(f"{tool.name} {_CONFLICT}" for _, tool in self._conflicting)
+        return (*(notice for source in self.sources for notice in source.notices), *conflicts)
 
     @property
-    def held_back(self) -> tuple[str, ...]:
-        return tuple(name for source in self.sources for name in source.held_back)
+    def quarantined(self) -> tuple[str, ...]:
+        return tuple(name for source in self.sources for name in source.quarantined)
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        """Of each source, with the tools that calls really reach there, as of the last list."""
-        return tuple(self._joined(source, one) for source in self.sources for one in source.standings)
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """The status of each source, with the tools that it serves here as of the last listing."""
+        return tuple(self._offered_status(source, status) for source in self.sources for status in source.statuses)
 
     @property
     def owners(self) -> Mapping[str, Source]:
-        """Where each tool comes from, as of the last list."""
+        """The source of each tool, as of the last listing."""
         return self._owners
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
@@ -63,31 +66,31 @@ class Joined(Source):
         return await owner.call(name, arguments, context)
 
     def owner_of(self, name: str) -> str:
-        """The id of the source that a tool was listed by; empty where none was."""
+        """The id of the source that lists a tool; empty if none does."""
         owner = self._owners.get(name)
         return owner.id if owner else ""
 
-    def _joined(self, source: Source, one: Standing) -> Standing:
-        mine = tuple(name for name, owner in self._owners.items() if owner is source and _is_of(one, name))
-        contested = [
-            Quarantined(tool.name, _CONTESTED, Described.of(tool))
-            for owner, tool in self._contested
-            if owner is source and _is_of(one, tool.name)
+    def _offered_status(self, source: Source, status: SourceStatus) -> SourceStatus:
+        tools = tuple(name for name, owner in self._owners.items() if owner is source and _lists(status, name))
+        conflicting = [
+            QuarantinedTool(tool.name, _CONFLICT, ToolSnapshot.of(tool))
+            for owner, tool in self._conflicting
+            if owner is source and _lists(status, tool.name)
         ]
-        return replace(one, tools=mine, quarantined=(*one.quarantined, *contested))
+        return replace(status, tools=tools, quarantined=(*status.quarantined, *conflicting))
 
     async def changes(self) -> AsyncGenerator[None]:
-        woken = asyncio.Event()
-        watching = [asyncio.ensure_future(_watch(source, woken)) for source in self.sources]
+        changed = asyncio.Event()
+        watchers = [asyncio.ensure_future(_watch(source, changed)) for source in self.sources]
         try:
-            while not all(task.done() for task in watching):
-                await woken.wait()
-                woken.clear()
+            while not all(task.done() for task in watchers):
+                await changed.wait()
+                changed.clear()
                 yield
         finally:
-            for task in watching:
+            for task in watchers:
                 task.cancel()
-            await asyncio.gather(*watching, return_exceptions=True)
+            await asyncio.gather(*watchers, return_exceptions=True)
 
     async def open(self) -> None:
         for source in self.sources:
@@ -97,12 +100,12 @@ class Joined(Source):
         await self._stack.aclose()
 
 
-def _is_of(one: Standing, name: str) -> bool:
-    return one.tools is None or name in one.tools
+def _lists(status: SourceStatus, name: str) -> bool:
+    return status.tools is None or name in status.tools
 
 
-async def _watch(source: Source, woken: asyncio.Event) -> None:
+async def _watch(source: Source, changed: asyncio.Event) -> None:
     async for _ in source.changes():
-        woken.set()
-    # One that never changes ends at once; whoever waits looks whether anybody is left.
-    woken.set()
+        changed.set()
+    # A source that never changes ends at once. Wake the waiting loop, so that it sees whether any watcher is left.
+    changed.set()

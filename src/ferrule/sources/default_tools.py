@@ -1,7 +1,7 @@
-"""The default tools: seven that a household or an office has a use for, each bound to a capability. Definitions only.
+"""The default tools: seven definitions for a home or an office, each bound to a capability. They have no code.
 
-Whoever serves the capability makes the tool work; `examples/hearth` serves all of them. Give them to a `Bus` as its
-bindings, and it offers those that somebody serves.
+A worker that serves the capability makes the tool work; `examples/hearth` serves all of them. Pass them to a `Bus` as
+its `bindings`, and it offers those that a worker serves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A source that does what it was told to do, for tests of programs and of our own seams."""
+"""FakeSource: a source with scripted outcomes, for your tests and ours."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.source import Source
 
-Behaviour = Callable[[str, Mapping[str, Any], CallContext], Outcome]
+Behavior = Callable[[str, Mapping[str, Any], CallContext], Outcome]
 
 
-def _silent(name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+def _answer_done(name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
     return Answered("done")
 
 
 class FakeSource(Source):
-    """`behave` gives the outcome of every call; `called` keeps what was asked."""
+    """`behave` returns the outcome of every call; `calls` records what was called."""
 
-    def __init__(self, tools: Iterable[ToolDefinition], behave: Behaviour = _silent, *, id: str = "fake") -> None:
+    def __init__(self, tools: Iterable[ToolDefinition], behave: Behavior = _answer_done, *, id: str = "fake") -> None:
         self.id = id
-        self.called: list[tuple[str, dict[str, Any], CallContext]] = []
+        self.calls: list[tuple[str, dict[str, Any], CallContext]] = []
         self._tools = tuple(tools)
         self._behave = behave
 
@@ -30,7 +30,7 @@ class FakeSource(Source):
         return self._tools
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
-        self.called.append((name, dict(arguments), context))
+        self.calls.append((name, dict(arguments), context))
         if all(tool.name != name for tool in self._tools):
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
         return self._behave(name, arguments, context)

@@ -1,6 +1,6 @@
-"""Source: where tools come from and run. Must not know the loop, approvals or any model.
+"""Source: lists tools and runs them. It knows nothing of the tool loop, approvals or models.
 
-A tool is found by its source and its name there, never by cutting a name apart.
+A tool is identified by its source and its name there; a name is never split to find its source.
 """
 
 from __future__ import annotations
@@ -14,61 +14,65 @@ from typing import Any, Self
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.status import Standing
+from ferrule.sources.status import SourceStatus
 
 
-async def within(seconds: float, work: Awaitable[Outcome], *, changes_the_world: bool) -> Outcome:
-    """What work comes to, or that it took too long: of what may have changed the world by then nobody can say."""
+async def run_with_timeout(seconds: float, work: Awaitable[Outcome], *, has_side_effects: bool) -> Outcome:
+    """Await an outcome, with a time limit.
+
+    After a timeout the outcome of a tool with side effects is `Unknown`: it may have taken effect. For any other tool
+    the timeout is an error that the model can act on.
+    """
     try:
         async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
-        told = f"no answer within {seconds:g} seconds"
-        if changes_the_world:
-            return Unknown(told, code="timeout")
-        return Answered(f"timeout: {told}", is_error=True, code="timeout")
+        message = f"no answer within {seconds:g} seconds"
+        if has_side_effects:
+            return Unknown(message, code="timeout")
+        return Answered(f"timeout: {message}", is_error=True, code="timeout")
 
 
 class Source(ABC):
-    """What every source has. Open it before use and close it after, or use it as an asynchronous context."""
+    """Base class of all sources. Open it before use and close it afterwards, or use it with `async with`."""
 
     id: str
     kind: str = "other"
-    """A word for what sort of source it is, for people who look at several."""
+    """The kind of source, such as "mcp"; shown to users."""
 
     @abstractmethod
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        """The tools that can be called now."""
+        """Return the tools that can be called now."""
 
     @abstractmethod
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
-        """Run a tool. Arguments have been checked. Whatever goes wrong is an outcome; only cancellation raises."""
+        """Run a tool. The arguments are already validated. Every failure is an outcome; only cancellation raises."""
 
     @property
-    def held_back(self) -> tuple[str, ...]:
-        """Tools that are there and not offered, such as one that is not what was agreed to."""
+    def quarantined(self) -> tuple[str, ...]:
+        """Names of tools that exist but are not offered, such as one whose definition changed since it was pinned."""
         return ()
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a person should know about the tools, in words."""
+        """Messages for the operator about the tools."""
         return ()
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        """How it stands with the source, as far as it is known without asking anybody."""
-        return (Standing(self.id, self.kind),)
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """The status of the source, as far as it is known without a request."""
+        return (SourceStatus(self.id, self.kind),)
 
     async def changes(self) -> AsyncGenerator[None]:
-        """Yields whenever the list of tools may have changed. Most sources never do."""
+        """Yield whenever the list of tools may have changed. Most sources never do."""
         return
         yield
 
     async def open(self) -> None:  # noqa: B027  # most sources hold nothing
-        """Connects to wherever the tools are."""
+        """Connect to the place where the tools run."""
 
     async def close(self) -> None:  # noqa: B027
-        """Gives back what is held."""
+        """Release connections, processes and threads."""
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -1,6 +1,6 @@
-"""Standing: how it stands with a source, by its own word, as values. Asks nobody and knows no source.
+"""SourceStatus: the state of a source as plain values. It does no I/O.
 
-A source that is several, such as the servers of an mcp.json, has a standing for each.
+A source with several parts, such as the servers in an mcp.json, has one status for each part.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Any
 from ferrule.core.tool import ToolDefinition
 
 
-class State(StrEnum):
-    """Whether its tools can be reached."""
+class SourceState(StrEnum):
+    """Whether the tools can be reached."""
 
     CONNECTING = "connecting"
     READY = "ready"
     FAILED = "failed"
-    """It could not be reached, or it went away; it is tried again."""
+    """It could not be reached, or the connection was lost; it is retried."""
     CLOSED = "closed"
 
 
 class Trust(StrEnum):
-    """Whether what it says of its tools is believed, above all that one changes nothing."""
+    """Whether a source's claims about its tools are believed, above all that a tool has no side effects."""
 
     OWN = "own"
-    """The definitions are this program's."""
+    """The definitions are part of this program."""
     TRUSTED = "trusted"
-    """They come from elsewhere, and somebody vouches for it."""
+    """The definitions come from elsewhere, and the operator trusts them."""
     UNTRUSTED = "untrusted"
-    """They come from elsewhere: every one of its tools needs leave."""
+    """The definitions come from elsewhere; every tool needs approval."""
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A tool as it was described at some time. `more` is whatever else enters the fingerprint."""
+class ToolSnapshot:
+    """A tool's description at one point in time. `more` holds what else enters the fingerprint."""
 
     description: str
     parameters: Mapping[str, Any]
@@ -44,32 +44,32 @@ class Described:
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @staticmethod
-    def of(tool: ToolDefinition) -> Described:
-        """A definition need not have been admitted: what is not JSON can be shown to nobody, and has no hash."""
+    def of(tool: ToolDefinition) -> ToolSnapshot:
+        """The snapshot of a definition. If its schema is not valid JSON, the schema and the fingerprint are empty."""
         try:
-            return Described(tool.description, tool.parameters, tool.fingerprint)
+            return ToolSnapshot(tool.description, tool.parameters, tool.fingerprint)
         except (TypeError, ValueError, RecursionError):
-            return Described(tool.description, {}, "")
+            return ToolSnapshot(tool.description, {}, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
-    """A tool that is there and not offered. `before` is what was agreed to; None where that is not known."""
+class QuarantinedTool:
+    """A tool that exists but is not offered. `before` is the pinned definition; None if it is not known."""
 
     tool: str
-    why: str
-    now: Described
-    before: Described | None = None
+    reason: str
+    now: ToolSnapshot
+    before: ToolSnapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """`tools` are those that it offers; None is all that it lists. `why` says why it is not ready."""
+class SourceStatus:
+    """The status of one source. `tools` are the offered tools; None means all. `reason` says why it is not ready."""
 
     name: str
     kind: str
     trust: Trust = Trust.OWN
-    state: State = State.READY
-    why: str = ""
+    state: SourceState = SourceState.READY
+    reason: str = ""
     tools: tuple[str, ...] | None = None
-    quarantined: tuple[Quarantined, ...] = ()
+    quarantined: tuple[QuarantinedTool, ...] = ()

@@ -1,6 +1,6 @@
-"""Shape: what a tool gave, whatever it is, as text or JSON, once, and never more of it than a model should read.
+"""Tool output: converts what a tool returns to JSON or text, and truncates it to what a model should read.
 
-What is over the limit is kept for a while under a name, so that it can be fetched piece by piece instead of being lost.
+Truncated output is kept for a while under a name, so that a model can fetch the rest piece by piece.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, cast
 from ferrule.core.json_text import dumps
 
 MAX_BYTES = 64 * 1024
-_KEPT_BYTES = 64 * 1024 * 1024
-_DEEPEST = 64
-_TEXTUAL = (datetime.date, datetime.time, uuid.UUID, pathlib.PurePath, decimal.Decimal)
+_STORED_BYTES = 64 * 1024 * 1024
+_MAX_DEPTH = 64
+_STRING_TYPES = (datetime.date, datetime.time, uuid.UUID, pathlib.PurePath, decimal.Decimal)
 
 
-def shaped(value: Any, depth: int = 0) -> Any:
-    """A value as JSON has it. What has no faithful JSON becomes its text."""
-    if depth > _DEEPEST:
+def to_json_value(value: Any, depth: int = 0) -> Any:
+    """Convert any value to a JSON value. A value that JSON cannot represent becomes its text."""
+    if depth > _MAX_DEPTH:
         return "(nested too deeply)"
     match value:
         case str() | None | bool() | int():
@@ -33,53 +33,54 @@ def shaped(value: Any, depth: int = 0) -> Any:
         case float():
             return value if value - value == 0 else str(value)
         case enum.Enum():
-            return shaped(value.value, depth + 1)
+            return to_json_value(value.value, depth + 1)
         case bytes():
             return value.decode("utf-8", "replace")
         case Mapping():
             pairs = cast("Mapping[Any, Any]", value)
-            return {str(key): shaped(held, depth + 1) for key, held in pairs.items()}
+            return {str(key): to_json_value(item, depth + 1) for key, item in pairs.items()}
         case list() | tuple() | set() | frozenset():
-            return [shaped(held, depth + 1) for held in cast("Iterable[Any]", value)]
-        case _ if isinstance(value, _TEXTUAL):
+            return [to_json_value(item, depth + 1) for item in cast("Iterable[Any]", value)]
+        case _ if isinstance(value, _STRING_TYPES):
             return str(value)
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {f.name: shaped(getattr(value, f.name), depth + 1) for f in dataclasses.fields(value)}
+            return {f.name: to_json_value(getattr(value, f.name), depth + 1) for f in dataclasses.fields(value)}
         case _:
             dump = getattr(value, "model_dump", None)
-            return shaped(dump(mode="json"), depth + 1) if callable(dump) else str(value)
+            return to_json_value(dump(mode="json"), depth + 1) if callable(dump) else str(value)
 
 
-class Remainders:
-    """What was too long to show, by name; the oldest go first when there is too much of it."""
+class TruncatedOutputs:
+    """Full texts of truncated outputs, by name. When they take too much memory, the oldest are dropped."""
 
-    def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
-        self._most = most_bytes
+    def __init__(self, max_bytes: int = _STORED_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._size = 0
-        self._held: OrderedDict[str, str] = OrderedDict()
+        self._texts: OrderedDict[str, str] = OrderedDict()
 
     def keep(self, name: str, text: str) -> None:
         self.drop(name)
-        self._held[name] = text
+        self._texts[name] = text
         self._size += len(text)
-        while self._size > self._most and self._held:
-            self._size -= len(self._held.popitem(last=False)[1])
+        while self._size > self._max_bytes and self._texts:
+            self._size -= len(self._texts.popitem(last=False)[1])
 
     def drop(self, name: str) -> None:
-        self._size -= len(self._held.pop(name, ""))
+        self._size -= len(self._texts.pop(name, ""))
 
     def fetch(self, name: str, start: int = 0, length: int = MAX_BYTES) -> str | None:
-        """A piece of what was kept; None where it is gone."""
-        held = self._held.get(name)
-        return None if held is None else held[max(0, start) : max(0, start) + max(0, length)]
+        """A piece of a stored text; None if it is not stored any more."""
+        text = self._texts.get(name)
+        return None if text is None else text[max(0, start) : max(0, start) + max(0, length)]
 
 
-def capped(content: Any, name: str, remainders: Remainders, most_bytes: int = MAX_BYTES) -> Any:
-    """The content, or its beginning with a word on how to get the rest."""
+def truncate(content: Any, name: str, truncated_outputs: TruncatedOutputs, max_bytes: int = MAX_BYTES) -> Any:
+    """Return the content, or its beginning with a note on how to get the rest."""
     text = content if isinstance(content, str) else dumps(content)
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size <= most_bytes:
+    if size <= max_bytes:
         return content
-    remainders.keep(name, text)
-    shown = text.encode("utf-8", "surrogatepass")[:most_bytes].decode("utf-8", "ignore")
-    return f"{shown}\n[cut: {len(shown)} of {len(text)} characters; the rest is kept as {name!r} from {len(shown)} on]"
+    truncated_outputs.keep(name, text)
+    beginning = text.encode("utf-8", "surrogatepass")[:max_bytes].decode("utf-8", "ignore")
+    end = len(beginning)
+    return f"{beginning}\n[cut: {end} of {len(text)} characters; the rest is kept as {name!r} from {end} on]"

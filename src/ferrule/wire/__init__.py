@@ -1,4 +1,4 @@
-"""Text that models read and write. A family's format is one tree of nodes; render, parse and bind are walks over it.
+"""The text that models read and write. A format is one tree of nodes; render, parse and bind each walk that tree.
 
-Knows nothing of engines, HTTP or grammar languages.
+This package does not depend on engines, HTTP or grammar languages.
 """

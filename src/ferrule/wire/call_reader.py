@@ -1,6 +1,6 @@
-"""Reading one call: a walk over the call's nodes along the tape.
+"""Parse one call: walk over the call's nodes along the tape.
 
-Raises `MisfitError` when the text does not fit; the caller decides whether that makes it prose or a broken call.
+`MisfitError` means that the text does not fit. The caller decides whether it is then prose or a malformed call.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from ferrule.wire.open_call import OpenCall
 from ferrule.wire.parse_plan import first_of
 from ferrule.wire.stops import Stops
 from ferrule.wire.tape import MAX_NAME, MisfitError, Tape, Walk
-from ferrule.wire.tool_offer import Offered
+from ferrule.wire.tool_offer import ToolOffer
 from ferrule.wire.value_reader import ARGUMENTS_DEPTH, read_value
 
 
 class CallReader:
-    """Reads the calls of one parser: same tape, same tools."""
+    """Parses the calls of one reply. All calls share the parser's tape and tools."""
 
-    __slots__ = ("offered", "tape")
+    __slots__ = ("offer", "tape")
 
-    def __init__(self, tape: Tape, offered: Offered) -> None:
+    def __init__(self, tape: Tape, offer: ToolOffer) -> None:
         self.tape = tape
-        self.offered = offered
+        self.offer = offer
 
     def read(self, item: Calls, call: OpenCall) -> Walk[None]:
         parts = item.call.parts if isinstance(item.call, Seq) else (item.call,)
@@ -43,7 +43,7 @@ class CallReader:
                 yield from self._before(rest)
                 self._name(name, call, item)
             case Slot.ID:
-                call.identified((yield from self._id(rest)))
+                call.set_id((yield from self._id(rest)))
             case HeaderId():
                 yield from self._header(node, call, item, rest)
             case Args():
@@ -53,9 +53,9 @@ class CallReader:
             case Keyed():
                 yield from read_keyed(self.tape, call, lambda name: self._name(name, call, item))
             case Fields():
-                yield from read_fields(self.tape, node, call, rest, self.offered)
+                yield from read_fields(self.tape, node, call, rest, self.offer)
             case _:
-                raise MisfitError("this node has no place in a call")
+                raise MisfitError("a call cannot contain this node")
 
     def _literal(self, node: Lit, call: OpenCall) -> Walk[None]:
         size = yield from self.tape.peek(node.spellings)
@@ -67,7 +67,7 @@ class CallReader:
             raise MisfitError(f"expected {node.canonical!r}")
 
     def _before(self, rest: tuple[Node, ...]) -> Walk[None]:
-        """After a name, white space is passed over unless what follows begins with it; then that must stand there."""
+        """Check what follows a name. White space is skipped, unless the next literal itself begins with it."""
         starts = first_of(rest) or ()
         if not starts:
             return
@@ -76,14 +76,14 @@ class CallReader:
             yield from self.tape.space()
             size = yield from self.tape.peek(starts)
         if size < 0:
-            raise MisfitError("the name is followed by something else")
+            raise MisfitError("unexpected text after the tool's name")
 
     def _name(self, name: str, call: OpenCall, item: Calls) -> None:
         if not name.strip():
             raise MisfitError("the tool's name is empty")
-        if item.only_offered and name not in self.offered:
+        if item.only_offered and name not in self.offer:
             raise MisfitError(f"{name!r} is not an offered tool")
-        call.named(name)
+        call.set_name(name)
 
     def _id(self, rest: tuple[Node, ...]) -> Walk[str]:
         stops = Stops(first_of(rest) or ())
@@ -92,7 +92,7 @@ class CallReader:
             hit = stops.scan(tape.text, tape.at, tape.ended)
             if hit.at - tape.at > MAX_NAME:
                 raise MisfitError("the id is too long")
-            if hit.found:
+            if hit.literal:
                 id = tape.text[tape.at : hit.at]
                 tape.at = hit.at
                 return id
@@ -104,7 +104,7 @@ class CallReader:
         header = yield from self._id(rest)
         name, sep, count = header.strip().rpartition(node.sep)
         if not sep or not (count.isascii() and count.isdigit()):
-            raise MisfitError("the header holds no tool's name")
+            raise MisfitError("the header contains no tool name")
         call.id = header.strip()
         self._name(name.removeprefix(node.prefix), call, item)
 

@@ -1,4 +1,4 @@
-"""Encoding: how a format writes arguments, in a word, read off its definition."""
+"""Name how a format encodes arguments ("JSON", "Python", "tagged", ...), from its definition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ferrule.wire.node import Args, Envelope, Fields, Keyed, Node, Seq
 
 
 def encoding_of(format: Format) -> str:
-    """How arguments are written, in a word."""
+    """The name of the format's argument encoding: "JSON", "Python", "tagged", "typed tags", "typed literal", "none"."""
     for node in _pieces(format.calls.call):
         match node:
             case Envelope() | Keyed():

@@ -1,4 +1,4 @@
-"""Reading the JSON object around a name and its arguments, its keys in whatever order the model wrote them."""
+"""Parse the JSON object around a tool's name and arguments, with its keys in any order."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from ferrule.wire.value_reader import ARGUMENTS_DEPTH, read_value
 
 OnName = Callable[[str], None]
 
-# Keys that models add around what the envelope asks for. {"type": "function", "function": {...}} is OpenAI's own shape.
-_PASSED_OVER = ("type", "function", "id", "index", "call_id", "tool_call_id")
+# Keys that models add to the envelope. {"type": "function", "function": {...}} is OpenAI's own shape.
+_IGNORED_KEYS = ("type", "function", "id", "index", "call_id", "tool_call_id")
 _NESTED = "function"
 
 
 def read_envelope(tape: Tape, node: Envelope, call: OpenCall, on_name: OnName) -> Walk[None]:
-    """Read the object. The first key must be one that an envelope has: anything else is some other JSON."""
+    """Parse the object. Its first key must be an envelope key: otherwise it is other JSON, not a call."""
     slots = {key: entry.slot for entry in node.entries for key in (entry.key, *entry.also)}
     call.waits_for_id = node.has_id
     notation = JSON_BARE_KEYS if node.reads_bare_keys else JSON
-    found = yield from _read_object(tape, slots, call, on_name, notation, is_inner=False)
-    if Slot.NAME not in found:
+    present = yield from _read_object(tape, slots, call, on_name, notation, is_inner=False)
+    if Slot.NAME not in present:
         raise MisfitError("the object names no tool")
-    if Slot.ARGUMENTS not in found:
-        call.json("{}")
+    if Slot.ARGUMENTS not in present:
+        call.add_json("{}")
 
 
 def _read_object(
     tape: Tape, slots: dict[str, Slot], call: OpenCall, on_name: OnName, notation: Notation, *, is_inner: bool
 ) -> Walk[set[Slot]]:
     yield from _expect(tape, "{")
-    found: set[Slot] = set()
-    known = {*slots, *_PASSED_OVER}
+    present: set[Slot] = set()
+    allowed_keys = {*slots, *_IGNORED_KEYS}
     is_first = True
     while True:
         yield from tape.space()
         char = yield from tape.char()
         if char == "}":
             tape.at += 1
-            return found
+            return present
         if not is_first:
             yield from _expect(tape, ",")
             yield from tape.space()
-        key = yield from _read_key(tape, known if is_first and not is_inner else None, notation)
+        key = yield from _read_key(tape, allowed_keys if is_first and not is_inner else None, notation)
         yield from tape.space()
         yield from _expect(tape, ":")
         yield from tape.space()
         slot = slots.get(key)
-        if slot in found:
-            raise MisfitError(f"the key {key!r} is there twice")
+        if slot in present:
+            raise MisfitError(f"duplicate key {key!r}")
         if key == _NESTED and (yield from tape.char()) == "{":
-            found |= yield from _read_object(tape, slots, call, on_name, notation, is_inner=True)
+            present |= yield from _read_object(tape, slots, call, on_name, notation, is_inner=True)
         else:
             yield from _read_slot(tape, key, slot, call, on_name, notation)
             if slot is not None:
-                found.add(slot)
+                present.add(slot)
         is_first = False
 
 
@@ -70,18 +70,18 @@ def _read_slot(
         case Slot.NAME:
             on_name((yield from _read_text(tape, "the tool's name")))
         case Slot.ID:
-            call.identified((yield from _read_text(tape, "the call's id")))
+            call.set_id((yield from _read_text(tape, "the call's id")))
         case Slot.ARGUMENTS:
             yield from read_arguments(tape, call, notation)
         case _:
             reader = Reader(notation)
             yield from read_value(tape, reader, None)
-            if key not in _PASSED_OVER:
-                call.note("unknown_key", f"the call has a key {key!r} that means nothing here", reader.take())
+            if key not in _IGNORED_KEYS:
+                call.note("unknown_key", f"the call has an unknown key {key!r}", reader.take())
 
 
 def read_arguments(tape: Tape, call: OpenCall, notation: Notation = JSON) -> Walk[None]:
-    """An object; or an object inside a JSON string, or null, which some models write instead."""
+    """Parse the arguments: an object, or what some models write instead (an object inside a JSON string, or null)."""
     char = yield from tape.char()
     if char == "{":
         tape.at += 1
@@ -90,16 +90,16 @@ def read_arguments(tape: Tape, call: OpenCall, notation: Notation = JSON) -> Wal
     reader = Reader(JSON)
     if char == '"':
         yield from read_value(tape, reader, None)
-        call.json(_unwrapped(str(loads(reader.take()))))
+        call.add_json(_unwrap_string(str(loads(reader.take()))))
     elif char == "n":
         yield from read_value(tape, reader, None)
-        call.json("{}")
+        call.add_json("{}")
     else:
         raise MisfitError("the arguments are not an object")
 
 
 def read_keyed(tape: Tape, call: OpenCall, on_name: OnName) -> Walk[None]:
-    """An object whose only key is the tool's name."""
+    """Parse an object whose only key is the tool's name."""
     yield from _expect(tape, "{")
     yield from tape.space()
     name = yield from _read_text(tape, "the tool's name")
@@ -112,11 +112,11 @@ def read_keyed(tape: Tape, call: OpenCall, on_name: OnName) -> Walk[None]:
     yield from _expect(tape, "}")
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap_string(text: str) -> str:
     reader = Reader(JSON)
     at = reader.read(text, 0, True)
     if not reader.is_done or text[at:].strip() or not text.lstrip().startswith("{"):
-        raise MisfitError("the arguments are a string that holds no object")
+        raise MisfitError("the arguments are a string that contains no JSON object")
     return reader.take()
 
 
@@ -126,13 +126,16 @@ def _expect(tape: Tape, char: str) -> Walk[None]:
     tape.at += 1
 
 
-def _read_key(tape: Tape, known: set[str] | None, notation: Notation) -> Walk[str]:
-    """A key. When only some keys are possible, the first character that leads to none of them is enough to give up."""
+def _read_key(tape: Tape, allowed_keys: set[str] | None, notation: Notation) -> Walk[str]:
+    """Parse a key. With `allowed_keys`, fail at the first character that leads to none of them.
+
+    Failing early keeps prose that begins with a brace from being held back.
+    """
     is_bare = notation.has_bare_keys and (yield from tape.char()) != '"'
-    if known is not None:
-        size = yield from tape.peek(tuple(key if is_bare else f'"{key}"' for key in known))
+    if allowed_keys is not None:
+        size = yield from tape.peek(tuple(key if is_bare else f'"{key}"' for key in allowed_keys))
         if size < 0:
-            raise MisfitError("the object is no call")
+            raise MisfitError("the object is not a call")
     return (yield from (tape.key() if is_bare else _read_text(tape, "a key")))
 
 

@@ -1,22 +1,23 @@
-"""Reading arguments that stand one to an element, as raw text.
+"""Parse arguments that are written as one element each, with raw text as values.
 
-A value ends at its closer and nowhere else: openers and other closers inside it are text, so nothing in a value becomes
-another argument or another call. Strings stream; what needs its end to be typed waits for it.
+A value ends only at its own closing marker. Opening markers and other closing markers inside it are text, so a value
+cannot smuggle in another argument or another call. Strings stream as they arrive; a value whose type is only known at
+its end is collected first.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from ferrule.core.json_text import dumps, escaped
+from ferrule.core.json_text import dumps, escape_text
 from ferrule.schema.value_decoder import decode
 from ferrule.wire.node import Fields, Kind, Lit, Node, Slot, Space
 from ferrule.wire.open_call import OpenCall
 from ferrule.wire.parse_plan import first, first_of
 from ferrule.wire.stops import Stops
 from ferrule.wire.tape import MAX_NAME, MisfitError, Tape, Walk
-from ferrule.wire.tool_offer import Offered
-from ferrule.wire.value_reader import REPEATED_KEY, repeated_words
+from ferrule.wire.tool_offer import ToolOffer
+from ferrule.wire.value_reader import REPEATED_KEY, repeated_keys_message
 
 _STRING_ONLY = frozenset({"string"})
 
@@ -26,30 +27,30 @@ def _stops(literals: tuple[str, ...]) -> Stops:
     return Stops(literals)
 
 
-def read_fields(tape: Tape, node: Fields, call: OpenCall, rest: tuple[Node, ...], offered: Offered) -> Walk[None]:
-    """Read elements until what follows them in the call stands there; only then are the arguments closed."""
+def read_fields(tape: Tape, node: Fields, call: OpenCall, rest: tuple[Node, ...], offer: ToolOffer) -> Walk[None]:
+    """Parse elements until the text that follows them in the call; only then close the arguments object."""
     opener = first(node.field) or ()
     ending = first_of(rest) or ()
     duplicate = _last_spellings(node)
     sep = node.sep.canonical.strip()
     keys: set[str] = set()
-    call.json("{")
+    call.add_json("{")
     while True:
         yield from tape.space()
         if keys and sep and (yield from tape.peek((sep,))) > 0:
             tape.at += len(sep)
             yield from tape.space()
         if (yield from tape.peek(opener)) >= 0:
-            yield from _Field(tape, node, call, keys, offered).read()
+            yield from _Field(tape, node, call, keys, offer).read()
             continue
         if (yield from tape.peek(ending)) >= 0:
             break
         size = yield from tape.peek(duplicate)
         if size <= 0 or not keys:
             raise MisfitError("expected " + " or ".join(map(repr, (*opener[:1], *ending[:1]))))
-        call.note("stray_mark", "a closing mark is there twice", tape.text[tape.at : tape.at + size])
+        call.note("stray_mark", "duplicate closing marker", tape.text[tape.at : tape.at + size])
         tape.at += size
-    call.json("}")
+    call.add_json("}")
 
 
 def _last_spellings(node: Fields) -> tuple[str, ...]:
@@ -58,10 +59,10 @@ def _last_spellings(node: Fields) -> tuple[str, ...]:
 
 
 class _Field:
-    """One element on its way in."""
+    """One element while it is being parsed."""
 
-    def __init__(self, tape: Tape, node: Fields, call: OpenCall, keys: set[str], offered: Offered) -> None:
-        self.tape, self.node, self.call, self.keys, self.offered = tape, node, call, keys, offered
+    def __init__(self, tape: Tape, node: Fields, call: OpenCall, keys: set[str], offer: ToolOffer) -> None:
+        self.tape, self.node, self.call, self.keys, self.offer = tape, node, call, keys, offer
         self.key = ""
         self.kind: Kind | None = None
 
@@ -96,7 +97,7 @@ class _Field:
             hit = stops.scan(tape.text, tape.at, tape.ended)
             if hit.at - tape.at > MAX_NAME:
                 raise MisfitError(f"{what} is too long")
-            if hit.found:
+            if hit.literal:
                 word = tape.text[tape.at : hit.at]
                 tape.at = hit.at
                 return word
@@ -106,9 +107,9 @@ class _Field:
 
     def _value(self, rest: tuple[Node, ...]) -> Walk[None]:
         if self.key in self.keys:
-            raise MisfitError(f"the argument {self.key!r} is there twice")
-        allowed = self.offered.types(self.call.name, self.key)
-        self.call.json((", " if self.keys else "") + dumps(self.key) + ": ")
+            raise MisfitError(f"duplicate argument {self.key!r}")
+        allowed = self.offer.types(self.call.name, self.key)
+        self.call.add_json((", " if self.keys else "") + dumps(self.key) + ": ")
         self.keys.add(self.key)
         closers = first_of(rest) or ()
         streams = self.kind.is_raw if self.kind else allowed == _STRING_ONLY
@@ -117,14 +118,14 @@ class _Field:
         if quote is not None and is_quoted:
             self.tape.at += len(quote[0])
             closers = (quote[1],)
-        raw = _Collected()
-        yield from self._text(closers, _Streamed(self.call) if streams else raw)
+        raw = _CollectSink()
+        yield from self._text(closers, _StreamSink(self.call) if streams else raw)
         if quote is not None and is_quoted:
             self.tape.at += len(quote[1])
         if not streams:
-            self._decoded(raw.text(), allowed)
+            self._decode(raw.text(), allowed)
 
-    def _text(self, closers: tuple[str, ...], sink: _Streamed | _Collected) -> Walk[None]:
+    def _text(self, closers: tuple[str, ...], sink: _StreamSink | _CollectSink) -> Walk[None]:
         stops = _stops(closers)
         tape = self.tape
         while True:
@@ -132,41 +133,41 @@ class _Field:
             if hit.at > tape.at:
                 sink.add(tape.text[tape.at : hit.at])
                 tape.at = hit.at
-            if hit.found:
+            if hit.literal:
                 sink.close()
                 return
             if tape.ended:
                 raise MisfitError(f"the text ends in the argument {self.key!r}")
             yield
 
-    def _decoded(self, raw: str, allowed: frozenset[str]) -> None:
+    def _decode(self, raw: str, allowed: frozenset[str]) -> None:
         types = frozenset(self.kind.types) if self.kind and self.kind.types else allowed
         decoded = decode(raw, types, self.node.python_literals)
         if not decoded.ok:
-            wanted = " or ".join(sorted(types))
-            message = f"the value of {self.key!r} is not {wanted}; it is passed on as a string"
+            expected = " or ".join(sorted(types))
+            message = f"the value of {self.key!r} is not {expected}; it is passed on as a string"
             self.call.note("undecodable_value", message)
-        if decoded.repeated:
-            self.call.note(REPEATED_KEY, repeated_words(decoded.repeated))
-        self.call.json(decoded.json_text)
+        if decoded.duplicate_keys:
+            self.call.note(REPEATED_KEY, repeated_keys_message(decoded.duplicate_keys))
+        self.call.add_json(decoded.json_text)
 
 
-class _Streamed:
-    """A string value that goes out as it comes in."""
+class _StreamSink:
+    """Emits a string value as it arrives."""
 
     def __init__(self, call: OpenCall) -> None:
         self._call = call
-        call.json('"')
+        call.add_json('"')
 
     def add(self, text: str) -> None:
-        self._call.json(escaped(text))
+        self._call.add_json(escape_text(text))
 
     def close(self) -> None:
-        self._call.json('"')
+        self._call.add_json('"')
 
 
-class _Collected:
-    """A value that can be typed only once it is whole."""
+class _CollectSink:
+    """Collects a value whose type can only be decided when it is complete."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []

@@ -1,4 +1,4 @@
-"""Format: a family's whole definition, as data. Everything else about a family is derived from it."""
+"""Format: how a model family writes tool calls, as data. The parser, the renderer and the rules are derived from it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["PARIS", "ROME", "Declaration", "Example", "Format", "Results", "resu
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """How tools are shown to the model when no chat template does it: marks around one JSON object per tool.
+    """How tools are shown to the model when the chat template does not: markers around one JSON object per tool.
 
-    `as_function` wraps each tool as {"type": "function", "function": ...}. How to call them is not written here: it is
-    a made-up call rendered by the format itself.
+    `as_function` wraps each tool as {"type": "function", "function": ...}. The instruction on how to call a tool is not
+    part of this: it is an example call that the format itself renders.
     """
 
     open: str = "<tools>\n"
@@ -28,7 +28,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """How results go back to the model: the role that carries them, and each one's text."""
+    """How tool results are sent to the model: the message role that carries them, and the text of each."""
 
     each: Seq
     sep: str = "\n"
@@ -38,21 +38,30 @@ class Results:
 
 
 def results(*parts: Node | str, sep: str = "\n", role: str = "tool", open: str = "", close: str = "") -> Results:
+    """Build `Results`; plain strings become literals."""
     return Results(seq(*parts), sep, role, open, close)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Format:
-    """One wire format.
+    """How one family of models writes tool calls, reasoning and text.
 
-    `marks` are texts that a chat template of this family contains; `beats` names formats whose marks such a template
-    has too. `tokens` are the pieces of the markup for which the vocabulary has a token of its own. `stops` are tokens
-    that end a turn and may be left in the text.
+    `reply` is the tree of nodes that the parser, the renderer and the rule builder walk. `markers` are texts that a
+    chat template of this family contains; `beats` names formats whose markers such a template also contains. `tokens`
+    are the pieces of markup that are single tokens in the vocabulary. `stops` are tokens that end a turn and may remain
+    in the text.
+
+    Example:
+        from ferrule import get_format, parse
+
+        hermes = get_format("hermes")
+        print(hermes.name, hermes.about)
+        parse(hermes, '<tool_call>{"name": "ping", "arguments": {}}</tool_call>').calls
     """
 
     name: str
     about: str
-    marks: tuple[str, ...]
+    markers: tuple[str, ...]
     reply: Turn
     result: Results
     declaration: Declaration = Declaration()
@@ -63,13 +72,16 @@ class Format:
 
     @property
     def calls(self) -> Calls:
-        """The canonical shape of this format's calls."""
+        """The node for this format's calls, in the shape that is rendered."""
         return next(item for item in self.reply.items if isinstance(item, Calls))
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A text as a model of the family writes it, and the reply that it means; `is_canonical` if it renders back."""
+    """A text as a model of the family writes it, and the reply that it parses to.
+
+    `is_canonical`: rendering the reply gives this text again.
+    """
 
     format: str
     text: str
@@ -79,4 +91,4 @@ class Example:
 
 PARIS = ToolCall.of("get_weather", {"city": "Paris", "days": 2})
 ROME = ToolCall.of("get_weather", {"city": "Rome"})
-"""The two calls that every family's examples show."""
+"""The two calls used in every family's examples."""

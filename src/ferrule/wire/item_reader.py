@@ -1,7 +1,7 @@
-"""Reading a calls item: its opening, one call after another, its close; and what to do with one that breaks off.
+"""Parse a section of calls: its opening, one call after another, its close; and recover from malformed calls.
 
-An opening that does not lead to a call is taken back and given out as prose. A call that breaks after its name is known
-is closed as incomplete, and the walk goes on at the next mark, so that one bad call does not spoil its neighbours.
+An opening that does not lead to a call is rewound and emitted as text. A call that breaks after its name is known is
+closed as incomplete, and parsing resumes at the next marker, so that one malformed call does not affect the others.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ferrule.core.ids import IdPolicy
 from ferrule.wire.call_reader import CallReader
 from ferrule.wire.node import Calls
 from ferrule.wire.open_call import Emit, OpenCall
-from ferrule.wire.parse_plan import Action, Plan, closers, first
+from ferrule.wire.parse_plan import LiteralAction, ParsePlan, closers, first
 from ferrule.wire.tape import MisfitError, Tape, Walk
-from ferrule.wire.tool_offer import Offered
+from ferrule.wire.tool_offer import ToolOffer
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of an opening. `leftover` was read while looking for more calls and is not part of them."""
+    """The result of an attempt to parse calls. `leftover` was consumed while looking for more calls."""
 
     accepted: bool
     leftover: str = ""
@@ -30,15 +30,15 @@ class Outcome:
 
 
 class _NotACallError(Exception):
-    """Internal: after some calls, what looked like another one is prose."""
+    """Internal: what follows the calls looked like another call but is text."""
 
 
 class ItemReader:
     def __init__(
         self,
         tape: Tape,
-        plan: Plan,
-        offered: Offered,
+        plan: ParsePlan,
+        offer: ToolOffer,
         emit: Emit,
         account: Callable[[str, int], None],
         ids: IdPolicy,
@@ -46,11 +46,11 @@ class ItemReader:
     ) -> None:
         self._tape, self._plan, self._emit, self._account = tape, plan, emit, account
         self._ids, self._calls_before = ids, calls_before
-        self._reader = CallReader(tape, offered)
+        self._reader = CallReader(tape, offer)
         self._index = 0
 
-    def read(self, actions: Iterable[Action]) -> Walk[Outcome]:
-        """Try each shape that begins like this, in order. The tape is on hold until one of them has a name."""
+    def read(self, actions: Iterable[LiteralAction]) -> Walk[Outcome]:
+        """Try each shape that begins with this literal, in order. The tape is held until one of them yields a name."""
         tape = self._tape
         tape.hold()
         best, problem, is_cut, is_bare = -1, "", False, True
@@ -62,27 +62,30 @@ class ItemReader:
             try:
                 return Outcome(True, (yield from self._item(item)))
             except MisfitError as misfit:
-                size = len(tape.held())
+                size = len(tape.held_text())
                 if size > best:
                     best, problem = size, misfit.problem
                 is_cut = is_cut or tape.is_cut
                 is_bare = is_bare and item.only_offered
         is_prose = is_bare or not is_cut
-        # A marked opening that the end cut off is no prose, to its last character.
+        # An opening marker that the end of the text cut off is never prose, so the rest goes into the diagnostic.
         tape.rewind(best)
         if not is_prose:
             tape.at = len(tape.text)
         return Outcome(False, is_prose=is_prose, problem=problem)
 
     def _item(self, item: Calls) -> Walk[str]:
-        """All calls of an item; what was read beyond them. `MisfitError` only while there is no call yet."""
+        """Parse all calls of an item; return the text consumed beyond them.
+
+        Raises `MisfitError` only before the first call.
+        """
         tape = self._tape
         if item.open is not None:
             size = yield from tape.peek(item.open.spellings)
             if size < 0 and not item.open.may_be_missing:
                 raise MisfitError(f"expected {item.open.canonical!r}")
             tape.at += max(size, 0)
-            yield from self._passed_over(item)
+            yield from self._skip_space(item)
         yield from self._call(item, is_first=True)
         while True:
             before = tape.position
@@ -93,7 +96,7 @@ class ItemReader:
             try:
                 yield from self._call(item, is_first=False)
             except _NotACallError:
-                leftover += tape.held()
+                leftover += tape.held_text()
                 tape.release()
                 return leftover
             if tape.position == before:
@@ -101,7 +104,7 @@ class ItemReader:
 
     def _call(self, item: Calls, *, is_first: bool) -> Walk[None]:
         tape = self._tape
-        call = OpenCall(self._index, self._emit, self._minted, tape.release)
+        call = OpenCall(self._index, self._emit, self._make_id, tape.release)
         try:
             yield from self._reader.read(item, call)
         except MisfitError as misfit:
@@ -110,19 +113,19 @@ class ItemReader:
                     raise
                 if item.only_offered:
                     raise _NotACallError from misfit
-            yield from self._broken(item, call, misfit.problem)
+            yield from self._close_broken_call(item, call, misfit.problem)
             return
         call.end(complete=True)
         self._index += 1
 
-    def _minted(self, name: str, index: int) -> str:
+    def _make_id(self, name: str, index: int) -> str:
         return self._ids.make(name, self._calls_before + index)
 
-    def _broken(self, item: Calls, call: OpenCall, problem: str) -> Walk[None]:
-        """Close a call that cannot be read on, and pass over the rest of it."""
+    def _close_broken_call(self, item: Calls, call: OpenCall, problem: str) -> Walk[None]:
+        """Close a call that cannot be parsed further, and skip the rest of it."""
         tape = self._tape
         is_cut = tape.is_cut
-        unread = "" if call.started else tape.held()
+        unread = "" if call.started else tape.held_text()
         self._account("call", tape.position - len(unread))
         tape.release()
         if call.started:
@@ -134,24 +137,24 @@ class ItemReader:
         self._emit(Diagnostic("cut_off" if is_cut else "malformed_call", problem, unread, index))
 
     def _skip(self, item: Calls) -> Walk[str]:
-        """Everything up to the next mark; the broken call's own closer goes with it."""
+        """Consume the text up to the next marker, including the malformed call's own closing marker."""
         tape, stops = self._tape, self._plan.resync[id(item)]
         pieces: list[str] = []
         while True:
             hit = stops.scan(tape.text, tape.at, tape.ended)
             pieces.append(tape.text[tape.at : hit.at])
             tape.at = hit.at
-            if hit.found:
-                if hit.found in closers(item.call):
-                    pieces.append(hit.found)
-                    tape.at += len(hit.found)
+            if hit.literal:
+                if hit.literal in closers(item.call):
+                    pieces.append(hit.literal)
+                    tape.at += len(hit.literal)
                 return "".join(pieces)
             if tape.ended:
                 return "".join(pieces)
             yield
 
     def _what_follows(self, item: Calls) -> Walk[tuple[bool, str]]:
-        """Whether another call follows, and what was read to find out. The item's close is taken if it is there."""
+        """Whether another call follows, and the text consumed to find out. Consumes the item's close if present."""
         if item.close is not None and (yield from self._take(item.close.spellings)):
             return False, ""
         if not item.is_loose:
@@ -163,17 +166,17 @@ class ItemReader:
         if sep[0]:
             size = yield from self._tape.peek(sep)
             if size < 0:
-                return self._unclosed(item), read
+                return self._report_missing_close(item), read
             read += self._tape.text[self._tape.at : self._tape.at + size]
             self._tape.at += size
             read += yield from self._tape.space()
         starts = first(item.call)
         if starts is None:
-            # A call that begins with its name: only a close that is still to come says that there is one more.
+            # A call that begins with its name has no opening literal. Only a missing close tells that one more follows.
             more = item.close is not None and (yield from self._tape.name_follows())
         else:
             more = (yield from self._tape.peek(starts)) >= 0
-        return more or self._unclosed(item), read
+        return more or self._report_missing_close(item), read
 
     def _exactly_follows(self, item: Calls) -> Walk[bool]:
         starts = first(item.call) or ("",)
@@ -181,10 +184,10 @@ class ItemReader:
             if (yield from self._tape.peek(tuple(sep + start for start in starts))) >= 0:
                 self._tape.at += len(sep)
                 return True
-        return self._unclosed(item)
+        return self._report_missing_close(item)
 
-    def _unclosed(self, item: Calls) -> bool:
-        """No more calls, and the close that should say so is not there."""
+    def _report_missing_close(self, item: Calls) -> bool:
+        """Report that the section ends without its closing marker. Always False: no further call follows."""
         if item.close is not None:
             self._emit(Diagnostic("missing_mark", f"{item.close.canonical!r} is missing"))
         return False
@@ -194,6 +197,6 @@ class ItemReader:
         self._tape.at += max(size, 0)
         return size >= 0
 
-    def _passed_over(self, item: Calls) -> Walk[None]:
+    def _skip_space(self, item: Calls) -> Walk[None]:
         if item.is_loose:
             yield from self._tape.space()

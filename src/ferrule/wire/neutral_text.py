@@ -1,7 +1,7 @@
-"""Neutral: text from outside, in which nothing can be read as the format's own markup.
+"""Neutralize untrusted text, so that no part of it can be read as the format's own markup.
 
-What a tool gives back is somebody else's text. A marker in it would end the result early and begin something else, so
-each one is broken by a zero width space, which a reader does not see and no tokenizer takes for the marker.
+A tool's result is untrusted text. A marker in it could end the result early and forge a turn or a call. Each marker is
+therefore broken by a zero width space: people do not see it, and no tokenizer reads the result as the marker.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from ferrule.wire.format import Format
 from ferrule.wire.node import Lit
-from ferrule.wire.parse_plan import is_marker, opening
+from ferrule.wire.parse_plan import is_marker, opening_texts
 
 BREAK = "\u200b"
-# How the families spell the tokens that open and end turns: a result that held one could forge somebody's turn.
+# How model families spell the tokens that open and end turns. A result that contains one could forge a turn.
 _TURNS = (
     r"<\|[^|<>\s]{1,48}\|>",
     r"<｜[^｜<>\s]{1,48}｜>",
@@ -24,15 +24,15 @@ _TURNS = (
 )
 
 
-def neutral(text: str, format: Format) -> str:
-    """The text with every marker of the format broken after its first character."""
-    return _markers(format).sub(lambda found: found.group()[0] + BREAK + found.group()[1:], text)
+def neutralize(text: str, format: Format) -> str:
+    """Return the text with every marker of the format broken after its first character."""
+    return _markers(format).sub(lambda match: match.group()[0] + BREAK + match.group()[1:], text)
 
 
 @lru_cache(maxsize=512)
 def _markers(format: Format) -> re.Pattern[str]:
     shape = format.result
     pieces = [part.canonical for part in shape.each.parts if isinstance(part, Lit)]
-    marks = (*format.tokens, *format.stops, *pieces, shape.open, shape.close, *opening(format.calls))
-    kept = sorted({mark.strip() for mark in marks if is_marker(mark)}, key=len, reverse=True)
-    return re.compile("|".join((*map(re.escape, kept), *_TURNS)))
+    candidates = (*format.tokens, *format.stops, *pieces, shape.open, shape.close, *opening_texts(format.calls))
+    markers = sorted({text.strip() for text in candidates if is_marker(text)}, key=len, reverse=True)
+    return re.compile("|".join((*map(re.escape, markers), *_TURNS)))

@@ -1,7 +1,7 @@
-"""The nodes that a family's text is made of: literals and slots, never regexes, since a grammar must come out of them.
+"""The nodes that describe a family's text: literals and slots, never regexes, because a grammar is generated from them.
 
-Every literal lists its canonical spelling first (what is rendered and constrained to) and then the spellings that are
-read as well. A `Turn` is what a model writes in one go: reasoning, text and calls in the family's order.
+Every literal lists its canonical spelling first (the one that is rendered and that the grammar allows), then other
+spellings that the parser accepts. A `Turn` is one assistant turn: reasoning, text and calls in the family's order.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Lit:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """White space that belongs to the markup: written as given, read as any run of it, also none."""
+    """White space that belongs to the markup: rendered as given, parsed as any amount of white space or none."""
 
     canonical: str = ""
 
 
 class Slot(Enum):
-    """Places that a call, an argument or a result fills in."""
+    """Positions that a call, an argument or a result fills in."""
 
     NAME = "name"
     ID = "id"
@@ -68,7 +68,7 @@ NAME, ID, KEY, VALUE, KIND = Slot.NAME, Slot.ID, Slot.KEY, Slot.VALUE, Slot.KIND
 
 @dataclass(frozen=True, slots=True)
 class HeaderId:
-    """Name and id in one: the whole header is the call's id, the name stands inside (`functions.get_weather:0`)."""
+    """Name and id in one text: the whole header is the call's id and contains the name (`functions.get_weather:0`)."""
 
     prefix: str
     sep: str
@@ -76,7 +76,7 @@ class HeaderId:
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """All arguments at once, in a notation, between the brackets of `root`."""
+    """All arguments in one value, in a notation, between the brackets of `root`."""
 
     notation: Notation = JSON
     opener: str = "{"
@@ -86,7 +86,7 @@ class Args:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of an envelope and what it holds; `also` are other keys that models write instead."""
+    """One key of an envelope and the slot it holds; `also` are other keys that models write instead."""
 
     key: str
     slot: Slot
@@ -95,9 +95,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A JSON object around the name and the arguments. Read with its keys in any order, unknown keys as diagnostics.
+    """A JSON object around the name and the arguments. Its keys have any order; unknown keys become diagnostics.
 
-    `reads_bare_keys`: keys without quotes are read too, here and in the arguments.
+    `reads_bare_keys`: keys without quotes are accepted too, here and in the arguments.
     """
 
     entries: tuple[Entry, ...]
@@ -115,7 +115,7 @@ class Keyed:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A word that says how a value is written: `types` are the JSON types it stands for, raw text if `is_raw`."""
+    """A word in the markup that gives a value's type: `types` are its JSON types; the value is raw text if `is_raw`."""
 
     word: str
     types: tuple[str, ...]
@@ -124,10 +124,10 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """One element per argument. Values are raw text, read by the schema or by the KIND written beside them.
+    """One element per argument. Values are raw text, typed by the schema or by the KIND written beside them.
 
-    `kinds` are the words of the KIND slot; with none, values are typed by the schema alone. `quote` is a pair of marks
-    for values that contain one of `quote_when`. `python_literals` also reads what Python's repr prints.
+    `kinds` are the words of the KIND slot; with none, only the schema gives the type. `quote` is a pair of markers for
+    values that contain one of `quote_when`. `python_literals` also accepts the output of Python's repr.
     """
 
     field: Seq
@@ -140,7 +140,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A result's content; `as_json` quotes it as a JSON string or prints it as JSON."""
+    """A result's content; `as_json` writes it as JSON (text as a JSON string)."""
 
     as_json: bool = False
 
@@ -151,6 +151,8 @@ ARGS = Args()
 
 @dataclass(frozen=True, slots=True)
 class Seq:
+    """Nodes in a row."""
+
     parts: tuple[Node, ...]
 
 
@@ -160,7 +162,7 @@ CallNode: TypeAlias = Node
 
 @dataclass(frozen=True, slots=True)
 class Think:
-    """Reasoning between two marks. `calls_inside`: a call may open before the reasoning is closed."""
+    """Reasoning between two markers. `calls_inside`: a call may open before the reasoning is closed."""
 
     open: Lit
     close: Lit
@@ -169,7 +171,7 @@ class Think:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Text for the reader, bare or between two marks. With two of them in one turn, the last is for the final text."""
+    """Text for the user, bare or between two markers. With two of them in one turn, the last is for the final text."""
 
     open: Lit | None = None
     close: Lit | None = None
@@ -179,9 +181,9 @@ class Free:
 class Calls:
     """One or more calls: `open`, call, `sep`, call, `close`.
 
-    `glue` stands between text and calls and belongs to neither. `only_offered`: what names no offered tool is text,
-    for formats whose opening is too plain to be a marker. `is_loose`: white space between the pieces is passed over.
-    `max_calls`: what the family's own template takes in one turn.
+    `glue` separates text from calls and belongs to neither. `only_offered`: a call to a tool that is not offered is
+    parsed as text; this is for formats whose opening is too common to be a marker. `is_loose`: white space between the
+    pieces is ignored. `max_calls`: how many calls the family's own template accepts in one turn.
     """
 
     call: CallNode
@@ -199,11 +201,12 @@ Item: TypeAlias = Think | Free | Calls
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a model writes in one go.
+    """One assistant turn.
 
-    `items` in their canonical order are what is rendered; they are read in any order and any number. `also` are calls
-    in other shapes, `more` other items that are read too. `between` joins items (message headers). `is_ordered` False:
-    parts are written in the order in which the reply has them. `fence` marks quoted code, in which nothing is a call.
+    `items` are rendered in this order; the parser accepts them in any order and number. `also` are calls in other
+    shapes and `more` other items that the parser accepts too. `between` joins items (message headers). With
+    `is_ordered` False, parts are rendered in the reply's own order. `fence` opens and closes quoted code, in which
+    nothing is parsed as a call.
     """
 
     items: tuple[Item, ...]
@@ -215,16 +218,17 @@ class Turn:
 
 
 def lit(*spellings: str) -> Lit:
+    """A literal; the first spelling is the canonical one."""
     return Lit(spellings)
 
 
 def closer(*spellings: str) -> Lit:
-    """A literal after something that delimits itself, so that a model may forget it."""
+    """A closing literal that the parser does not require: what precedes it ends by itself, and models may omit it."""
     return Lit(spellings, may_be_missing=True)
 
 
 def opener(*spellings: str) -> Lit:
-    """A literal before something that is marked anyway, so that a model may forget it."""
+    """An opening literal that the parser does not require: what follows has a marker, so models sometimes omit it."""
     return Lit(spellings, may_be_missing=True)
 
 
@@ -277,7 +281,7 @@ THINK_TAGS = think(
     lit("<think>\n", "<think>"),
     lit("\n</think>\n\n", "\n</think>\n", "\n</think>", "</think>\n\n", "</think>\n", "</think>"),
 )
-"""The tags that most families reason in, with the newlines that most of them own."""
+"""The reasoning tags of most families, with the newlines that belong to them."""
 
 
 def free(open: str | Lit | None = None, close: str | Lit | None = None) -> Free:

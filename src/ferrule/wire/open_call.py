@@ -1,4 +1,4 @@
-"""OpenCall: a call while it is being read. It gives out its events as soon as they are certain and not before."""
+"""OpenCall: a call while it is being parsed. It emits each event as soon as it is certain, and not before."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Emit = Callable[[Event], None]
 
 
 class OpenCall:
-    """Arguments that come before the name (or before an id that the wire will still bring) wait for it."""
+    """One call under construction. Arguments that arrive before the name, or before an expected id, are buffered."""
 
     __slots__ = (
         "_emit",
         "_make_id",
         "_notes",
         "_on_start",
-        "_waiting",
+        "_pending",
         "id",
         "index",
         "name",
@@ -35,30 +35,30 @@ class OpenCall:
         self._emit = emit
         self._make_id = make_id
         self._on_start = on_start
-        self._waiting: list[str] = []
+        self._pending: list[str] = []
         self._notes: list[Diagnostic] = []
 
-    def named(self, name: str) -> None:
+    def set_name(self, name: str) -> None:
         self.name = name
         if self.id or not self.waits_for_id:
             self._start()
 
-    def identified(self, id: str) -> None:
+    def set_id(self, id: str) -> None:
         self.id = id
         if self.name:
             self._start()
 
-    def json(self, text: str) -> None:
-        """More of the arguments."""
+    def add_json(self, text: str) -> None:
+        """Add more of the arguments' JSON text."""
         if not text:
             return
         if self.started:
             self._emit(ArgumentsDelta(self.index, text))
         else:
-            self._waiting.append(text)
+            self._pending.append(text)
 
     def note(self, code: str, message: str, text: str = "") -> None:
-        """Something odd about this call; told only if it turns out to be one."""
+        """Add a diagnostic about this call. It is only emitted if the text turns out to be a call."""
         note = Diagnostic(code, message, text, self.index)
         if self.started:
             self._emit(note)
@@ -77,9 +77,9 @@ class OpenCall:
         self.started = True
         self._on_start()
         self._emit(CallStart(self.index, self.id or self._make_id(self.name, self.index), self.name))
-        if self._waiting:
-            self._emit(ArgumentsDelta(self.index, "".join(self._waiting)))
-            self._waiting.clear()
+        if self._pending:
+            self._emit(ArgumentsDelta(self.index, "".join(self._pending)))
+            self._pending.clear()
         for note in self._notes:
             self._emit(note)
         self._notes.clear()

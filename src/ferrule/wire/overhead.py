@@ -1,4 +1,4 @@
-"""Overhead: what a family writes around a call and around each argument, found by rendering calls."""
+"""Measure the markup that a format adds around a call and around each argument, by rendering sample calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOOL = ToolDefinition("f", "", {"type": "object", "properties": {name: {"type":
 
 @lru_cache(maxsize=256)
 def overhead_of(format: Format) -> tuple[int, int]:
-    """Characters around a call, and around each of its arguments, besides the names and values themselves."""
+    """Characters of markup per call and per argument, not counting names and values."""
     two, one = (_length(format, dict.fromkeys(names, "")) for names in ("ab", "a"))
     argument = two - one - len("b")
     return one - argument - len("f") - len("a"), argument

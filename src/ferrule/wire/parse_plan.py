@@ -1,7 +1,7 @@
-"""Plan: what the parser has to look for, derived once from a Format.
+"""ParsePlan: what the parser looks for, derived once from a Format.
 
-For each mode of the outer walk (text, reasoning, fenced code) it lists the literals that mean something there and what
-they mean. Nothing here is written per family.
+The parser's outer loop is always in one mode: text, reasoning or fenced code. For each mode the plan lists the literals
+that matter and what each one means. Nothing here is specific to a family.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ferrule.wire.node import (
 )
 from ferrule.wire.stops import Stops
 
-# A closer shorter than this ("]", "}", ")") is no marker: it stands in any prose.
+# A shorter closer ("]", "}", ")") is not a marker: it occurs in any prose.
 _MARKER_SIZE = 3
 
 
-class Meaning(Enum):
-    """What a literal does in the outer walk."""
+class LiteralMeaning(Enum):
+    """What a literal means to the parser's outer loop."""
 
     CALLS = "calls"
     THINK = "think"
@@ -45,30 +45,34 @@ class Meaning(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    meaning: Meaning
+class LiteralAction:
+    """What the parser does at a literal."""
+
+    meaning: LiteralMeaning
     item: Item | None = None
     skip: int = 0
-    """How many of the literal's characters are glue before the calls."""
+    """How many of the literal's first characters are glue before the calls."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
-    """One mode of the outer walk: the literals to stop at, and what each means, most wanted first."""
+class ParseMode:
+    """One mode of the parser: the literals to stop at, and the actions for each, in order of preference."""
 
     stops: Stops
-    actions: dict[str, tuple[Action, ...]]
+    actions: dict[str, tuple[LiteralAction, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    text: Mode
-    thinking: dict[int, Mode]
-    """By the identity of the Think node."""
-    fenced: Mode
+class ParsePlan:
+    """Everything that the parser needs to know about a format."""
+
+    text_mode: ParseMode
+    think_modes: dict[int, ParseMode]
+    """Keyed by the id() of the Think node."""
+    fence_mode: ParseMode
     fence: str
     resync: dict[int, Stops]
-    """By the identity of the Calls node: where to go on after a broken call."""
+    """Where to resume after a malformed call, keyed by the id() of the Calls node."""
     text_follows_calls: bool
     writes_ids: bool
 
@@ -78,7 +82,7 @@ def _calls_of(form: Format) -> tuple[Calls, ...]:
 
 
 def first(node: Node) -> tuple[str, ...] | None:
-    """The texts that a node can start with; None when it starts with a slot, which can be anything."""
+    """The texts that a node can start with; None if it starts with a slot, which can be anything."""
     match node:
         case Lit(spellings):
             return spellings
@@ -95,7 +99,7 @@ def first(node: Node) -> tuple[str, ...] | None:
 
 
 def first_of(parts: tuple[Node, ...]) -> tuple[str, ...] | None:
-    """The same for nodes in a row, of which white space, fields and some literals may be absent."""
+    """The texts that nodes in a row can start with. White space, fields and optional literals may be absent."""
     starts: list[str] = []
     for part in parts:
         if isinstance(part, Space) or part is Slot.KIND:
@@ -109,8 +113,8 @@ def first_of(parts: tuple[Node, ...]) -> tuple[str, ...] | None:
     return tuple(starts) or None
 
 
-def opening(calls: Calls) -> tuple[str, ...]:
-    """The texts that begin a calls item."""
+def opening_texts(calls: Calls) -> tuple[str, ...]:
+    """The texts that can open a section of calls."""
     if calls.open is None:
         begin = first(calls.call)
         if begin is None:
@@ -122,12 +126,13 @@ def opening(calls: Calls) -> tuple[str, ...]:
 
 
 def closers(node: Node) -> tuple[str, ...]:
-    """The texts that a call ends with, when they are distinctive."""
+    """The texts that end a call, as far as they are long enough to be markers."""
     last = node.parts[-1] if isinstance(node, Seq) and node.parts else node
     return tuple(s for s in last.spellings if is_marker(s)) if isinstance(last, Lit) else ()
 
 
 def is_marker(text: str) -> bool:
+    """Whether a text is long enough to be recognised anywhere in a reply."""
     return len(text.strip()) >= _MARKER_SIZE
 
 
@@ -145,41 +150,41 @@ def has_id(node: Node) -> bool:
 
 class _Table:
     def __init__(self) -> None:
-        self.actions: dict[str, list[Action]] = {}
+        self.actions: dict[str, list[LiteralAction]] = {}
 
-    def add(self, spelling: str, action: Action) -> None:
+    def add(self, spelling: str, action: LiteralAction) -> None:
         if spelling and action not in (row := self.actions.setdefault(spelling, [])):
             row.append(action)
 
     def add_calls(self, calls: Calls) -> None:
         glues = calls.glue.spellings if calls.glue else ()
-        for begin in opening(calls):
-            self.add(begin, Action(Meaning.CALLS, calls))
+        for begin in opening_texts(calls):
+            self.add(begin, LiteralAction(LiteralMeaning.CALLS, calls))
             for glue in glues:
-                self.add(glue + begin, Action(Meaning.CALLS, calls, len(glue)))
+                self.add(glue + begin, LiteralAction(LiteralMeaning.CALLS, calls, len(glue)))
 
-    def add_lit(self, literal: Lit | None, action: Action) -> None:
+    def add_lit(self, literal: Lit | None, action: LiteralAction) -> None:
         for spelling in literal.spellings if literal else ():
             self.add(spelling, action)
 
-    def mode(self) -> Mode:
-        return Mode(Stops(self.actions), {text: tuple(row) for text, row in self.actions.items()})
+    def mode(self) -> ParseMode:
+        return ParseMode(Stops(self.actions), {text: tuple(row) for text, row in self.actions.items()})
 
 
 @lru_cache(maxsize=512)
-def plan_of(form: Format) -> Plan:
-    """The plan of a format, made once: formats are compared by identity."""
+def plan_of(form: Format) -> ParsePlan:
+    """The plan of a format. Cached: formats are compared by identity."""
     turn = form.reply
-    every = _calls_of(form)
-    read = (*turn.items, *turn.more)
-    thinks = tuple(item for item in read if isinstance(item, Think))
+    all_calls = _calls_of(form)
+    items = (*turn.items, *turn.more)
+    thinks = tuple(item for item in items if isinstance(item, Think))
     text = _Table()
-    for item in every:
+    for item in all_calls:
         text.add_calls(item)
     for item in thinks:
-        text.add_lit(item.open, Action(Meaning.THINK, item))
-    markup = Action(Meaning.MARKUP)
-    for item in read:
+        text.add_lit(item.open, LiteralAction(LiteralMeaning.THINK, item))
+    markup = LiteralAction(LiteralMeaning.MARKUP)
+    for item in items:
         if isinstance(item, Free):
             text.add_lit(item.open, markup)
             text.add_lit(item.close, markup)
@@ -187,36 +192,36 @@ def plan_of(form: Format) -> Plan:
     for stop in form.stops:
         text.add(stop, markup)
     if turn.fence:
-        text.add(turn.fence, Action(Meaning.FENCE))
-    # Last, so that a literal which also opens something keeps that meaning.
+        text.add(turn.fence, LiteralAction(LiteralMeaning.FENCE))
+    # Added last, so that a literal that also opens something keeps that meaning.
     for item in thinks:
-        text.add_lit(item.close, Action(Meaning.STRAY))
-    for item in every:
+        text.add_lit(item.close, LiteralAction(LiteralMeaning.STRAY))
+    for item in all_calls:
         for spelling in _stray(item):
-            text.add(spelling, Action(Meaning.STRAY))
+            text.add(spelling, LiteralAction(LiteralMeaning.STRAY))
     fenced = _Table()
-    fenced.add(turn.fence, Action(Meaning.FENCE))
-    return Plan(
-        text=text.mode(),
-        thinking={id(item): _thinking(form, item, every) for item in thinks},
-        fenced=fenced.mode(),
+    fenced.add(turn.fence, LiteralAction(LiteralMeaning.FENCE))
+    return ParsePlan(
+        text_mode=text.mode(),
+        think_modes={id(item): _think_mode(form, item, all_calls) for item in thinks},
+        fence_mode=fenced.mode(),
         fence=turn.fence,
-        resync={id(item): Stops((*_stray(item), *(s for s in text.actions if is_marker(s)))) for item in every},
+        resync={id(item): Stops((*_stray(item), *(s for s in text.actions if is_marker(s)))) for item in all_calls},
         text_follows_calls=_text_follows_calls(turn.items) or not turn.is_ordered,
         writes_ids=has_id(form.calls.call),
     )
 
 
-def _thinking(form: Format, item: Think, every: tuple[Calls, ...]) -> Mode:
+def _think_mode(form: Format, item: Think, all_calls: tuple[Calls, ...]) -> ParseMode:
     table = _Table()
-    table.add_lit(item.close, Action(Meaning.END_THINK))
+    table.add_lit(item.close, LiteralAction(LiteralMeaning.END_THINK))
     if item.calls_inside:
-        for calls in every:
+        for calls in all_calls:
             # A bare opening ("{", "[") inside reasoning is prose.
             if not calls.only_offered:
                 table.add_calls(calls)
     for stop in form.stops:
-        table.add(stop, Action(Meaning.MARKUP))
+        table.add(stop, LiteralAction(LiteralMeaning.MARKUP))
     return table.mode()
 
 

@@ -1,6 +1,6 @@
-"""The registry: formats by name. Families are found in `formats/`; outsiders use an entry point or `register`.
+"""The registry of formats by name. Built-in formats are in `formats/`; others come from an entry point or `register`.
 
-A preset reads several formats at once, in priority order, and writes the first.
+A preset parses several formats at once, in priority order, and renders the first.
 """
 
 from __future__ import annotations
@@ -26,77 +26,110 @@ _registered: dict[str, Format] = {}
 
 @cache
 def _family_modules() -> tuple[ModuleType, ...]:
-    names = sorted(found.name for found in pkgutil.iter_modules(families.__path__))
+    names = sorted(info.name for info in pkgutil.iter_modules(families.__path__))
     return tuple(importlib.import_module(f"{families.__name__}.{name}") for name in names)
 
 
 @cache
-def _built_in() -> dict[str, Format]:
-    found: dict[str, Format] = {}
+def _load_formats() -> dict[str, Format]:
+    by_name: dict[str, Format] = {}
     for module in _family_modules():
         for form in cast("tuple[Format, ...]", module.FORMATS):
-            _add(found, form)
+            _add(by_name, form)
     for point in entry_points(group=ENTRY_POINTS):
         loaded = point.load()
         for form in loaded if isinstance(loaded, tuple) else (loaded,):  # pyright: ignore[reportUnknownVariableType]
-            _add(found, cast("Format", form))
-    return found
+            _add(by_name, cast("Format", form))
+    return by_name
 
 
-def _add(known: dict[str, Format], form: Format) -> None:
-    if form.name in known:
+def _add(by_name: dict[str, Format], form: Format) -> None:
+    if form.name in by_name:
         raise FormatConflictError(
-            f"two formats are called {form.name!r}", hint="Give one of them another name: a name is what users type."
+            f"two formats are called {form.name!r}", hint="Rename one of them: names must be unique."
         )
-    known[form.name] = form
+    by_name[form.name] = form
 
 
 def register(form: Format) -> Format:
-    """Add a format for this process; an installed package uses the entry point group `ferrule.formats` instead."""
-    if form.name in _built_in():
+    """Add a format for this process. An installed package uses the entry point group `ferrule.formats` instead.
+
+    Example:
+        from dataclasses import replace
+
+        from ferrule import get_format, register
+
+        register(replace(get_format("hermes"), name="my_hermes", about="our fine-tune"))
+    """
+    if form.name in _load_formats():
         raise FormatConflictError(f"two formats are called {form.name!r}", hint="Give yours another name.")
     _add(_registered, form)
     return form
 
 
 def formats() -> dict[str, Format]:
-    """Every known format by name, sorted."""
-    return dict(sorted({**_built_in(), **_registered}.items()))
+    """Return every known format by name, sorted.
+
+    Example:
+        from ferrule import formats
+
+        for name, form in formats().items():
+            print(name, form.about)
+    """
+    return dict(sorted({**_load_formats(), **_registered}.items()))
 
 
 def get_format(name: str) -> Format:
-    """The format of that name; an unknown name fails here, when it is loaded, and not in mid-stream."""
-    known = formats()
-    if name not in known:
-        raise UnknownFormatError(f"no format is called {name!r}", hint=f"Known: {', '.join(known)}.")
-    return known[name]
+    """Return the format with this name. Raises `UnknownFormatError` and lists the known names.
+
+    Example:
+        from ferrule import get_format
+
+        hermes = get_format("hermes")
+    """
+    by_name = formats()
+    if name not in by_name:
+        raise UnknownFormatError(f"no format is called {name!r}", hint=f"Known: {', '.join(by_name)}.")
+    return by_name[name]
 
 
 def families_of_formats() -> dict[str, tuple[Format, ...]]:
-    """The formats of each family file."""
+    """The formats of each module in `formats/`."""
     return {
         module.__name__.rpartition(".")[2]: cast("tuple[Format, ...]", module.FORMATS) for module in _family_modules()
     }
 
 
 def examples() -> tuple[Example, ...]:
-    """Every example of every family file."""
+    """All examples of all modules in `formats/`."""
     return tuple(example for module in _family_modules() for example in cast("tuple[Example, ...]", module.EXAMPLES))
 
 
 def preset(name: str, members: Iterable[str]) -> Format:
-    """One format that writes the first member and reads them all; where two begin alike, the earlier is tried first."""
-    read = [get_format(member) for member in members]
-    if not read:
+    """Return a format that renders the first member and parses all of them.
+
+    If two members begin alike, the earlier one is tried first.
+
+    Example:
+        from ferrule import parse, preset
+
+        lenient = preset("lenient", ["hermes", "llama3", "bare_json"])
+        parse(lenient, '{"name": "ping", "parameters": {}}').calls
+    """
+    chosen_formats = [get_format(member) for member in members]
+    if not chosen_formats:
         raise UnknownFormatError(
-            f"the preset {name!r} names no format", hint="Name at least one, the one to write first."
+            f"the preset {name!r} has no members",
+            hint="Give at least one format; the first is the one that is rendered.",
         )
-    first, *others = read
+    first, *others = chosen_formats
     calls = [item for form in others for item in form.reply.items if isinstance(item, Calls)]
     calls.extend(item for form in others for item in form.reply.also)
     thinks = [item for form in others for item in form.reply.items if isinstance(item, Think)]
-    opened = {spelling for item in first.reply.items if isinstance(item, Think) for spelling in item.open.spellings}
-    more = tuple(item for item in thinks if not opened & set(item.open.spellings))
+    open_spellings = {
+        spelling for item in first.reply.items if isinstance(item, Think) for spelling in item.open.spellings
+    }
+    more = tuple(item for item in thinks if not open_spellings & set(item.open.spellings))
     wrappers = tuple(item for form in others for item in form.reply.items if isinstance(item, Free) and item.open)
     fence = next((form.reply.fence for form in (first, *others) if form.reply.fence), "")
     return replace(

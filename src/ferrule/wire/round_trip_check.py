@@ -1,4 +1,4 @@
-"""Read back what was rendered, and refuse it when it came back as something else."""
+"""Parse rendered text again, and raise if the result differs from what was rendered."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from ferrule.schema.value_text import loads_verbatim
 from ferrule.wire.format import Format
 from ferrule.wire.parse_plan import plan_of
 from ferrule.wire.parser import parse
-from ferrule.wire.part_order import arranged
+from ferrule.wire.part_order import arrange_parts
 
 
-def check_reads_back(
+def check_round_trip(
     format: Format, reply: Reply, text: str, tools: Iterable[ToolDefinition] | None, calls_before: int
 ) -> None:
-    """`UnrenderableError` naming the first part that a reader of `text` would not get."""
-    wanted = arranged(format, reply).parts
-    got = parse(format, text, tools, calls_before=calls_before).parts
+    """Raise `UnrenderableError` that names the first part of the reply that parsing `text` does not give back."""
+    expected = arrange_parts(format, reply).parts
+    actual = parse(format, text, tools, calls_before=calls_before).parts
     ids_are_written = plan_of(format).writes_ids
-    for place, part in enumerate(wanted):
-        if place >= len(got) or not says_the_same(part, got[place], ids_are_written):
+    for place, part in enumerate(expected):
+        if place >= len(actual) or not is_same_part(part, actual[place], ids_are_written):
             raise UnrenderableError(
-                "it contains something that this format reads as markup",
+                "it contains text that this format parses as markup",
                 where=_name(part),
-                hint="Models of this family cannot be shown such a text as it is: quote or change it.",
+                hint="This format has no way to write such text: quote it or change it.",
             )
-    if len(got) > len(wanted):
-        raise UnrenderableError("more would be read than was written", where=_name(got[len(wanted)]))
+    if len(actual) > len(expected):
+        raise UnrenderableError(
+            "parsing it again would give more parts than were rendered", where=_name(actual[len(expected)])
+        )
 
 
-def says_the_same(wanted: ReplyPart, got: ReplyPart, with_ids: bool) -> bool:
-    """Whether two parts mean the same; an id counts where the wire carries it and one was wanted."""
-    if not isinstance(wanted, ToolCall) or not isinstance(got, ToolCall):
-        return wanted == got
-    if with_ids and wanted.id and wanted.id != got.id:
+def is_same_part(expected: ReplyPart, actual: ReplyPart, with_ids: bool) -> bool:
+    """Whether two parts are equal in meaning. Ids count only if the format writes them and one was expected."""
+    if not isinstance(expected, ToolCall) or not isinstance(actual, ToolCall):
+        return expected == actual
+    if with_ids and expected.id and expected.id != actual.id:
         return False
-    if (wanted.name, wanted.complete) != (got.name, got.complete):
+    if (expected.name, expected.complete) != (actual.name, actual.complete):
         return False
-    # As values, because some families sort the keys; numbers are compared as they were written.
-    return loads_verbatim(wanted.function.arguments) == loads_verbatim(got.function.arguments)
+    # Compared as values, because some families sort the keys; numbers are compared as they are written.
+    return loads_verbatim(expected.function.arguments) == loads_verbatim(actual.function.arguments)
 
 
 def _name(part: ReplyPart) -> str:

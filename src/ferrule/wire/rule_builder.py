@@ -1,7 +1,7 @@
-"""Bind: a format, tools and a choice give the rule for one reply. The third walk over the format's tree.
+"""Bind a format, tools and a tool choice to the rule for one reply: the third walk over the format's tree.
 
-What the rule admits is canonical text; what it excludes is everything that the parser would read as something else.
-A choice that cannot be said raises here, before anything is generated.
+The rule allows canonical text only, and excludes everything that the parser would read as something else. A choice that
+the format cannot express raises here, before anything is generated.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ferrule.rules.rule import (
     RuleNode,
     Shared,
     Value,
-    as_it_is,
+    identity,
     in_order,
+    map_children,
     maybe,
     one_of,
-    rebuilt,
     seq,
 )
 from ferrule.rules.rule import Seq as RuleSeq
@@ -55,7 +55,7 @@ from ferrule.wire.node import (
     Space,
     Think,
 )
-from ferrule.wire.parse_plan import Meaning, is_marker, opening, plan_of
+from ferrule.wire.parse_plan import LiteralMeaning, is_marker, opening_texts, plan_of
 
 _ALNUM = Chars((("a", "z"), ("A", "Z"), ("0", "9")))
 _DIGITS = Repeat(Chars((("0", "9"),)), 1, 6)
@@ -69,7 +69,7 @@ _IDS: dict[str, RuleNode] = {
 
 
 class ReasoningMode(StrEnum):
-    """ON: the model may reason first. OFF: it may not. PREFILLED: the prompt has opened its reasoning already."""
+    """ON: the model may reason first. OFF: it may not. PREFILLED: the prompt has already opened the reasoning."""
 
     ON = "on"
     OFF = "off"
@@ -87,13 +87,13 @@ def bind(
     most_calls: int | None = None,
     any_order: bool = False,
 ) -> Rule:
-    """The rule for one reply. `response_schema` binds the text of an answer without calls.
+    """Return the rule for one reply. `response_schema` constrains the text of an answer without calls.
 
-    `any_order` lets JSON arguments come in any order where the target can say so; else the schema's is kept, in which
-    names that are sure to come next need not be generated.
+    `any_order` allows JSON arguments in any order, if the target can express that. Otherwise they come in the schema's
+    order; names that can only come next then need not be generated.
     """
-    known = tuple(tools)
-    binder = _Binder(format, choice.offered(known), known, most_calls if parallel else 1)
+    all_tools = tuple(tools)
+    binder = _Binder(format, choice.select_tools(all_tools), all_tools, most_calls if parallel else 1)
     rule = binder.rule(choice.mode, reasoning, response_schema)
     return _in_any_order(rule) if any_order else rule
 
@@ -103,38 +103,38 @@ class _Binder:
         self,
         format: Format,
         tools: tuple[ToolDefinition, ...],
-        known: tuple[ToolDefinition, ...],
+        all_tools: tuple[ToolDefinition, ...],
         most_calls: int | None,
     ) -> None:
         self._format = format
         self._tools = tools
         self._most_calls = most_calls
-        self._names = _names(format, known)
+        self._names = _names(format, all_tools)
         self._markers = tuple(sorted({*_markers(format), *self._names}))
 
     def rule(self, mode: ChoiceMode, reasoning: ReasoningMode, schema: Mapping[str, Any] | None) -> Rule:
         calls = self._format.calls
-        thought = self._thought(reasoning)
+        reasoning_rule = self._reasoning(reasoning)
         tokens = self._format.tokens
         if mode is ChoiceMode.NONE or not self._tools:
-            return Rule(seq(thought, self._answer(schema)), tokens=tokens)
-        called = self._calls(calls)
+            return Rule(seq(reasoning_rule, self._answer(schema)), tokens=tokens)
+        calls_rule = self._calls(calls)
         if mode is ChoiceMode.REQUIRED:
-            return Rule(seq(thought, called), tokens=tokens)
-        spoken = self._answer(schema)
-        # Free text beside the calls would let any text begin, also one that the schema forbids.
-        talked = called if calls.only_offered or schema is not None else self._around(calls, called)
-        start = seq(thought, OneOf((spoken, talked)))
-        triggers = () if calls.only_offered else opening(calls)[:1]
-        return Rule(start, triggers if schema is None else (), called if triggers else None, tokens)
+            return Rule(seq(reasoning_rule, calls_rule), tokens=tokens)
+        answer = self._answer(schema)
+        # Free text before the calls would let a reply begin with text that the schema forbids.
+        with_calls = calls_rule if calls.only_offered or schema is not None else self._around(calls, calls_rule)
+        start = seq(reasoning_rule, OneOf((answer, with_calls)))
+        triggers = () if calls.only_offered else opening_texts(calls)[:1]
+        return Rule(start, triggers if schema is None else (), calls_rule if triggers else None, tokens)
 
-    def _thought(self, mode: ReasoningMode) -> RuleNode:
+    def _reasoning(self, mode: ReasoningMode) -> RuleNode:
         think = next((item for item in self._format.reply.items if isinstance(item, Think)), None)
         if mode is ReasoningMode.OFF or think is None:
             if mode is ReasoningMode.PREFILLED:
                 raise FormatError(
-                    f"{self._format.name} has no reasoning that a prompt could have opened",
-                    hint="Bind with reasoning off, or choose the format that the model's template belongs to.",
+                    f"{self._format.name} has no reasoning markers, so a prompt cannot have opened reasoning",
+                    hint="Bind with reasoning off, or choose the format of the model's chat template.",
                 )
             return Exactly("")
         excludes = tuple({text.strip() for text in think.close.spellings} | set(self._call_markers()))
@@ -142,26 +142,26 @@ class _Binder:
         return body if mode is ReasoningMode.PREFILLED else maybe(seq(think.open.canonical, body))
 
     def _call_markers(self) -> tuple[str, ...]:
-        marked = (text.strip() for text in opening(self._format.calls) if is_marker(text))
-        return (*marked, *self._names)
+        openings = (text.strip() for text in opening_texts(self._format.calls) if is_marker(text))
+        return (*openings, *self._names)
 
     def _answer(self, schema: Mapping[str, Any] | None) -> RuleNode:
-        """The text of a reply that makes no call."""
+        """The text of a reply without calls."""
         texts = [item for item in self._format.reply.items if isinstance(item, Free)]
         if schema is not None:
-            return _wrapped(texts[-1], Value(schema, schema))
-        # Sorted, so that a rule is the same text in every process.
-        first = sorted({text[0] for text in opening(self._format.calls)})
+            return _wrap(texts[-1], Value(schema, schema))
+        # Sorted, so that every process builds the same rule.
+        first = sorted({text[0] for text in opening_texts(self._format.calls)})
         bare = "".join(first) if self._format.calls.only_offered else ""
-        return _wrapped(texts[-1], Prose(self._markers, bare))
+        return _wrap(texts[-1], Prose(self._markers, bare))
 
-    def _around(self, calls: Calls, called: RuleNode) -> RuleNode:
-        """Calls with the text that the format lets stand beside them."""
+    def _around(self, calls: Calls, calls_rule: RuleNode) -> RuleNode:
+        """Calls with the text that the format allows before and after them."""
         items = self._format.reply.items
         place = next(number for number, item in enumerate(items) if item is calls)
         before = self._text_of(items[:place])
         after = self._text_of(items[place + 1 :]) if self._format.reply.is_ordered else None
-        whole = called if after is None else seq(called, after)
+        whole = calls_rule if after is None else seq(calls_rule, after)
         if before is None:
             return whole
         glue = calls.glue.canonical if calls.glue else ""
@@ -169,7 +169,7 @@ class _Binder:
 
     def _text_of(self, items: tuple[Item, ...]) -> RuleNode | None:
         free = next((item for item in items if isinstance(item, Free)), None)
-        return None if free is None else _wrapped(free, Prose(self._markers))
+        return None if free is None else _wrap(free, Prose(self._markers))
 
     def _between(self) -> str:
         between = self._format.reply.between
@@ -180,9 +180,9 @@ class _Binder:
         limits = [limit for limit in (calls.max_calls, self._most_calls) if limit is not None]
         most = min(limits, default=None)
         many = one if most == 1 else Repeat(one, 1, most, self._between() or calls.sep.canonical)
-        opened = calls.open.canonical if calls.open else ""
-        closed = calls.close.canonical if calls.close else ""
-        return seq(opened, many, closed)
+        open_text = calls.open.canonical if calls.open else ""
+        close_text = calls.close.canonical if calls.close else ""
+        return seq(open_text, many, close_text)
 
     def _call(self, node: Node, tool: ToolDefinition) -> RuleNode:
         match node:
@@ -205,7 +205,7 @@ class _Binder:
             case Fields():
                 return _fields(node, tool)
             case _:
-                raise FormatError(f"{node} has no place in a call of {self._format.name}")
+                raise FormatError(f"a call of {self._format.name} cannot contain {node}")
 
     def _envelope(self, node: Envelope, tool: ToolDefinition) -> RuleNode:
         parts: list[RuleNode | str] = []
@@ -222,7 +222,7 @@ class _Binder:
 
 
 def _with_shared_end(call: RuleNode) -> RuleNode:
-    """A call whose leading text, which has the tool's name, stands before one part that is the tool's own affair."""
+    """Split a call into its leading text, which contains the tool's name, and the rest, which rules can share."""
     match call:
         case RuleSeq((Exactly() as lead, *rest)) if isinstance(rest[-1], Exactly | Value | Members):
             return RuleSeq((lead, Shared(seq(*rest))))
@@ -231,41 +231,41 @@ def _with_shared_end(call: RuleNode) -> RuleNode:
 
 
 def _in_any_order(rule: Rule) -> Rule:
-    def opened(node: RuleNode) -> RuleNode:
+    def relax(node: RuleNode) -> RuleNode:
         match node:
             case Value():
                 return replace(node, any_order=True)
             case Shared(inner):
-                return Shared(opened(inner))
+                return Shared(relax(inner))
             case _:
-                return rebuilt(node, opened)
+                return map_children(node, relax)
 
-    return replace(rule, start=opened(rule.start), triggered=rule.triggered and opened(rule.triggered))
+    return replace(rule, start=relax(rule.start), triggered=rule.triggered and relax(rule.triggered))
 
 
 def _markers(format: Format) -> tuple[str, ...]:
-    """What free text may not contain: every text that the parser would take for structure.
+    """What free text may not contain: every text that the parser reads as structure.
 
-    A fence only quotes, and an opening that needs an offered name is prose without one, so these may stand in text.
+    A fence only quotes code, and an opening that requires an offered name is prose without one. Both are allowed.
     """
-    found: set[str] = set()
-    for text, actions in plan_of(format).text.actions.items():
+    markers: set[str] = set()
+    for text, actions in plan_of(format).text_mode.actions.items():
         first = actions[0]
-        quotes = first.meaning is Meaning.FENCE or (isinstance(first.item, Calls) and first.item.only_offered)
+        quotes = first.meaning is LiteralMeaning.FENCE or (isinstance(first.item, Calls) and first.item.only_offered)
         if is_marker(text) and not quotes:
-            found.add(text.strip())
-    return tuple(sorted(found))
+            markers.add(text.strip())
+    return tuple(sorted(markers))
 
 
 def _names(format: Format, tools: tuple[ToolDefinition, ...]) -> tuple[str, ...]:
-    """What free text may not contain in a format without markers, in which a tool's name makes a call of a text."""
+    """What free text may not contain in a format without markers, where a tool's name makes text a call."""
     if not format.calls.only_offered:
         return ()
     is_python = encoding_of(format) == "Python"
     return tuple(f"{tool.name}(" if is_python else dumps(tool.name) for tool in tools)
 
 
-def _wrapped(free: Free, body: RuleNode) -> RuleNode:
+def _wrap(free: Free, body: RuleNode) -> RuleNode:
     return seq(free.open.canonical if free.open else "", body, free.close.canonical if free.close else "")
 
 
@@ -280,9 +280,9 @@ def _arguments(node: Args, tool: ToolDefinition) -> RuleNode:
 
 
 def _fields(node: Fields, tool: ToolDefinition) -> RuleNode:
-    """One element after another in the schema's order, those that are not required left out at will."""
+    """One element after another in the schema's order; those that are not required are optional."""
     elements = [(name in tool.required, _field(node, tool, name)) for name in tool.properties]
-    return in_order(elements, node.sep.canonical, as_it_is)
+    return in_order(elements, node.sep.canonical, identity)
 
 
 def _field(node: Fields, tool: ToolDefinition, name: str) -> RuleNode:
@@ -302,12 +302,12 @@ def _field(node: Fields, tool: ToolDefinition, name: str) -> RuleNode:
 
 
 def _raw(node: Fields, schema: Any, tool: ToolDefinition) -> RuleNode:
-    """A raw value; where the family has quotes for values with markup in them, plain or quoted, never in between."""
+    """A raw value. If the family quotes values that contain markup, the value is either plain or quoted as a whole."""
     if node.quote is None:
         return Raw(schema, tool.parameters, _closers(node))
-    opened, closed = node.quote
+    open_quote, close_quote = node.quote
     plain = Raw(schema, tool.parameters, (*_closers(node), *node.quote_when))
-    return OneOf((plain, seq(opened, Raw(schema, tool.parameters, (closed,)), closed)))
+    return OneOf((plain, seq(open_quote, Raw(schema, tool.parameters, (close_quote,)), close_quote)))
 
 
 def _closers(node: Fields) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Stops: find the first of several literals in a text that is still arriving.
+"""Stops: find the first of several literals in text that is still arriving.
 
-Leftmost wins, then longest. A tail that could still become a literal is held back, so where the text is cut never
-changes what is found.
+The leftmost match wins, then the longest. A tail that could still become a literal is held back, so the result does not
+depend on where the text was split.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 
 class Hit(NamedTuple):
-    """Text is free of literals up to `at`; there `found` stands, or "" when nothing is known yet."""
+    """The text contains no literal before `at`. `literal` is the one at `at`, or "" if none is known yet."""
 
     at: int
-    found: str
+    literal: str
 
 
 class Stops:
+    """A set of literals to search for."""
+
     __slots__ = ("_by_first", "_first", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
@@ -29,7 +31,7 @@ class Stops:
         self._first = re.compile("[" + "".join(map(re.escape, self._by_first)) + "]") if self.literals else None
 
     def scan(self, text: str, at: int, at_end: bool) -> Hit:
-        """Where the first literal stands at or after `at`, or how far the text is surely free of them."""
+        """Find the first literal at or after `at`, or how far the text certainly contains none."""
         if self._first is None:
             return Hit(len(text), "")
         while True:
@@ -37,19 +39,19 @@ class Stops:
             if match is None:
                 return Hit(len(text), "")
             at = match.start()
-            found = self._at(text, at, at_end)
-            if found is None:
+            literal = self._at(text, at, at_end)
+            if literal is None:
                 return Hit(at, "")
-            if found:
-                return Hit(at, found)
+            if literal:
+                return Hit(at, literal)
             at += 1
 
     def _at(self, text: str, at: int, at_end: bool) -> str | None:
-        """The longest literal at `at`, "" for none, None when more text is needed to tell."""
-        left = len(text) - at
+        """The longest literal at `at`, "" for none, None if more text is needed to decide."""
+        remaining = len(text) - at
         for literal in self._by_first[text[at]]:
             if text.startswith(literal, at):
                 return literal
-            if not at_end and left < len(literal) and literal.startswith(text[at:]):
+            if not at_end and remaining < len(literal) and literal.startswith(text[at:]):
                 return None
         return ""

@@ -1,7 +1,7 @@
-"""Tape: text that is still arriving, and the small questions that a walk asks of it.
+"""Tape: text that is still arriving, with the primitive operations that the parser needs on it.
 
-The methods that may need more text are generators: they yield once each time they run out, and whoever drives them
-feeds the tape and resumes. While `hold` is on, what was read can be taken back, for openings that turn out to be prose.
+Methods that may need more text are generators: they yield each time they run out, and the caller feeds the tape and
+resumes them. After `hold`, consumed text can be rewound, for openings that turn out to be prose.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_NAME = 256
 
 
 class MisfitError(Exception):
-    """Internal: what the model wrote does not fit the node being walked. Never leaves the parser."""
+    """Internal: the model's text does not fit the current node. Never leaves the parser."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -28,6 +28,8 @@ class MisfitError(Exception):
 
 
 class Tape:
+    """The text of one reply, and a position in it. Consumed text is discarded unless it is held."""
+
     __slots__ = ("_base", "_held", "_held_from", "_ran_out", "at", "ended", "text")
 
     def __init__(self) -> None:
@@ -49,30 +51,30 @@ class Tape:
 
     @property
     def position(self) -> int:
-        """How many characters of the whole text were read."""
+        """How many characters of the whole text were consumed."""
         return self._base + self.at
 
     def hold(self) -> None:
-        """From here on, what is read can be taken back."""
+        """From here on, consumed text can be rewound."""
         self._held = []
         self._held_from = self.at
         self._ran_out = False
 
     @property
     def is_cut(self) -> bool:
-        """Whether the text is over and something was still missing from it."""
+        """Whether the text has ended while more was expected."""
         return self.ended and (self._ran_out or self.at >= len(self.text))
 
-    def held(self) -> str:
-        """What was read since `hold`."""
+    def held_text(self) -> str:
+        """The text consumed since `hold`."""
         return "".join((*(self._held or ()), self.text[self._held_from : self.at]))
 
     def release(self) -> None:
         self._held = None
 
     def rewind(self, to: int) -> None:
-        """Go back to `to` characters after where `hold` began."""
-        read = self.held()
+        """Go back to `to` characters after the position of `hold`."""
+        read = self.held_text()
         self._base = self.position - len(read)
         self.text = read + self.text[self.at :]
         self.at = to
@@ -80,16 +82,16 @@ class Tape:
         self._held_from = 0
 
     def peek(self, spellings: tuple[str, ...]) -> Walk[int]:
-        """The size of the longest spelling that stands here, or -1. Nothing is consumed."""
+        """The size of the longest spelling at this position, or -1. Consumes nothing."""
         while True:
             text, at = self.text, self.at
-            left = len(text) - at
+            remaining = len(text) - at
             best = -1
             is_open = False
             for spelling in spellings:
                 if text.startswith(spelling, at):
                     best = max(best, len(spelling))
-                elif left < len(spelling) and spelling.startswith(text[at:]):
+                elif remaining < len(spelling) and spelling.startswith(text[at:]):
                     is_open = True
             if not is_open or self.ended:
                 self._ran_out = self._ran_out or is_open
@@ -97,7 +99,7 @@ class Tape:
             yield
 
     def space(self) -> Walk[str]:
-        """All white space that stands here."""
+        """Consume and return all white space at this position."""
         pieces: list[str] = []
         while True:
             match = _SPACE.match(self.text, self.at)
@@ -110,7 +112,7 @@ class Tape:
             yield
 
     def char(self) -> Walk[str]:
-        """The next character, not consumed; "" at the end."""
+        """The next character, or "" at the end. Consumes nothing."""
         while self.at >= len(self.text):
             if self.ended:
                 return ""
@@ -118,17 +120,17 @@ class Tape:
         return self.text[self.at]
 
     def name_follows(self) -> Walk[bool]:
-        """Whether a name could stand here."""
+        """Whether a name can begin at this position."""
         char = yield from self.char()
         match = _NAME.match(char)
         return bool(match and match.end())
 
     def key(self) -> Walk[str]:
-        """A key without quotes."""
+        """Consume a key without quotes."""
         return (yield from self._run(_KEY, "a key"))
 
     def name(self) -> Walk[str]:
-        """A tool's name: everything up to the first character that no name has."""
+        """Consume a tool's name: everything up to the first character that names cannot contain."""
         return (yield from self._run(_NAME, "a tool's name"))
 
     def _run(self, pattern: re.Pattern[str], what: str) -> Walk[str]:

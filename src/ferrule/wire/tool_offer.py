@@ -1,4 +1,4 @@
-"""Offered: what the walks need to know of the tools on offer: their names and their arguments' types."""
+"""ToolOffer: what the parser and the renderer need to know of the offered tools: names and argument types."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ferrule.schema.value_decoder import types_allowed
 ANY_TYPE = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
 
 
-class Offered:
-    """The tools on offer. With None, nothing is known: any marked call is read, and any type is allowed."""
+class ToolOffer:
+    """The offered tools. With None they are unknown: any call is accepted, and arguments may have any type."""
 
     __slots__ = ("_are_known", "_tools", "_types")
 
@@ -24,12 +24,12 @@ class Offered:
         return name in self._tools or not self._are_known
 
     def types(self, tool: str, argument: str) -> frozenset[str]:
-        """The JSON types that an argument may have; any where the schema is silent or the tool unknown."""
+        """The JSON types that an argument may have; any type if the schema or the tool does not say."""
         definition = self._tools.get(tool)
         if definition is None:
             return ANY_TYPE
-        known = self._types.setdefault(tool, {})
-        if argument not in known:
+        cache = self._types.setdefault(tool, {})
+        if argument not in cache:
             schema = definition.properties.get(argument)
-            known[argument] = ANY_TYPE if schema is None else types_allowed(schema, definition.parameters)
-        return known[argument]
+            cache[argument] = ANY_TYPE if schema is None else types_allowed(schema, definition.parameters)
+        return cache[argument]

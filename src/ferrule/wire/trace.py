@@ -1,4 +1,4 @@
-"""Trace: where every character of a reply landed, for the law that none is lost and for people who debug a model."""
+"""Trace: what every character of a reply was parsed as. Used to test that none is lost, and to debug a model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """A stretch of the model's text: "text", "reasoning", "call", "markup" or "diagnostic"."""
+    """A range of the model's text; `kind` is "text", "reasoning", "call", "markup" or "diagnostic"."""
 
     kind: str
     start: int
@@ -14,7 +14,7 @@ class Span(NamedTuple):
 
 
 class Trace:
-    """Spans in order, without gaps: each reaches from where the last one ended."""
+    """Spans in order, without gaps: each begins where the previous one ended."""
 
     def __init__(self) -> None:
         self._spans: list[Span] = []
@@ -25,7 +25,7 @@ class Trace:
             self._spans.append(Span(kind, self._at, end))
             self._at = end
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._spans.clear()
 
     def spans(self) -> tuple[Span, ...]:

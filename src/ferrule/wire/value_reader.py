@@ -1,4 +1,4 @@
-"""Reading one value along the tape, in whatever notation the reader has."""
+"""Parse one value from the tape, in the notation of the given reader."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from ferrule.wire.open_call import OpenCall
 from ferrule.wire.tape import MisfitError, Tape, Walk
 
 REPEATED_KEY = "repeated_key"
-# Arguments themselves are held to their schema, which no key can leave twice; what stands inside of them may be free.
+# A duplicate among the arguments themselves is an error, because the schema lists them. In objects inside an argument,
+# which may be free-form, the first value wins and the duplicate is reported.
 ARGUMENTS_DEPTH = 1
 
 
-def repeated_words(keys: Iterable[str]) -> str:
-    named = ", ".join(f'"{key}"' for key in dict.fromkeys(keys))
-    return f"{named} came again in the same object; the first stands"
+def repeated_keys_message(keys: Iterable[str]) -> str:
+    names = ", ".join(f'"{key}"' for key in dict.fromkeys(keys))
+    return f"duplicate key {names} in one object; the first value is used"
 
 
 def read_value(tape: Tape, reader: Reader, call: OpenCall | None) -> Walk[None]:
-    """Drive a reader to its end; what it gives goes to the call as it comes, or stays in the reader."""
+    """Run a reader to the end of its value. With a call, its output goes to the call as it arrives."""
     while True:
         tape.at = reader.read(tape.text, tape.at, tape.ended)
         if call is not None:
-            call.json(reader.take())
+            call.add_json(reader.take())
         if reader.is_done:
-            if call is not None and reader.repeated:
-                call.note(REPEATED_KEY, repeated_words(reader.repeated))
+            if call is not None and reader.duplicate_keys:
+                call.note(REPEATED_KEY, repeated_keys_message(reader.duplicate_keys))
             return
         if reader.is_bad:
             raise MisfitError(reader.problem)

@@ -1,4 +1,4 @@
-"""Bodies as clients write them, and what is told to a client whose body is wrong."""
+"""Request bodies of clients, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def body(**fields: Any) -> dict[str, Any]:
     return {"model": "m", "max_tokens": 100, "messages": [HELLO], **fields}
 
 
-def written(*messages: ChatMessage, **options: Any) -> dict[str, Any]:
+def encode(*messages: ChatMessage, **options: Any) -> dict[str, Any]:
     return request_body(ToolCallRequest(messages=messages), model="m", stream=False, **options)
 
 
@@ -86,7 +86,7 @@ def test_what_claude_code_sends_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "told, meant, parallel",
+    "value, expected, parallel",
     [
         ({"type": "auto"}, ToolChoice.auto(), True),
         ({"type": "none"}, ToolChoice.none(), True),
@@ -95,18 +95,18 @@ def test_what_claude_code_sends_is_read() -> None:
         ({"type": "tool", "name": "ping"}, ToolChoice.one("ping"), True),
     ],
 )
-def test_a_choice_is_read(told: Any, meant: ToolChoice, parallel: bool) -> None:
-    request = read_request(body(tools=[PING], tool_choice=told))
-    assert (request.tool_choice, request.parallel_tool_calls) == (meant, parallel)
+def test_a_choice_is_read(value: Any, expected: ToolChoice, parallel: bool) -> None:
+    request = read_request(body(tools=[PING], tool_choice=value))
+    assert (request.tool_choice, request.parallel_tool_calls) == (expected, parallel)
 
 
-@pytest.mark.parametrize("mode, said", [(ChoiceMode.AUTO, None), (ChoiceMode.REQUIRED, {"type": "any"})])
-def test_a_subset_is_said_by_offering_only_that(mode: ChoiceMode, said: Any) -> None:
+@pytest.mark.parametrize("mode, encoded", [(ChoiceMode.AUTO, None), (ChoiceMode.REQUIRED, {"type": "any"})])
+def test_a_subset_is_encoded_by_offering_only_that(mode: ChoiceMode, encoded: Any) -> None:
     choice = ToolChoice.allowed(["ping", "get"], mode)
     request = ToolCallRequest(messages=(ChatMessage.user("x"),), tools=TOOLS, tool_choice=choice)
-    made = request_body(request, model="m", stream=False)
-    assert [tool["name"] for tool in made["tools"]] == ["ping", "get"]
-    assert made.get("tool_choice") == said
+    response = request_body(request, model="m", stream=False)
+    assert [tool["name"] for tool in response["tools"]] == ["ping", "get"]
+    assert response.get("tool_choice") == encoded
 
 
 def test_a_result_may_be_blocks_and_may_be_an_error() -> None:
@@ -121,10 +121,10 @@ def test_a_result_may_be_blocks_and_may_be_an_error() -> None:
     assert second.results == (ToolResult("u", "", ""),)
 
 
-def test_results_of_one_turn_go_back_in_one_message() -> None:
+def test_results_of_one_turn_are_sent_in_one_message() -> None:
     calls = [ToolCall.of("ping", id="a"), ToolCall.of("ping", id="b")]
     results = [ChatMessage.tool("a", {"n": 1}), ChatMessage.tool("b", "no", is_error=True)]
-    messages = written(ChatMessage.assistant(tool_calls=calls), *results, ChatMessage.user("x"))["messages"]
+    messages = encode(ChatMessage.assistant(tool_calls=calls), *results, ChatMessage.user("x"))["messages"]
     assert [message["role"] for message in messages] == ["assistant", "user", "user"]
     assert messages[1]["content"] == [
         {"type": "tool_result", "tool_use_id": "a", "content": '{"n": 1}'},
@@ -132,17 +132,17 @@ def test_results_of_one_turn_go_back_in_one_message() -> None:
     ]
 
 
-def test_thinking_goes_back_only_when_asked_and_a_cut_off_call_never() -> None:
+def test_thinking_is_sent_only_on_request_and_an_incomplete_call_never() -> None:
     cut = ToolCall("c", FunctionCall("ping", "{"), complete=False)
     message = ChatMessage(Role.ASSISTANT, (Reasoning("hm"), Text("Hi"), cut))
-    assert [block["type"] for block in written(message)["messages"][0]["content"]] == ["text"]
-    asked = written(message, reasoning=True)["messages"][0]["content"]
-    assert [block["type"] for block in asked] == ["thinking", "text"]
+    assert [block["type"] for block in encode(message)["messages"][0]["content"]] == ["text"]
+    blocks = encode(message, reasoning=True)["messages"][0]["content"]
+    assert [block["type"] for block in blocks] == ["thinking", "text"]
 
 
 def test_an_earlier_call_with_broken_arguments_is_refused() -> None:
     with pytest.raises(DefinitionError, match="ping"):
-        written(ChatMessage.assistant(tool_calls=[ToolCall.of("ping", "{")]))
+        encode(ChatMessage.assistant(tool_calls=[ToolCall.of("ping", "{")]))
 
 
 def test_the_newer_version_gets_no_sampling_parameters() -> None:
@@ -206,13 +206,13 @@ def test_a_number_too_large_for_json_is_refused() -> None:
 
 def test_a_receipt_rides_in_the_extension() -> None:
     receipt = Receipt(how=How.VALIDATED, engine="e", path="p")
-    made = body_of(Reply.of(ToolCall("c", FunctionCall("ping"), receipt=receipt)), id="m", model="m")
-    assert made["ferrule"] == {"receipts": {"c": receipt.as_dict()}}
+    response = body_of(Reply.of(ToolCall("c", FunctionCall("ping"), receipt=receipt)), id="m", model="m")
+    assert response["ferrule"] == {"receipts": {"c": receipt.as_dict()}}
 
 
 def test_a_count_and_an_error_have_their_bodies() -> None:
     assert count_body(7) == {"input_tokens": 7}
     refused = error_body(DefinitionError("n: is odd", hint="Send 1."), "req_1")
-    told = {"type": "invalid_request_error", "message": "n: is odd Send 1."}
-    assert refused == {"type": "error", "error": told, "request_id": "req_1"}
+    value = {"type": "invalid_request_error", "message": "n: is odd Send 1."}
+    assert refused == {"type": "error", "error": value, "request_id": "req_1"}
     assert error_body(FerruleError("broke"))["error"]["type"] == "api_error"

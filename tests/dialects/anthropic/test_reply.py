@@ -1,4 +1,4 @@
-"""Streams and bodies of Anthropic's API, and what Ferrule makes of them."""
+"""Streams and bodies of Anthropic's API, and how Ferrule decodes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dialects.replies import TOOLS, counted_id
+from dialects.replies import TOOLS, numbered_id
 from ferrule import FinishReason, Reasoning, Reply, Text, ToolCall, Usage, fold
 from ferrule.dialects.anthropic.reply_decoder import ReplyDecoder, events_of
 
@@ -35,8 +35,8 @@ def end(reason: str = "tool_use") -> list[dict[str, Any]]:
 
 
 def reply(*events: dict[str, Any]) -> Reply:
-    decoder = ReplyDecoder(TOOLS, make_id=counted_id)
-    return fold([found for event in events for found in decoder.feed(event)] + decoder.close())
+    decoder = ReplyDecoder(TOOLS, make_id=numbered_id)
+    return fold([decoded for event in events for decoded in decoder.feed(event)] + decoder.close())
 
 
 def codes(reply: Reply) -> list[str]:
@@ -70,7 +70,7 @@ def test_a_body_is_read_as_a_stream_is() -> None:
     ]
     usage = {"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": None}
     body = {"type": "message", "content": content, "stop_reason": "tool_use", "usage": usage}
-    read = fold(events_of(body, TOOLS, make_id=counted_id))
+    read = fold(events_of(body, TOOLS, make_id=numbered_id))
     calls = (ToolCall.of("get_weather", PARIS, id="a"), ToolCall.of("ping", "{}", id="b"))
     assert read == Reply((Reasoning("hm"), Text("Hi"), *calls), (), FinishReason.TOOL_CALLS, Usage(3, 4))
 
@@ -107,7 +107,7 @@ def test_other_arguments_are_not_handed_on(events: list[dict[str, Any]]) -> None
 
 
 @pytest.mark.parametrize(
-    "said, meant",
+    "stop_reason, expected",
     [
         ("end_turn", FinishReason.STOP),
         ("stop_sequence", FinishReason.STOP),
@@ -118,8 +118,8 @@ def test_other_arguments_are_not_handed_on(events: list[dict[str, Any]]) -> None
         ("pause_turn", FinishReason.STOP),
     ],
 )
-def test_how_it_ended_follows_from_the_stop_reason_and_the_calls(said: str, meant: FinishReason) -> None:
-    assert reply(START, *end(said)).finish is meant
+def test_how_it_ended_follows_from_the_stop_reason_and_the_calls(stop_reason: str, expected: FinishReason) -> None:
+    assert reply(START, *end(stop_reason)).finish is expected
 
 
 def test_a_refusal_and_an_unknown_reason_are_pointed_out() -> None:
@@ -131,7 +131,7 @@ def test_a_block_of_another_kind_is_pointed_out() -> None:
     assert codes(reply(START, *block(0, {"type": "server_tool_use"}), *end())) == ["unknown_block"]
 
 
-def test_an_error_in_the_middle_is_told_and_the_answer_does_not_look_finished() -> None:
+def test_an_error_in_the_middle_is_reported_and_the_answer_does_not_look_finished() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     read = reply(START, *block(0, {"type": "text", "text": "Hel"}), error)
     assert read.text == "Hel"

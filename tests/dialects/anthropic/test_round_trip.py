@@ -12,7 +12,7 @@ from dialects.replies import TOOLS, is_object, no_id, receipts_of, streams, thro
 from dialects.requests import requests
 from ferrule import Event, Finish, Reply, ToolCallRequest, fold
 from ferrule.core.json_text import dumps, loads
-from ferrule.dialects.allowed_tools import narrowed
+from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.dialects.anthropic.event_encoder import EventEncoder
 from ferrule.dialects.anthropic.reply_decoder import ReplyDecoder, events_of
 from ferrule.dialects.anthropic.request_decoder import read_request
@@ -29,19 +29,19 @@ parameters = {
 }
 
 
-def told(events: list[Event]) -> list[dict[str, Any]]:
+def encode_events(events: list[Event]) -> list[dict[str, Any]]:
     encoder = EventEncoder(**HEAD)
-    return [event for given in events for event in encoder.feed(given)] + encoder.close()
+    return [event for item in events for event in encoder.feed(item)] + encoder.close()
 
 
-def decoded(named: list[dict[str, Any]]) -> Reply:
+def decode(named: list[dict[str, Any]]) -> Reply:
     decoder = ReplyDecoder(TOOLS, make_id=no_id)
-    return fold([event for given in named for event in decoder.feed(given)] + decoder.close())
+    return fold([event for item in named for event in decoder.feed(item)] + decoder.close())
 
 
 @given(streams())
 def test_a_stream_comes_back_as_the_same_reply(events: list[Event]) -> None:
-    reply, back = fold(events), decoded(through_json(told(events)))
+    reply, back = fold(events), decode(through_json(encode_events(events)))
     assert back == reply
     assert receipts_of(back) == receipts_of(reply)
 
@@ -65,16 +65,16 @@ def test_a_whole_body_keeps_the_order_of_what_it_hands_on(events: list[Event]) -
 
 @given(streams())
 def test_every_event_has_its_name_on_the_wire(events: list[Event]) -> None:
-    data = b"".join(encode(dumps(event), event["type"]) for event in told(events))
+    data = b"".join(encode(dumps(event), event["type"]) for event in encode_events(events))
     messages = SseDecoder().feed(data)
     named: list[Any] = [loads(message.data) for message in messages]
     assert [event["type"] for event in named] == [message.event for message in messages]
-    assert decoded(named) == fold(events)
+    assert decode(named) == fold(events)
 
 
 @given(streams())
 def test_events_keep_to_what_the_anthropic_client_needs(events: list[Event]) -> None:
-    named = told(events)
+    named = encode_events(events)
     kinds = [event["type"] for event in named]
     assert kinds[0] == "message_start"
     assert kinds[-2:] == ["message_delta", "message_stop"]
@@ -96,7 +96,7 @@ def test_events_keep_to_what_the_anthropic_client_needs(events: list[Event]) -> 
 def test_a_client_never_joins_a_whole_object_out_of_a_call_that_must_not_be_run(events: list[Event]) -> None:
     joined: dict[int, str] = {}
     ids: dict[int, str] = {}
-    for event in told(events):
+    for event in encode_events(events):
         if event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use":
             ids[event["index"]] = event["content_block"]["id"]
         if event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta":
@@ -108,16 +108,16 @@ def test_a_client_never_joins_a_whole_object_out_of_a_call_that_must_not_be_run(
 @given(streams())
 def test_a_stream_that_breaks_off_does_not_come_back_finished(events: list[Event]) -> None:
     broken: list[Event] = [event for event in events if not isinstance(event, Finish)]
-    named = told(broken)
+    named = encode_events(broken)
     assert "message_stop" not in [event["type"] for event in named]
-    assert decoded(named).finish is None
+    assert decode(named).finish is None
 
 
 @given(requests(reasoning=True, parameters=parameters))
 def test_a_request_comes_back_with_the_same_demand(request: ToolCallRequest) -> None:
     body = request_body(request, model=request.model or "", stream=True, reasoning=True)
-    meant = narrowed(request)
-    if meant.tool_choice.mode == "none":
-        # A choice of none has no room for it, and no call is made anyway.
-        meant = replace(meant, parallel_tool_calls=True)
-    assert read_request(through_json(body)) == meant
+    expected = narrow_tools(request)
+    if expected.tool_choice.mode == "none":
+        # A choice of none has no field for it, and no call is made anyway.
+        expected = replace(expected, parallel_tool_calls=True)
+    assert read_request(through_json(body)) == expected

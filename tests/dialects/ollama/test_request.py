@@ -1,4 +1,4 @@
-"""What Ollama is sent, and how a call is demanded of an engine that has no word for it."""
+"""Request bodies for Ollama, and how a call is forced without `tool_choice`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ AUTO = ToolChoice.auto()
 
 
 def request(choice: ToolChoice = AUTO, **fields: Any) -> ToolCallRequest:
-    given: dict[str, Any] = {"messages": (ChatMessage.user("Hello"),), "tools": TOOLS, **fields}
-    return ToolCallRequest(tool_choice=choice, **given)
+    values: dict[str, Any] = {"messages": (ChatMessage.user("Hello"),), "tools": TOOLS, **fields}
+    return ToolCallRequest(tool_choice=choice, **values)
 
 
 def body(request: ToolCallRequest, **options: Any) -> dict[str, Any]:
@@ -35,15 +35,15 @@ def body(request: ToolCallRequest, **options: Any) -> dict[str, Any]:
 
 
 @given(requests())
-def test_any_request_can_be_said(request: ToolCallRequest) -> None:
-    made = body(request)
-    assert through_json(made) == made
-    assert ("format" in made) == (request.tool_choice.mode == "required" or request.response_schema is not None)
+def test_any_request_can_be_encoded(request: ToolCallRequest) -> None:
+    encoded = body(request)
+    assert through_json(encoded) == encoded
+    assert ("format" in encoded) == (request.tool_choice.mode == "required" or request.response_schema is not None)
 
 
 def test_a_plain_request_has_tools_and_options() -> None:
-    made = body(request(max_tokens=5, temperature=0.0, top_k=3, seed=1, stop=("END",)), think="low")
-    assert made == {
+    encoded = body(request(max_tokens=5, temperature=0.0, top_k=3, seed=1, stop=("END",)), think="low")
+    assert encoded == {
         "model": "m",
         "messages": [{"role": "user", "content": "Hello"}],
         "tools": [tool.as_function() for tool in TOOLS],
@@ -53,10 +53,10 @@ def test_a_plain_request_has_tools_and_options() -> None:
     }
 
 
-def test_a_conversation_with_calls_is_said() -> None:
+def test_a_conversation_with_calls_is_encoded() -> None:
     call = ToolCall.of("ping", {"a": 1}, id="c")
     messages = (ChatMessage.assistant("x", [call], "hm"), ChatMessage.tool("c", "no", "ping", is_error=True))
-    told = [
+    message = [
         {
             "role": "assistant",
             "content": "x",
@@ -64,7 +64,7 @@ def test_a_conversation_with_calls_is_said() -> None:
         },
         {"role": "tool", "content": "Error: no", "tool_name": "ping", "tool_call_id": "c"},
     ]
-    assert body(request(messages=messages))["messages"] == told
+    assert body(request(messages=messages))["messages"] == message
     assert body(request(messages=messages), reasoning=True)["messages"][0]["thinking"] == "hm"
 
 
@@ -122,9 +122,9 @@ def test_references_of_a_tool_still_point_into_its_own_schema(arguments: dict[st
 
 def test_a_forced_call_takes_the_tools_into_the_system_message() -> None:
     messages = (ChatMessage.system("Be kind."), ChatMessage.user("Hello"))
-    made = body(request(ToolChoice.one("ping"), messages=messages))
-    assert "tools" not in made
-    system = made["messages"][0]
+    encoded = body(request(ToolChoice.one("ping"), messages=messages))
+    assert "tools" not in encoded
+    system = encoded["messages"][0]
     assert system["role"] == "system"
     assert system["content"].startswith("Be kind.\n\n")
     assert '"name": "ping"' in system["content"]

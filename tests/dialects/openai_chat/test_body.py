@@ -72,24 +72,24 @@ def test_a_call_that_is_not_complete_is_in_the_extension_only() -> None:
 
 def test_a_receipt_rides_in_the_extension_of_chunk_and_body() -> None:
     receipt = Receipt(how=How.GRAMMAR, engine="e", path="p")
-    told = {"receipts": {"c": receipt.as_dict()}}
+    message = {"receipts": {"c": receipt.as_dict()}}
     streamed = chunks([*CALL, CallEnd(0, receipt=receipt), Finish(FinishReason.STOP)])
-    assert next(chunk["ferrule"] for chunk in streamed if "ferrule" in chunk) == told
-    assert body_of(Reply.of(ToolCall("c", FunctionCall("ping"), receipt=receipt)), **HEAD)["ferrule"] == told
+    assert next(chunk["ferrule"] for chunk in streamed if "ferrule" in chunk) == message
+    assert body_of(Reply.of(ToolCall("c", FunctionCall("ping"), receipt=receipt)), **HEAD)["ferrule"] == message
 
 
-def joined(events: list[Event]) -> str:
+def join_arguments(events: list[Event]) -> str:
     calls = [delta["tool_calls"][0]["function"] for delta in deltas(events) if "tool_calls" in delta]
     return "".join(function["arguments"] for function in calls)
 
 
 def test_the_last_brace_waits_until_the_call_is_known_to_be_complete() -> None:
-    assert joined(CALL) == '{"a": 1'
-    assert joined([*CALL, CallEnd(0)]) == '{"a": 1}'
-    assert joined([*CALL, CallEnd(0, complete=False)]) == '{"a": 1'
+    assert join_arguments(CALL) == '{"a": 1'
+    assert join_arguments([*CALL, CallEnd(0)]) == '{"a": 1}'
+    assert join_arguments([*CALL, CallEnd(0, complete=False)]) == '{"a": 1'
 
 
-def test_usage_comes_in_a_chunk_without_choices_when_asked() -> None:
+def test_usage_comes_in_a_chunk_without_choices_on_request() -> None:
     events: list[Event] = [TextDelta("Hi"), Finish(FinishReason.STOP, Usage(3, 4))]
     *before, last = chunks(events, include_usage=True)
     assert last["choices"] == []
@@ -101,9 +101,9 @@ def test_usage_comes_in_a_chunk_without_choices_when_asked() -> None:
 def test_a_client_of_the_older_api_gets_one_function_call() -> None:
     second: list[Event] = [CallStart(1, "d", "ping"), ArgumentsDelta(1, "{}"), CallEnd(1)]
     events: list[Event] = [*CALL, CallEnd(0), *second, Finish(FinishReason.TOOL_CALLS)]
-    told = [delta["function_call"] for delta in deltas(events, uses_functions=True) if "function_call" in delta]
-    assert told[0]["name"] == "ping"
-    assert "".join(piece["arguments"] for piece in told) == '{"a": 1}'
+    message = [delta["function_call"] for delta in deltas(events, uses_functions=True) if "function_call" in delta]
+    assert message[0]["name"] == "ping"
+    assert "".join(piece["arguments"] for piece in message) == '{"a": 1}'
     assert chunks(events, uses_functions=True)[-1]["choices"][0]["finish_reason"] == "function_call"
     body = body_of(Reply.of(ToolCall.of("ping", {"a": 1})), **HEAD, uses_functions=True)
     assert body["choices"][0]["message"]["function_call"] == {"name": "ping", "arguments": '{"a": 1}'}
@@ -126,8 +126,8 @@ class Busy(FerruleError):
     ],
 )
 def test_an_error_says_what_happened_and_what_to_do(error: FerruleError, kind: str, param: str | None) -> None:
-    told = error_body(error)["error"]
-    assert told == {
+    chunks = error_body(error)["error"]
+    assert chunks == {
         "message": f"{error.message} {error.hint}".strip(),
         "type": kind,
         "param": param,

@@ -1,4 +1,4 @@
-"""Bodies as clients write them, and what is told to a client whose body is wrong."""
+"""Request bodies of clients, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_is_null_or_unknown_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "told, meant",
+    "value, expected",
     [
         ("auto", ToolChoice.auto()),
         ("none", ToolChoice.none()),
@@ -49,19 +49,19 @@ def test_what_is_null_or_unknown_is_passed_over() -> None:
         ({"type": "allowed_tools", "allowed_tools": {"tools": [PING]}}, ToolChoice.allowed(["ping"])),
     ],
 )
-def test_a_choice_is_read(told: Any, meant: ToolChoice) -> None:
-    assert read_request(body(tools=[PING, FIND], tool_choice=told)).tool_choice == meant
+def test_a_choice_is_read(value: Any, expected: ToolChoice) -> None:
+    assert read_request(body(tools=[PING, FIND], tool_choice=value)).tool_choice == expected
 
 
 @pytest.mark.parametrize(
-    "told, meant",
+    "value, expected",
     [("auto", ToolChoice.auto()), ("none", ToolChoice.none()), ({"name": "ping"}, ToolChoice.one("ping"))],
 )
-def test_the_older_functions_are_tools_of_which_one_is_called(told: Any, meant: ToolChoice) -> None:
-    old = body(functions=[{"name": "ping"}], function_call=told)
+def test_the_older_functions_are_tools_of_which_one_is_called(value: Any, expected: ToolChoice) -> None:
+    old = body(functions=[{"name": "ping"}], function_call=value)
     request = read_request(old)
     assert [tool.name for tool in request.tools] == ["ping"]
-    assert request.tool_choice == meant
+    assert request.tool_choice == expected
     assert not request.parallel_tool_calls
     assert uses_functions(old)
     assert not uses_functions(body(tools=[PING]))
@@ -117,9 +117,9 @@ def test_one_stop_may_be_a_string() -> None:
     assert read_request(body(stop="END")).stop == ("END",)
 
 
-def test_streaming_and_usage_are_asked_for_in_the_body() -> None:
-    asked = body(stream=True, stream_options={"include_usage": True})
-    assert (wants_stream(asked), wants_usage(asked)) == (True, True)
+def test_streaming_and_usage_are_requested_in_the_body() -> None:
+    streaming = body(stream=True, stream_options={"include_usage": True})
+    assert (wants_stream(streaming), wants_usage(streaming)) == (True, True)
     assert (wants_stream(body()), wants_usage(body())) == (False, False)
 
 
@@ -174,11 +174,11 @@ def test_any_body_is_read_or_refused(fields: dict[str, Any]) -> None:
         read_request(body(**fields))
 
 
-def test_an_error_of_a_tool_is_said_in_words() -> None:
+def test_an_error_of_a_tool_is_marked_in_the_text() -> None:
     request = read_request(body())
     messages = (*request.messages, ChatMessage.tool("c", "no such city", is_error=True))
-    written = request_body(type(request)(messages=messages), model="m", stream=False)
-    assert written["messages"][-1]["content"] == "Error: no such city"
+    encoded = request_body(type(request)(messages=messages), model="m", stream=False)
+    assert encoded["messages"][-1]["content"] == "Error: no such city"
 
 
 def test_text_beside_results_is_refused() -> None:
@@ -187,15 +187,15 @@ def test_text_beside_results_is_refused() -> None:
         request_body(type(read_request(body()))(messages=(message,)), model="m", stream=False)
 
 
-def test_earlier_reasoning_goes_back_only_when_asked() -> None:
+def test_earlier_reasoning_is_sent_only_on_request() -> None:
     request = type(read_request(body()))(messages=(ChatMessage.assistant("Hi", reasoning="hm"),))
     assert request_body(request, model="m", stream=False)["messages"] == [{"role": "assistant", "content": "Hi"}]
-    asked = request_body(request, model="m", stream=False, reasoning=True)["messages"]
-    assert asked[0]["reasoning_content"] == "hm"
+    streaming = request_body(request, model="m", stream=False, reasoning=True)["messages"]
+    assert streaming[0]["reasoning_content"] == "hm"
 
 
-def test_strict_and_the_older_token_field_are_sent_when_asked() -> None:
+def test_strict_and_the_older_token_field_are_sent_on_request() -> None:
     request = read_request(body(tools=[PING], max_tokens=5))
-    written = request_body(request, model="m", stream=False, strict=True, max_tokens_field="max_tokens")
-    assert written["tools"][0]["function"]["strict"] is True
-    assert written["max_tokens"] == 5
+    encoded = request_body(request, model="m", stream=False, strict=True, max_tokens_field="max_tokens")
+    assert encoded["tools"][0]["function"]["strict"] is True
+    assert encoded["max_tokens"] == 5

@@ -1,4 +1,4 @@
-"""What servers of OpenAI's chat API were seen to do, and what Ferrule makes of it."""
+"""What real servers of OpenAI's chat API send, and how Ferrule decodes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dialects.replies import TOOLS, counted_id, values
+from dialects.replies import TOOLS, numbered_id, values
 from ferrule import CallStart, Event, FinishReason, Reasoning, Reply, Text, ToolCall, Usage, fold
 from ferrule.dialects.openai_chat.reply_decoder import ReplyDecoder, events_of
 
@@ -21,15 +21,15 @@ def piece(index: int | None = 0, *, id: Any = None, name: Any = None, arguments:
 
 
 def chunk(*calls: dict[str, Any], finish: str | None = None, **delta: Any) -> dict[str, Any]:
-    told = {**delta, **({"tool_calls": list(calls)} if calls else {})}
-    return {"choices": [{"index": 0, "delta": told, "finish_reason": finish}]}
+    message = {**delta, **({"tool_calls": list(calls)} if calls else {})}
+    return {"choices": [{"index": 0, "delta": message, "finish_reason": finish}]}
 
 
 DONE = chunk(finish="tool_calls")
 
 
 def events(*chunks: dict[str, Any]) -> list[Event]:
-    decoder = ReplyDecoder(TOOLS, make_id=counted_id)
+    decoder = ReplyDecoder(TOOLS, make_id=numbered_id)
     return [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.close()
 
 
@@ -39,7 +39,7 @@ def reply(*chunks: dict[str, Any]) -> Reply:
 
 def whole(message: dict[str, Any], finish: str = "stop") -> Reply:
     body = {"choices": [{"index": 0, "message": message, "finish_reason": finish}]}
-    return fold(events_of(body, TOOLS, make_id=counted_id))
+    return fold(events_of(body, TOOLS, make_id=numbered_id))
 
 
 def codes(reply: Reply) -> list[str]:
@@ -95,7 +95,7 @@ MANNERS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_one_call_is_read_however_it_is_told(manner: str) -> None:
+def test_one_call_is_read_in_every_variant(manner: str) -> None:
     read = reply(*MANNERS[manner])
     assert read.parts == WEATHER
     assert read.finish is FinishReason.TOOL_CALLS
@@ -141,7 +141,7 @@ def test_two_calls_without_index_and_id_are_kept_apart_and_get_ids() -> None:
 
 
 def test_a_call_is_announced_as_soon_as_its_name_is_certain() -> None:
-    decoder = ReplyDecoder(TOOLS, make_id=counted_id)
+    decoder = ReplyDecoder(TOOLS, make_id=numbered_id)
     assert decoder.feed(chunk(piece(id="a", name="get_weather"))) == [CallStart(0, "a", "get_weather")]
 
 
@@ -163,7 +163,7 @@ def test_arguments_given_as_a_value_are_complete_exactly_when_they_are_an_object
         assert not [call for call in read.calls if call.arguments]
 
 
-def test_no_arguments_are_an_empty_object_where_the_tool_takes_one_and_it_is_said() -> None:
+def test_no_arguments_are_an_empty_object_with_a_diagnostic_if_the_tool_takes_one() -> None:
     read = reply(chunk(piece(id="a", name="ping", arguments="")), DONE)
     assert read.calls == (ToolCall.of("ping", "{}", id="a"),)
     assert codes(read) == ["empty_arguments"]
@@ -228,7 +228,7 @@ def test_the_older_function_call_is_a_call() -> None:
 
 
 @pytest.mark.parametrize("error", [{"message": "out of memory", "code": 500}, "out of memory"])
-def test_an_error_in_the_middle_is_told_and_the_answer_does_not_look_finished(error: Any) -> None:
+def test_an_error_in_the_middle_is_reported_and_the_answer_does_not_look_finished(error: Any) -> None:
     read = reply(chunk(content="Hel"), {"error": error})
     assert read.text == "Hel"
     assert read.finish is None

@@ -11,7 +11,7 @@ from dialects.replies import TOOLS, is_object, no_id, receipts_of, streams, thro
 from dialects.requests import requests
 from ferrule import Event, Finish, Reply, ToolCallRequest, fold
 from ferrule.core.json_text import dumps, loads
-from ferrule.dialects.allowed_tools import narrowed
+from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.dialects.openai_chat.chunk_encoder import ChunkEncoder
 from ferrule.dialects.openai_chat.reply_decoder import ReplyDecoder, events_of
 from ferrule.dialects.openai_chat.request_decoder import read_request
@@ -34,14 +34,14 @@ def chunks_of(events: list[Event]) -> list[dict[str, Any]]:
     return [chunk for event in events for chunk in encoder.feed(event)] + encoder.close()
 
 
-def decoded(chunks: list[dict[str, Any]]) -> Reply:
+def decode(chunks: list[dict[str, Any]]) -> Reply:
     decoder = ReplyDecoder(TOOLS, make_id=no_id)
     return fold([event for chunk in chunks for event in decoder.feed(chunk)] + decoder.close())
 
 
 @given(streams())
 def test_a_stream_comes_back_as_the_same_reply(events: list[Event]) -> None:
-    reply, back = fold(events), decoded(through_json(chunks_of(events)))
+    reply, back = fold(events), decode(through_json(chunks_of(events)))
     assert back == reply
     assert receipts_of(back) == receipts_of(reply)
 
@@ -60,7 +60,7 @@ def test_a_stream_of_bytes_comes_back_however_it_is_cut(events: list[Event], siz
     sse = SseDecoder()
     messages = [message for at in range(0, len(data), size) for message in sse.feed(data[at : at + size])]
     chunks: list[Any] = [loads(message.data) for message in messages]
-    assert decoded(chunks) == fold(events)
+    assert decode(chunks) == fold(events)
 
 
 @given(streams())
@@ -93,7 +93,7 @@ def test_chunks_keep_to_what_the_openai_client_needs(events: list[Event]) -> Non
 @given(streams())
 def test_a_stream_that_breaks_off_does_not_come_back_finished(events: list[Event]) -> None:
     broken: list[Event] = [event for event in events if not isinstance(event, Finish)]
-    back = decoded(chunks_of(broken))
+    back = decode(chunks_of(broken))
     assert back.finish is None
     assert "broken_off" in {note.code for note in back.diagnostics}
 
@@ -106,8 +106,8 @@ def test_a_request_comes_back_as_it_was(request: ToolCallRequest) -> None:
 
 @given(requests(parameters=parameters))
 def test_a_narrowed_request_demands_the_same(request: ToolCallRequest) -> None:
-    narrow = narrowed(request)
+    narrow = narrow_tools(request)
     assert read_request(request_body(narrow, model=request.model or "", stream=False)) == narrow
-    offered = {tool.name for tool in request.tool_choice.offered(request.tools)}
-    assert {tool.name for tool in narrow.tool_choice.offered(narrow.tools)} == offered
+    offered = {tool.name for tool in request.tool_choice.select_tools(request.tools)}
+    assert {tool.name for tool in narrow.tool_choice.select_tools(narrow.tools)} == offered
     assert narrow.tool_choice.mode is request.tool_choice.mode

@@ -1,4 +1,4 @@
-"""Answers of several rounds, in which some calls are the gateway's: what an encoder is told, in the loop's order."""
+"""Answers of several rounds in which the gateway runs some calls: steps for an encoder, in the loop's order."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ REQUEST = ToolCallRequest(messages=(ChatMessage.user("x"),), tools=(PING,))
 HEAD = head_of(id="resp_1", model="m", created=7, request=REQUEST)
 HOSTED = {
     WEATHER.name: HostedTool(WEATHER, "sky"),
-    GET.name: HostedTool(GET, "store", name="fetch", waits=True),
+    GET.name: HostedTool(GET, "store", name="fetch", may_need_approval=True),
 }
-"""The first is told of as it forms, the second may have to wait; `ping` is the client's."""
+"""The first is streamed, the second may need approval; `ping` is the client's."""
 
-Told = list[dict[str, Any]]
-Step = Callable[[HostedEncoder], Told]
+Events = list[dict[str, Any]]
+Step = Callable[[HostedEncoder], Events]
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """`steps` tell an encoder everything but the end. `waits`: the last round ended with calls that wait for leave."""
+    """`steps` feed an encoder everything but the end. `waits`: the last round ended with waiting calls."""
 
     steps: list[Step]
     replies: list[Reply]
     ran: dict[str, ToolResult]
     started: list[ToolCall]
-    asked: dict[str, ToolCall]
+    pending: dict[str, ToolCall]
 
     @property
     def waits(self) -> bool:
-        return bool(self.asked)
+        return bool(self.pending)
 
-    def told(self, encoder: HostedEncoder) -> Told:
+    def encode_all(self, encoder: HostedEncoder) -> Events:
         return [event for step in self.steps for event in step(encoder)]
 
 
@@ -56,8 +56,8 @@ def scripts(draw: st.DrawFn, *, prefix: str = "a") -> Script:
     script = Script([], [], {}, [], {})
     count = draw(st.integers(1, 3))
     for number in range(count):
-        events = _renumbered(draw(streams()), f"{prefix}{number}")
-        script.steps.extend(_fed(event) for event in events)
+        events = _renumber(draw(streams()), f"{prefix}{number}")
+        script.steps.extend(_feed_step(event) for event in events)
         reply = fold(events)
         script.replies.append(reply)
         luck = Random(draw(st.integers(0, 2**32)))
@@ -70,49 +70,49 @@ def _run(script: Script, calls: list[ToolCall], luck: Random, *, is_last: bool) 
     lanes: list[list[Step]] = []
     for call in calls:
         fate = luck.choice(["runs", "fails", "waited", "waits" if is_last else "waited", "never"])
-        if HOSTED[call.name].waits and fate == "waits":
-            script.asked[f"appr_{call.id}"] = call
-            lanes.append([_asked(call)])
+        if HOSTED[call.name].may_need_approval and fate == "waits":
+            script.pending[f"appr_{call.id}"] = call
+            lanes.append([_approval_step(call)])
             continue
         if fate in ("never", "waits"):
             continue
         result = ToolResult(call.id, call.name, {"n": luck.randrange(9)}, is_error=fate == "fails")
         script.ran[call.id] = result
         script.started.append(call)
-        before = [_asked(call)] if fate == "waited" and HOSTED[call.name].waits else []
-        lanes.append([*before, _started(call), _progressed(call), _finished(result)])
+        before = [_approval_step(call)] if fate == "waited" and HOSTED[call.name].may_need_approval else []
+        lanes.append([*before, _start_step(call), _progress_step(call), _finish_step(result)])
     while lanes:
         lane = luck.choice(lanes)
         script.steps.append(lane.pop(0))
         lanes = [lane for lane in lanes if lane]
 
 
-def _renumbered(events: list[Event], prefix: str) -> list[Event]:
+def _renumber(events: list[Event], prefix: str) -> list[Event]:
     """Ids that no other round has: a client takes two calls with one id for the same."""
     return [replace(event, id=f"{prefix}_{event.id}") if isinstance(event, CallStart) else event for event in events]
 
 
-def _fed(event: Event) -> Step:
+def _feed_step(event: Event) -> Step:
     return lambda encoder: encoder.feed(event)
 
 
-def _asked(call: ToolCall) -> Step:
-    return lambda encoder: encoder.asked(call, f"appr_{call.id}")
+def _approval_step(call: ToolCall) -> Step:
+    return lambda encoder: encoder.request_approval(call, f"appr_{call.id}")
 
 
-def _started(call: ToolCall) -> Step:
-    return lambda encoder: encoder.started(call)
+def _start_step(call: ToolCall) -> Step:
+    return lambda encoder: encoder.start_tool(call)
 
 
-def _progressed(call: ToolCall) -> Step:
-    return lambda encoder: encoder.progressed(call.id, {"done": 1, "total": 2})
+def _progress_step(call: ToolCall) -> Step:
+    return lambda encoder: encoder.report_progress(call.id, {"done": 1, "total": 2})
 
 
-def _finished(result: ToolResult) -> Step:
-    return lambda encoder: encoder.finished(result)
+def _finish_step(result: ToolResult) -> Step:
+    return lambda encoder: encoder.finish_tool(result)
 
 
-def assert_well_told(events: Told) -> dict[int, dict[str, Any]]:
+def check_events(events: Events) -> dict[int, dict[str, Any]]:
     """What holds for every response that has ended, however. Gives its items by their places."""
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[0]["type"] == "response.created"

@@ -1,4 +1,4 @@
-"""What a body says besides the request: what it goes on from, what is kept, whose tools, and who allowed what."""
+"""The fields of a body besides the request: previous response, storage, servers and approvals."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ferrule import ChatMessage, ChoiceMode, DefinitionError, ToolCall, ToolChoi
 from ferrule.core.call import ToolResult
 from ferrule.core.message import Role
 from ferrule.dialects.openai_responses.hosted_tools import HostedTool
-from ferrule.dialects.openai_responses.request_decoder import read_ask
+from ferrule.dialects.openai_responses.request_decoder import read_responses_request
 from ferrule.dialects.openai_responses.response_body import head_of
-from ferrule.dialects.openai_responses.responses_request import ApprovalAnswer, ResponsesAsk
+from ferrule.dialects.openai_responses.responses_request import ApprovalAnswer, ResponsesRequest
 
 WEATHER, GET, PING = TOOLS
 WRITE = replace(GET, name="write", side_effects=True)
 HOSTS = {
     "sky": (HostedTool(WEATHER, "sky"),),
-    "store": (HostedTool(GET, "store", name="fetch"), HostedTool(WRITE, "store", waits=True)),
+    "store": (HostedTool(GET, "store", name="fetch"), HostedTool(WRITE, "store", may_need_approval=True)),
 }
 SKY: dict[str, Any] = {"type": "mcp", "server_label": "sky"}
 STORE: dict[str, Any] = {"type": "mcp", "server_label": "store"}
 OWN: dict[str, Any] = {"type": "function", "name": "mine"}
 
 
-def ask(**fields: Any) -> ResponsesAsk:
-    return read_ask({"model": "m", "input": "Hello", **fields}, HOSTS)
+def ask(**fields: Any) -> ResponsesRequest:
+    return read_responses_request({"model": "m", "input": "Hello", **fields}, HOSTS)
 
 
 def approval(id: str, approve: bool = True, **more: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_what_is_left_out_is_as_the_api_has_it() -> None:
     read = ask()
     assert (read.store, read.background, read.stream) == (True, False, False)
     assert (read.previous_response_id, read.instructions, read.max_tool_calls) == (None, None, None)
-    assert (read.approvals, read.hosted, dict(read.metadata)) == ((), (), {})
+    assert (read.approvals, read.servers, dict(read.metadata)) == ((), (), {})
 
 
 def test_everything_else_is_read() -> None:
@@ -65,20 +65,20 @@ def test_everything_else_is_read() -> None:
     assert not read.request.parallel_tool_calls
 
 
-def test_what_the_client_said_is_told_back_in_the_response() -> None:
+def test_the_clients_fields_are_echoed_in_the_response() -> None:
     schema = {"type": "json_schema", "schema": {"type": "object"}}
     choice = {"type": "mcp", "server_label": "sky", "name": WEATHER.name}
     read = ask(tools=[OWN, SKY], tool_choice=choice, metadata={"a": "b"}, text={"format": schema}, store=False)
-    head = head_of(id="r", model="m", created=7, request=read.request, ask=read)
+    head = head_of(id="r", model="m", created=7, request=read.request, responses_request=read)
     assert (head["tool_choice"], head["metadata"], head["store"]) == (choice, {"a": "b"}, False)
     assert [tool["type"] for tool in head["tools"]] == ["function", "mcp"]
     assert head["text"]["format"] == {**schema, "name": "response", "strict": True}
     assert head["truncation"] == "disabled"
 
 
-def test_a_server_brings_all_its_tools_and_every_call_is_asked_for_unless_said_otherwise() -> None:
-    (server,) = ask(tools=[STORE]).hosted
-    assert (server.label, server.names, server.asked) == ("store", ("get", "write"), {"get", "write"})
+def test_by_default_a_server_has_all_its_tools_and_every_call_needs_approval() -> None:
+    (server,) = ask(tools=[STORE]).servers
+    assert (server.label, server.names, server.approval_required) == ("store", ("get", "write"), {"get", "write"})
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_a_server_brings_all_its_tools_and_every_call_is_asked_for_unless_said_o
 def test_tools_are_allowed_by_the_names_that_clients_know_or_by_what_they_do(
     allowed: Any, names: tuple[str, ...]
 ) -> None:
-    assert ask(tools=[{**STORE, "allowed_tools": allowed}]).hosted[0].names == names
+    assert ask(tools=[{**STORE, "allowed_tools": allowed}]).servers[0].names == names
 
 
 @pytest.mark.parametrize(
-    "required, asked",
+    "required, expected",
     [
         ("always", {"get", "write"}),
         ("never", set[str]()),
@@ -115,23 +115,23 @@ def test_tools_are_allowed_by_the_names_that_clients_know_or_by_what_they_do(
         ({}, {"get", "write"}),
     ],
 )
-def test_where_it_is_not_said_that_leave_is_not_needed_it_is_asked_for(required: Any, asked: set[str]) -> None:
+def test_approval_is_required_unless_it_is_waived(required: Any, expected: set[str]) -> None:
     read = ask(tools=[{**STORE, "require_approval": required}])
-    assert read.asked == asked
-    # What the gateway asks leave for by itself stays so, whatever the client says.
-    waits = {name for name, tool in read.hosted_tools.items() if tool.waits}
-    assert waits == asked | {"write"}
+    assert read.approval_required == expected
+    # Approval that the gateway itself requires cannot be waived by the client.
+    waits = {name for name, tool in read.hosted_tools.items() if tool.may_need_approval}
+    assert waits == expected | {"write"}
 
 
 def test_of_two_labels_for_one_tool_the_first_counts() -> None:
     hosts = {**HOSTS, "all": (HostedTool(GET, "all"), HostedTool(WEATHER, "all"))}
     body = {"input": "x", "tools": [STORE, {"type": "mcp", "server_label": "all"}]}
-    tools = read_ask(body, hosts).hosted_tools
+    tools = read_responses_request(body, hosts).hosted_tools
     assert {name: tool.label for name, tool in tools.items()} == {"get": "store", "write": "store", WEATHER.name: "all"}
 
 
 @pytest.mark.parametrize(
-    "told, meant",
+    "value, expected",
     [
         ({"type": "mcp", "server_label": "sky"}, ToolChoice.one(WEATHER.name)),
         ({"type": "mcp", "server_label": "store"}, ToolChoice.allowed(["get", "write"], ChoiceMode.REQUIRED)),
@@ -143,8 +143,8 @@ def test_of_two_labels_for_one_tool_the_first_counts() -> None:
         ("required", ToolChoice.required()),
     ],
 )
-def test_a_servers_tools_can_be_chosen(told: Any, meant: ToolChoice) -> None:
-    assert ask(tools=[OWN, SKY, STORE], tool_choice=told).request.tool_choice == meant
+def test_a_servers_tools_can_be_chosen(value: Any, expected: ToolChoice) -> None:
+    assert ask(tools=[OWN, SKY, STORE], tool_choice=value).request.tool_choice == expected
 
 
 def test_a_servers_tools_alone_are_enough_to_require_a_call() -> None:
@@ -188,7 +188,7 @@ def test_a_reference_is_refused_with_the_way_to_do_without_it() -> None:
     assert "previous_response_id" in caught.value.hint
 
 
-def test_answers_to_requests_for_leave_are_read() -> None:
+def test_answers_to_approval_requests_are_read() -> None:
     read = ask(previous_response_id="resp_0", input=[approval("a"), approval("b", False, reason="no")])
     assert read.approvals == (ApprovalAnswer("a", True), ApprovalAnswer("b", False, "no"))
     assert read.request.messages == ()
@@ -199,13 +199,13 @@ def test_an_earlier_conversation_goes_between_the_instructions_and_the_input() -
     history = (ChatMessage.system("Old."), ChatMessage.user("Hi"), ChatMessage.assistant("", [call]))
     items = [{"type": "function_call_output", "call_id": "c", "output": "1"}, {"role": "user", "content": "So?"}]
     read = ask(previous_response_id="r", instructions="New.", input=items)
-    assert read.following(history, instructions="Old.").messages == (
+    assert read.with_history(history, instructions="Old.").messages == (
         ChatMessage.system("New."),
         *history[1:],
         ChatMessage(Role.TOOL, (ToolResult("c", "mine", "1"),)),
         ChatMessage.user("So?"),
     )
-    assert ask().following(history).messages == (*history, ChatMessage.user("Hello"))
+    assert ask().with_history(history).messages == (*history, ChatMessage.user("Hello"))
 
 
 keys = ["type", "server_label", "allowed_tools", "require_approval", "always", "tool_names", "id", "name", "arguments"]
@@ -221,7 +221,7 @@ FIELDS = ["input", "tools", "tool_choice", "metadata", "include", "reasoning", "
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), junk))
-def test_any_body_is_read_or_refused_and_what_is_read_can_be_told_back(fields: dict[str, Any]) -> None:
+def test_any_body_is_read_or_refused_and_a_read_one_can_be_echoed(fields: dict[str, Any]) -> None:
     with suppress(DefinitionError):
         read = ask(**fields)
-        through_json(head_of(id="r", model="m", created=7, request=read.request, ask=read))
+        through_json(head_of(id="r", model="m", created=7, request=read.request, responses_request=read))

@@ -1,6 +1,6 @@
-"""OpenAI's own client over everything that is told here: each event by its types, strictly, and the sum of all.
+"""OpenAI's own client reads all events: each is validated strictly by the client's types, and so is their sum.
 
-Also what the client cannot do without, one omission at a time: why the events are as many as they are.
+Also which events the client needs, by leaving out one at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ferrule import ArgumentsDelta, CallEnd, CallStart, Finish, FinishReason, Te
 from ferrule.core.event import ReasoningDelta
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.output_items import failure_of
-from ferrule.dialects.openai_responses.request_decoder import read_ask
+from ferrule.dialects.openai_responses.request_decoder import read_responses_request
 from ferrule.dialects.openai_responses.response_body import head_of
 from ferrule.dialects.openai_responses.stored_response import error_event, input_items, input_items_body, response_body
 from ferrule.errors import TooManyError
@@ -26,7 +26,7 @@ from lab.workers import Worker, clients
 
 pytestmark = pytest.mark.oracle
 many = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-Told = list[dict[str, Any]]
+Events = list[dict[str, Any]]
 
 HOSTS = {"sky": (HOSTED[WEATHER.name],), "store": (HOSTED[GET.name],)}
 ROME = ToolCall.of(WEATHER.name, '{"city": "Rome"}', id="c1")
@@ -40,16 +40,16 @@ def worker() -> Iterator[Worker]:
         yield started
 
 
-def asked(worker: Worker, op: str, given: Any) -> dict[str, Any]:
-    answer = worker.ask({"op": op, "given": given})
+def ask_worker(worker: Worker, op: str, argument: Any) -> dict[str, Any]:
+    answer = worker.ask({"op": op, "given": argument})
     assert answer["error"] is None, answer["error"]
     return answer
 
 
-def assert_summed(worker: Worker, events: Told) -> dict[str, Any]:
+def assert_summed(worker: Worker, events: Events) -> dict[str, Any]:
     """The client comes to the same response as the last event tells."""
     last = events[-1]["response"]
-    answer = asked(worker, "response_stream", events)
+    answer = ask_worker(worker, "response_stream", events)
     assert answer["finish"] == last["status"]
     assert answer["items"] == [[item["type"], item["id"], item.get("status")] for item in last["output"]]
     used = last["usage"]
@@ -61,7 +61,7 @@ def assert_summed(worker: Worker, events: Told) -> dict[str, Any]:
 @given(script=scripts())
 def test_the_client_takes_every_event_and_sums_them_to_the_response(worker: Worker, script: Script) -> None:
     telling = encoder()
-    events = script.told(telling) + telling.finish(waits=script.waits)
+    events = script.encode_all(telling) + telling.finish(waits=script.waits)
     answer = assert_summed(worker, events)
     assert answer["text"] == "".join(reply.text for reply in script.replies)
 
@@ -72,10 +72,10 @@ def test_the_client_does_not_see_that_a_process_died(
     worker: Worker, first: Script, second: Script, data: st.DataObject
 ) -> None:
     telling = encoder()
-    events = telling.queue() + first.told(telling) + telling.finish(waits=first.waits)
+    events = telling.queue() + first.encode_all(telling) + telling.finish(waits=first.waits)
     before = events[: data.draw(st.integers(1, len(events) - 1))]
-    again = HostedEncoder.restored(through_json(before), HOSTED)
-    after = second.told(again) + again.finish(waits=second.waits)
+    again = HostedEncoder.restore(through_json(before), HOSTED)
+    after = second.encode_all(again) + again.finish(waits=second.waits)
     assert_summed(worker, before + after)
 
 
@@ -83,35 +83,35 @@ def test_the_client_does_not_see_that_a_process_died(
 @given(script=scripts(), data=st.data())
 def test_a_stored_response_is_one_in_every_state(worker: Worker, script: Script, data: st.DataObject) -> None:
     telling = encoder()
-    events = telling.queue() + script.told(telling) + telling.finish(waits=script.waits)
-    seen = events[: data.draw(st.integers(1, len(events)))]
-    body = through_json(response_body(seen))
-    answer = asked(worker, "response_body", body)
+    events = telling.queue() + script.encode_all(telling) + telling.finish(waits=script.waits)
+    prefix = events[: data.draw(st.integers(1, len(events)))]
+    body = through_json(response_body(prefix))
+    answer = ask_worker(worker, "response_body", body)
     assert (answer["finish"], len(answer["items"])) == (body["status"], len(body["output"]))
 
 
 @pytest.mark.parametrize("end", ["cancel", "cut", "fail"])
 def test_the_client_takes_every_way_to_end(worker: Worker, end: str) -> None:
     telling = encoder()
-    events = telling.listed("sky", [HOSTED[WEATHER.name]]) + telling.listed("sea", [], error="gone")
-    events += telling.feed(TextDelta("Hel")) + telling.started(ROME)
+    events = telling.list_tools("sky", [HOSTED[WEATHER.name]]) + telling.list_tools("sea", [], error="gone")
+    events += telling.feed(TextDelta("Hel")) + telling.start_tool(ROME)
     events += telling.fail(TooManyError("slowly")) if end == "fail" else getattr(telling, end)()
     assert_summed(worker, events)
-    asked(worker, "response_body", events[-1]["response"])
+    ask_worker(worker, "response_body", events[-1]["response"])
 
 
 def test_an_error_beside_the_response_is_yielded(worker: Worker) -> None:
     telling = encoder()
     events = telling.begin()
     events.append(error_event(TooManyError("slowly"), len(events)))
-    asked(worker, "response_events", events)
-    assert asked(worker, "response_raw_stream", events)["kinds"][-1] == "error"
+    ask_worker(worker, "response_events", events)
+    assert ask_worker(worker, "response_raw_stream", events)["kinds"][-1] == "error"
 
 
-def test_what_the_client_said_is_told_back_in_its_own_types(worker: Worker) -> None:
+def test_the_clients_fields_are_echoed_in_its_own_types(worker: Worker) -> None:
     schema = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
     filters = {"always": {"tool_names": ["fetch"]}, "never": {"read_only": False}}
-    ask = read_ask(
+    ask = read_responses_request(
         {
             "input": "x",
             "instructions": "Help.",
@@ -130,13 +130,15 @@ def test_what_the_client_said_is_told_back_in_its_own_types(worker: Worker) -> N
         },
         HOSTS,
     )
-    telling = HostedEncoder(head_of(id="r", model="m", created=7, request=ask.request, ask=ask), ask.hosted_tools)
+    telling = HostedEncoder(
+        head_of(id="r", model="m", created=7, request=ask.request, responses_request=ask), ask.hosted_tools
+    )
     assert_summed(worker, telling.queue() + telling.feed(TextDelta("Hi")) + telling.finish())
 
 
 def test_what_went_into_a_response_is_listed_in_the_clients_types(worker: Worker) -> None:
     hosted = {"server_label": "store", "name": "fetch", "arguments": "{}"}
-    items: Told = [
+    items: Events = [
         {"role": "developer", "content": "Be kind."},
         {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
         {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
@@ -150,18 +152,18 @@ def test_what_went_into_a_response_is_listed_in_the_clients_types(worker: Worker
         {"type": "mcp_approval_request", "id": "appr_1", **hosted},
         {"type": "mcp_approval_response", "approval_request_id": "appr_1", "approve": False, "reason": "no"},
     ]
-    read_ask({"input": items}, HOSTS)
+    read_responses_request({"input": items}, HOSTS)
     listed = input_items_body(input_items({"input": items}, "resp_1"), {"order": "asc"})
-    answer = asked(worker, "response_items", through_json(listed))
+    answer = ask_worker(worker, "response_items", through_json(listed))
     assert [kind for kind, _ in answer["items"]] == [item.get("type", "message") for item in items]
 
 
-def answer_with_everything() -> Told:
+def answer_with_everything() -> Events:
     telling = HostedEncoder(HEAD, HOSTED)
     events = telling.feed(ReasoningDelta("hm")) + telling.feed(TextDelta("Hel")) + telling.feed(TextDelta("lo"))
     events += telling.feed(CallStart(0, "f1", PING.name)) + telling.feed(ArgumentsDelta(0, "{}"))
     events += telling.feed(CallEnd(0)) + telling.feed(Finish(FinishReason.TOOL_CALLS, Usage(1, 2)))
-    events += telling.started(ROME) + telling.finished(ToolResult("c1", ROME.name, "sun"))
+    events += telling.start_tool(ROME) + telling.finish_tool(ToolResult("c1", ROME.name, "sun"))
     return through_json(events + telling.finish())
 
 
@@ -172,7 +174,7 @@ def without(*kinds: str) -> Change:
     return lambda event: None if event["type"].removeprefix("response.") in kinds else event
 
 
-def unnumbered(event: dict[str, Any]) -> dict[str, Any]:
+def without_numbers(event: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in event.items() if key != "sequence_number"}
 
 
@@ -188,7 +190,7 @@ def another_item(event: dict[str, Any]) -> dict[str, Any]:
 
 OMISSIONS: list[tuple[str, Change, str | None]] = [
     ("nothing", lambda event: event, None),
-    ("numbers", unnumbered, None),
+    ("numbers", without_numbers, None),
     ("the response first", without("created"), "RuntimeError"),
     ("an item before its deltas", without("output_item.added"), "RuntimeError"),
     ("a part before its text", without("content_part.added"), "IndexError"),
@@ -201,33 +203,37 @@ OMISSIONS: list[tuple[str, Change, str | None]] = [
 
 
 @pytest.mark.parametrize("change, raised", [row[1:] for row in OMISSIONS], ids=[row[0] for row in OMISSIONS])
-def test_what_the_client_needs_is_what_is_told(worker: Worker, change: Change, raised: str | None) -> None:
-    events = [kept for event in answer_with_everything() if (kept := change(event)) is not None]
-    assert len(asked(worker, "response_raw_stream", events)["kinds"]) == len(events)
+def test_every_event_that_is_sent_is_needed_by_the_client(worker: Worker, change: Change, raised: str | None) -> None:
+    events = [changed for event in answer_with_everything() if (changed := change(event)) is not None]
+    assert len(ask_worker(worker, "response_raw_stream", events)["kinds"]) == len(events)
     error = worker.ask({"op": "response_summed", "given": events})["error"]
     assert (error is None) if raised is None else error.startswith(raised)
 
 
 def test_the_names_of_events_may_be_lost_on_the_way(worker: Worker) -> None:
-    named, unnamed = (asked(worker, op, answer_with_everything()) for op in ("response_summed", "response_unnamed"))
+    named, unnamed = (
+        ask_worker(worker, op, answer_with_everything()) for op in ("response_summed", "response_unnamed")
+    )
     assert {**named, "seconds": 0} == {**unnamed, "seconds": 0}
 
 
 def test_only_strict_types_miss_the_numbers(worker: Worker) -> None:
-    events = [unnumbered(event) for event in answer_with_everything()]
+    events = [without_numbers(event) for event in answer_with_everything()]
     assert "sequence_number" in worker.ask({"op": "response_events", "given": events})["error"]
 
 
 @pytest.mark.parametrize("approve", [True, False])
-def test_the_clients_own_loop_asks_for_leave_and_goes_on(worker: Worker, approve: bool) -> None:
+def test_the_clients_own_loop_requests_approval_and_resumes(worker: Worker, approve: bool) -> None:
     first = HostedEncoder(HEAD, HOSTED)
-    waiting = first.listed("store", HOSTS["store"]) + first.asked(FETCH, "appr_1") + first.finish(waits=True)
+    waiting = (
+        first.list_tools("store", HOSTS["store"]) + first.request_approval(FETCH, "appr_1") + first.finish(waits=True)
+    )
     second = HostedEncoder({**HEAD, "id": "resp_2"}, HOSTED)
-    ran = second.started(FETCH, "appr_1") + second.finished(ToolResult("c2", GET.name, "1")) if approve else []
+    ran = second.start_tool(FETCH, "appr_1") + second.finish_tool(ToolResult("c2", GET.name, "1")) if approve else []
     ended = ran + second.feed(TextDelta("So")) + second.feed(Finish(FinishReason.STOP, Usage(1, 2))) + second.finish()
-    given = {"tools": [STORE], "answers": [waiting, ended], "approve": approve}
-    answer = asked(worker, "response_runner", through_json(given))
+    argument = {"tools": [STORE], "answers": [waiting, ended], "approve": approve}
+    answer = ask_worker(worker, "response_runner", through_json(argument))
     assert (answer["text"], answer["asked"]) == ("So", ["appr_1"])
     # What it sends the second time is read as the answer, and as nothing else that would be done.
-    again = read_ask(answer["sent"][1], HOSTS)
+    again = read_responses_request(answer["sent"][1], HOSTS)
     assert [(one.id, one.approve) for one in again.approvals] == [("appr_1", approve)]

@@ -1,4 +1,4 @@
-"""What clients resend of what the gateway ran, as the messages that a model reads."""
+"""Hosted calls that clients resend, as the messages that a model reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dialects.openai_responses.hosted_rounds import GET, HOSTED, WEATHER, Script
 from dialects.replies import through_json
 from ferrule import ChatMessage, Reasoning, Role, Text, ToolCall, ToolResult
 from ferrule.dialects.openai_responses.output_items import failure_of
-from ferrule.dialects.openai_responses.request_decoder import read_ask
+from ferrule.dialects.openai_responses.request_decoder import read_responses_request
 from ferrule.dialects.openai_responses.responses_request import ApprovalAnswer
 
 HOSTS = {"sky": (HOSTED[WEATHER.name],), "store": (HOSTED[GET.name],)}
@@ -32,7 +32,7 @@ def answer(approve: bool, **more: Any) -> dict[str, Any]:
 
 
 def read(*items: dict[str, Any]) -> tuple[tuple[ChatMessage, ...], tuple[ApprovalAnswer, ...]]:
-    ask = read_ask({"input": list(items)}, HOSTS)
+    ask = read_responses_request({"input": list(items)}, HOSTS)
     return ask.request.messages, ask.approvals
 
 
@@ -72,12 +72,12 @@ def test_a_call_that_was_broken_off_does_not_go_back_to_the_model() -> None:
     assert messages == (ChatMessage.user("Hi"), ChatMessage.assistant("Well"))
 
 
-def test_a_tool_that_nobody_knows_any_more_keeps_the_name_it_was_told_by() -> None:
+def test_a_removed_tool_keeps_its_client_name() -> None:
     messages, _ = read(call(1, "sea", "dive", "{}", output="deep"))
     assert [call.name for call in messages[0].tool_calls] == ["dive"]
 
 
-def test_an_answer_counts_until_the_assistant_has_gone_on() -> None:
+def test_an_answer_counts_until_the_assistant_continues() -> None:
     assert read(USER, ASKED, answer(True)) == ((ChatMessage.user("Hi"),), (ApprovalAnswer("appr_1", True),))
     ran = call(2, "store", "fetch", "{}", output="1", approval_request_id="appr_1")
     messages, approvals = read(USER, ASKED, answer(True), ran, SAID)
@@ -85,9 +85,9 @@ def test_an_answer_counts_until_the_assistant_has_gone_on() -> None:
     assert [len(message.tool_calls) for message in messages] == [0, 1, 0, 0]
 
 
-def test_a_denial_is_told_to_the_model_as_the_loop_tells_it() -> None:
-    for told, words in (({"reason": "too early"}, "denied: too early"), ({}, "denied by the user")):
-        messages, approvals = read(USER, ASKED, answer(False, **told), SAID)
+def test_the_model_reads_a_denial_as_in_the_loop() -> None:
+    for items, words in (({"reason": "too early"}, "denied: too early"), ({}, "denied by the user")):
+        messages, approvals = read(USER, ASKED, answer(False, **items), SAID)
         assert not approvals
         assert messages[1:3] == (
             ChatMessage(Role.ASSISTANT, (ToolCall.of("get", "{}", id="appr_1"),)),
@@ -95,7 +95,7 @@ def test_a_denial_is_told_to_the_model_as_the_loop_tells_it() -> None:
         )
 
 
-def test_of_two_requests_one_may_be_allowed_and_the_other_not() -> None:
+def test_one_of_two_requests_may_be_approved_and_the_other_denied() -> None:
     other = {**ASKED, "id": "appr_2"}
     ran = call(2, "store", "fetch", "{}", output="1", approval_request_id="appr_2")
     denied = answer(False)
@@ -118,7 +118,7 @@ def test_thoughts_text_and_calls_of_one_turn_stay_in_their_order() -> None:
 @given(scripts())
 def test_whatever_was_answered_can_be_sent_back(script: Script) -> None:
     telling = encoder()
-    script.told(telling)
+    script.encode_all(telling)
     output = through_json(telling.finish(waits=script.waits)[-1]["response"]["output"])
     messages, approvals = read(USER, *output)
     assert not approvals

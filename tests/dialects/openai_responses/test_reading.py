@@ -1,4 +1,4 @@
-"""Bodies as clients write them, and what is told to a client whose body is wrong."""
+"""Request bodies of clients, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_items_of_one_turn_become_one_message_in_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "told, meant",
+    "value, expected",
     [
         ("auto", ToolChoice.auto()),
         ("none", ToolChoice.none()),
@@ -86,8 +86,8 @@ def test_items_of_one_turn_become_one_message_in_their_order() -> None:
         ),
     ],
 )
-def test_a_choice_is_read(told: Any, meant: ToolChoice) -> None:
-    assert read_request(body(tools=[PING, FIND], tool_choice=told)).tool_choice == meant
+def test_a_choice_is_read(value: Any, expected: ToolChoice) -> None:
+    assert read_request(body(tools=[PING, FIND], tool_choice=value)).tool_choice == expected
 
 
 @pytest.mark.parametrize(
@@ -166,16 +166,16 @@ def test_any_body_is_read_or_refused(fields: dict[str, Any]) -> None:
         read_request(body(**fields))
 
 
-def test_earlier_reasoning_goes_back_only_when_asked_and_a_cut_off_call_never() -> None:
+def test_earlier_reasoning_is_sent_only_on_request_and_an_incomplete_call_never() -> None:
     cut = ToolCall("c", FunctionCall("ping", "{"), complete=False)
     message = ChatMessage(Role.ASSISTANT, (Reasoning("hm"), Text("Hi"), cut))
     request = ToolCallRequest(messages=(message,))
     assert [item["type"] for item in request_body(request, model="m", stream=False)["input"]] == ["message"]
-    asked = request_body(request, model="m", stream=False, reasoning=True)["input"]
-    assert [item["type"] for item in asked] == ["reasoning", "message"]
+    items = request_body(request, model="m", stream=False, reasoning=True)["input"]
+    assert [item["type"] for item in items] == ["reasoning", "message"]
 
 
-def test_an_error_of_a_tool_is_said_in_words() -> None:
+def test_an_error_of_a_tool_is_marked_in_the_text() -> None:
     request = ToolCallRequest(messages=(ChatMessage.tool("c", "no such city", is_error=True),))
     assert request_body(request, model="m", stream=False)["input"][0]["output"] == "Error: no such city"
 
@@ -184,9 +184,9 @@ def test_a_response_echoes_the_request_and_carries_receipts_beside_it() -> None:
     receipt = Receipt(how=How.VALIDATED, engine="e", path="p")
     request = read_request(body(tools=[FIND], tool_choice="required", parallel_tool_calls=False))
     call = ToolCall("c", FunctionCall("find"), receipt=receipt)
-    made = body_of(Reply.of(call), id="resp_1", model="m", created=7, request=request)
-    assert made["tools"] == [{**FIND, "strict": False}]
-    assert made["tool_choice"] == "required"
-    assert made["parallel_tool_calls"] is False
-    assert made["status"] == "completed"
-    assert made["ferrule"] == {"receipts": {"c": receipt.as_dict()}}
+    response = body_of(Reply.of(call), id="resp_1", model="m", created=7, request=request)
+    assert response["tools"] == [{**FIND, "strict": False}]
+    assert response["tool_choice"] == "required"
+    assert response["parallel_tool_calls"] is False
+    assert response["status"] == "completed"
+    assert response["ferrule"] == {"receipts": {"c": receipt.as_dict()}}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dialects.replies import TOOLS, counted_id
+from dialects.replies import TOOLS, numbered_id
 from ferrule import FerruleError, FinishReason, Reasoning, Reply, Text, TextDelta, ToolCall, Usage, fold
 from ferrule.dialects.openai_responses.event_encoder import EventEncoder
 from ferrule.dialects.openai_responses.reply_decoder import ReplyDecoder, events_of
@@ -21,13 +21,13 @@ THOUGHT = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", 
 USAGE = {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
 
 
-def ended(*output: Any, status: str = "completed", **fields: Any) -> dict[str, Any]:
+def end_events(*output: Any, status: str = "completed", **fields: Any) -> dict[str, Any]:
     response = {"object": "response", "status": status, "output": list(output), **fields}
     return {"type": f"response.{status}", "response": response}
 
 
-def cut_by(reason: str) -> dict[str, Any]:
-    return ended(status="incomplete", incomplete_details={"reason": reason})
+def cut_reason(reason: str) -> dict[str, Any]:
+    return end_events(status="incomplete", incomplete_details={"reason": reason})
 
 
 def item(step: str, at: int, item: dict[str, Any]) -> dict[str, Any]:
@@ -39,8 +39,8 @@ def delta(kind: str, at: int, text: str) -> dict[str, Any]:
 
 
 def reply(*events: dict[str, Any]) -> Reply:
-    decoder = ReplyDecoder(TOOLS, make_id=counted_id)
-    return fold([found for event in events for found in decoder.feed(event)] + decoder.close())
+    decoder = ReplyDecoder(TOOLS, make_id=numbered_id)
+    return fold([decoded for event in events for decoded in decoder.feed(event)] + decoder.close())
 
 
 def codes(reply: Reply) -> list[str]:
@@ -61,30 +61,30 @@ MANNERS: dict[str, list[dict[str, Any]]] = {
         delta("function_call_arguments", 2, PARIS[:5]),
         delta("function_call_arguments", 2, PARIS[5:]),
         item("done", 2, CALL),
-        ended(THOUGHT, MESSAGE, CALL, usage=USAGE),
+        end_events(THOUGHT, MESSAGE, CALL, usage=USAGE),
     ],
     "without the ends of items": [
         delta("reasoning_text", 0, "hm"),
         delta("output_text", 1, "Hi"),
         item("added", 2, {**CALL, "arguments": ""}),
         delta("function_call_arguments", 2, PARIS),
-        ended(usage=USAGE),
+        end_events(usage=USAGE),
     ],
     "without deltas": [
         item("done", 0, THOUGHT),
         item("done", 1, MESSAGE),
         item("done", 2, CALL),
-        ended(THOUGHT, MESSAGE, CALL, usage=USAGE),
+        end_events(THOUGHT, MESSAGE, CALL, usage=USAGE),
     ],
-    "only the whole response": [ended(THOUGHT, MESSAGE, CALL, usage=USAGE)],
+    "only the whole response": [end_events(THOUGHT, MESSAGE, CALL, usage=USAGE)],
     "arguments as an object": [
-        ended(THOUGHT, MESSAGE, {**CALL, "arguments": {"city": "Paris"}}, usage=USAGE),
+        end_events(THOUGHT, MESSAGE, {**CALL, "arguments": {"city": "Paris"}}, usage=USAGE),
     ],
 }
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_an_answer_is_read_however_it_is_told(manner: str) -> None:
+def test_an_answer_is_read_in_every_variant(manner: str) -> None:
     assert reply(*MANNERS[manner]) == EVERYTHING
 
 
@@ -94,28 +94,28 @@ def test_items_that_a_server_names_and_does_not_number_are_kept_apart() -> None:
     for call in (CALL, other):
         events.append({"type": "response.output_item.added", "item": call | {"arguments": ""}})
     for call in (CALL, other):
-        asked = {"item_id": call["id"], "delta": call["arguments"]}
-        events.append({"type": "response.function_call_arguments.delta", **asked})
+        delta = {"item_id": call["id"], "delta": call["arguments"]}
+        events.append({"type": "response.function_call_arguments.delta", **delta})
         events.append({"type": "response.output_item.done", "item": call})
-    assert [call.arguments for call in reply(*events, ended(CALL, other)).calls] == [
+    assert [call.arguments for call in reply(*events, end_events(CALL, other)).calls] == [
         {"city": "Paris"},
         {"city": "Rome"},
     ]
 
 
 def test_a_body_is_read_as_a_stream_is() -> None:
-    body = ended(THOUGHT, MESSAGE, CALL, usage=USAGE)["response"]
-    assert fold(events_of(body, TOOLS, make_id=counted_id)) == EVERYTHING
+    body = end_events(THOUGHT, MESSAGE, CALL, usage=USAGE)["response"]
+    assert fold(events_of(body, TOOLS, make_id=numbered_id)) == EVERYTHING
 
 
 @pytest.mark.parametrize(
     "events",
     [
-        [ended({**CALL, "arguments": ""})],
-        [ended({**CALL, "name": "ping", "arguments": ""}, status="incomplete")],
+        [end_events({**CALL, "arguments": ""})],
+        [end_events({**CALL, "name": "ping", "arguments": ""}, status="incomplete")],
         [item("added", 0, {**CALL, "name": "ping", "arguments": ""})],
-        [ended({**CALL, "arguments": '{"city": "Pa'}, status="incomplete")],
-        [ended({**CALL, "arguments": "[1]"})],
+        [end_events({**CALL, "arguments": '{"city": "Pa'}, status="incomplete")],
+        [end_events({**CALL, "arguments": "[1]"})],
     ],
     ids=["the tool needs some", "cut off", "broken off", "cut off inside", "a list"],
 )
@@ -127,7 +127,7 @@ def test_arguments_that_are_no_object_are_not_handed_on(events: list[dict[str, A
 
 
 def test_no_arguments_are_an_empty_object_where_the_tool_takes_one() -> None:
-    read = reply(ended({**CALL, "name": "ping", "arguments": ""}))
+    read = reply(end_events({**CALL, "name": "ping", "arguments": ""}))
     assert [call.arguments for call in read.calls] == [{}]
     assert codes(read) == ["empty_arguments"]
 
@@ -135,12 +135,12 @@ def test_no_arguments_are_an_empty_object_where_the_tool_takes_one() -> None:
 @pytest.mark.parametrize(
     "event, finish, code",
     [
-        (cut_by("max_output_tokens"), FinishReason.LENGTH, None),
-        (cut_by("content_filter"), FinishReason.STOP, "content_filter"),
-        (ended(status="failed", error={"code": "server_error", "message": "broke"}), None, "engine_error"),
+        (cut_reason("max_output_tokens"), FinishReason.LENGTH, None),
+        (cut_reason("content_filter"), FinishReason.STOP, "content_filter"),
+        (end_events(status="failed", error={"code": "server_error", "message": "broke"}), None, "engine_error"),
         ({"type": "error", "message": "broke"}, None, "engine_error"),
         ({"error": {"message": "broke"}}, None, "engine_error"),
-        (ended({"type": "web_search_call"}), FinishReason.STOP, "unknown_item"),
+        (end_events({"type": "web_search_call"}), FinishReason.STOP, "unknown_item"),
     ],
 )
 def test_how_it_ended_is_read(event: dict[str, Any], finish: FinishReason | None, code: str | None) -> None:
@@ -150,7 +150,7 @@ def test_how_it_ended_is_read(event: dict[str, Any], finish: FinishReason | None
 
 
 def test_a_refusal_is_text_and_is_pointed_out_once() -> None:
-    read = reply(delta("refusal", 0, "I "), delta("refusal", 0, "won't."), ended())
+    read = reply(delta("refusal", 0, "I "), delta("refusal", 0, "won't."), end_events())
     assert read.text == "I won't."
     assert codes(read) == ["refusal"]
 
@@ -164,7 +164,7 @@ def test_an_error_ends_the_response_and_comes_back_as_one() -> None:
     assert [(note.code, note.message) for note in read.diagnostics] == [("engine_error", "broke Mend it.")]
 
 
-def test_an_error_before_anything_was_said_still_begins_with_the_response() -> None:
+def test_an_error_before_any_output_still_begins_with_the_response() -> None:
     kinds = [event["type"] for event in EventEncoder(id="r", model="m", created=7).fail(FerruleError("broke"))]
     assert kinds == ["response.created", "response.in_progress", "response.failed"]
 

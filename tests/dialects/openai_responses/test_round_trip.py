@@ -23,19 +23,19 @@ HEAD: dict[str, Any] = {"id": "resp_1", "model": "m", "created": 7, "request": R
 parameters = {"temperature": st.none() | st.floats(0, 2), "top_p": st.none() | st.floats(0, 1)}
 
 
-def told(events: list[Event]) -> list[dict[str, Any]]:
+def encode_events(events: list[Event]) -> list[dict[str, Any]]:
     encoder = EventEncoder(**HEAD)
-    return [event for given in events for event in encoder.feed(given)] + encoder.close()
+    return [event for item in events for event in encoder.feed(item)] + encoder.close()
 
 
-def decoded(named: list[dict[str, Any]]) -> Reply:
+def decode(named: list[dict[str, Any]]) -> Reply:
     decoder = ReplyDecoder(TOOLS, make_id=no_id)
-    return fold([event for given in named for event in decoder.feed(given)] + decoder.close())
+    return fold([event for item in named for event in decoder.feed(item)] + decoder.close())
 
 
 @given(streams())
 def test_a_stream_comes_back_as_the_same_reply(events: list[Event]) -> None:
-    reply, back = fold(events), decoded(through_json(told(events)))
+    reply, back = fold(events), decode(through_json(encode_events(events)))
     assert back == reply
     assert receipts_of(back) == receipts_of(reply)
 
@@ -50,7 +50,7 @@ def test_a_whole_body_comes_back_as_the_same_reply(events: list[Event]) -> None:
 
 @given(streams())
 def test_the_last_event_alone_holds_what_was_streamed(events: list[Event]) -> None:
-    last, reply = decoded(told(events)[-1:]), fold(events)
+    last, reply = decode(encode_events(events)[-1:]), fold(events)
     assert last.calls == reply.calls
     assert last.text == reply.text
     assert last.reasoning == reply.reasoning
@@ -59,14 +59,14 @@ def test_the_last_event_alone_holds_what_was_streamed(events: list[Event]) -> No
 
 @given(streams())
 def test_every_event_has_its_name_on_the_wire(events: list[Event]) -> None:
-    data = b"".join(encode(dumps(event), event["type"]) for event in told(events))
+    data = b"".join(encode(dumps(event), event["type"]) for event in encode_events(events))
     named: list[Any] = [loads(message.data) for message in SseDecoder().feed(data)]
-    assert decoded(named) == fold(events)
+    assert decode(named) == fold(events)
 
 
 @given(streams())
 def test_events_keep_to_what_the_openai_client_needs(events: list[Event]) -> None:
-    named = told(events)
+    named = encode_events(events)
     assert [event["sequence_number"] for event in named] == list(range(len(named)))
     assert [event["type"] for event in named[:2]] == ["response.created", "response.in_progress"]
     assert named[-1]["type"] in ("response.completed", "response.incomplete")
@@ -90,7 +90,7 @@ def test_events_keep_to_what_the_openai_client_needs(events: list[Event]) -> Non
 
 @given(streams())
 def test_a_client_never_gets_a_whole_object_out_of_a_call_that_must_not_be_run(events: list[Event]) -> None:
-    output = told(events)[-1]["response"]["output"]
+    output = encode_events(events)[-1]["response"]["output"]
     whole = {item["call_id"] for item in output if item["type"] == "function_call" and is_object(item["arguments"])}
     assert whole == {call.id for call in fold(events).calls}
     finished = [item for item in output if item["type"] == "function_call" and item["status"] == "completed"]
@@ -100,7 +100,7 @@ def test_a_client_never_gets_a_whole_object_out_of_a_call_that_must_not_be_run(e
 @given(streams())
 def test_a_stream_that_breaks_off_does_not_come_back_finished(events: list[Event]) -> None:
     broken: list[Event] = [event for event in events if not isinstance(event, Finish)]
-    back = decoded(told(broken))
+    back = decode(encode_events(broken))
     assert back.finish is None
     assert "broken_off" in {note.code for note in back.diagnostics}
 

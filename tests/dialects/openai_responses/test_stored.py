@@ -1,4 +1,4 @@
-"""What is asked about a stored response: itself, what went into it, that it is gone."""
+"""Bodies about a stored response: the response, its input items, its deletion."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def ids(body: dict[str, Any]) -> list[str]:
 @given(scripts(), st.data())
 def test_a_response_is_as_its_last_event_left_it(script: Script, data: st.DataObject) -> None:
     telling = encoder()
-    events = telling.queue() + script.told(telling) + telling.finish(waits=script.waits)
-    seen = events[: data.draw(st.integers(1, len(events)))]
-    body = response_body(through_json(seen))
-    kinds = [event["type"] for event in seen]
-    is_over = len(seen) == len(events)
+    events = telling.queue() + script.encode_all(telling) + telling.finish(waits=script.waits)
+    ids_seen = events[: data.draw(st.integers(1, len(events)))]
+    body = response_body(through_json(ids_seen))
+    kinds = [event["type"] for event in ids_seen]
+    is_over = len(ids_seen) == len(events)
     if is_over:
         assert body == through_json(events[-1]["response"])
     else:
@@ -42,7 +42,9 @@ def test_a_response_is_as_its_last_event_left_it(script: Script, data: st.DataOb
     assert len(body["output"]) == kinds.count("response.output_item.added")
 
 
-@pytest.mark.parametrize("end, status", [("cancel", "cancelled"), ("cut", "incomplete"), ("finish", "completed")])
+@pytest.mark.parametrize(
+    "end, status", [("cancel", "cancelled"), ("stop_early", "incomplete"), ("finish", "completed")]
+)
 def test_how_it_ended_is_in_its_status(end: str, status: str) -> None:
     telling = encoder()
     events = telling.feed(TextDelta("Hi")) + getattr(telling, end)()
@@ -57,26 +59,26 @@ def test_a_response_that_failed_has_its_error() -> None:
 def test_an_error_beside_the_response_is_an_event_with_a_number() -> None:
     event = error_event(TooManyError("slowly", hint="Wait."), 7)
     assert (event["type"], event["message"], event["sequence_number"]) == ("error", "slowly Wait.", 7)
-    told = encoder().begin()
-    assert response_body([*told, event]) == response_body(told)
+    events = encoder().begin()
+    assert response_body([*events, event]) == response_body(events)
 
 
 def test_a_deleted_response_says_so() -> None:
     assert deleted_body("resp_1") == {"id": "resp_1", "object": "response", "deleted": True}
 
 
-def test_words_alone_are_a_message_of_the_user() -> None:
+def test_a_string_input_is_a_message_of_the_user() -> None:
     (item,) = input_items({"input": "Hello"}, "resp_1")
     assert (item["id"], item["role"]) == ("item_resp_1_0", "user")
     assert item["content"] == [{"type": "input_text", "text": "Hello"}]
 
 
 def test_items_keep_the_ids_that_they_have() -> None:
-    given = [{"id": "mine", "role": "user", "content": "x"}, {"role": "user", "content": "y"}]
-    assert [item["id"] for item in input_items({"input": given}, "r")] == ["mine", "item_r_1"]
+    items = [{"id": "mine", "role": "user", "content": "x"}, {"role": "user", "content": "y"}]
+    assert [item["id"] for item in input_items({"input": items}, "r")] == ["mine", "item_r_1"]
 
 
-def test_a_page_begins_with_the_newest_unless_asked_otherwise() -> None:
+def test_a_page_begins_with_the_newest_by_default() -> None:
     assert ids(input_items_body(ITEMS, {})) == ["i4", "i3", "i2", "i1", "i0"]
     body = input_items_body(ITEMS, {"order": "asc", "limit": "2"})
     assert (ids(body), body["first_id"], body["last_id"], body["has_more"]) == (["i0", "i1"], "i0", "i1", True)
@@ -87,11 +89,11 @@ def test_a_page_begins_with_the_newest_unless_asked_otherwise() -> None:
 def test_page_after_page_gives_every_item_once(limit: int, order: str) -> None:
     query = {"limit": str(limit), "order": order}
     page = input_items_body(ITEMS, query)
-    seen = ids(page)
+    ids_seen = ids(page)
     while page["has_more"]:
         page = input_items_body(ITEMS, {**query, "after": page["last_id"]})
-        seen += ids(page)
-    assert seen == sorted((item["id"] for item in ITEMS), reverse=order == "desc")
+        ids_seen += ids(page)
+    assert ids_seen == sorted((item["id"] for item in ITEMS), reverse=order == "desc")
 
 
 @pytest.mark.parametrize(

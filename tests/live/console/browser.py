@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright, and pages that are watched: what they ask for, and what they complain of."""
+"""Debian's Chromium, driven by Playwright, with pages whose requests and console errors are recorded."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-_AXE = Path(__file__).parents[3] / "console" / "node_modules" / "axe-core" / "axe.min.js"
-_PATIENCE = 60_000
-_WITHOUT_A_KEY = "401 (Unauthorized)"
-"""What Chromium writes of the first question, by which the page learns that a key is needed."""
+_AXE_SCRIPT = Path(__file__).parents[3] / "console" / "node_modules" / "axe-core" / "axe.min.js"
+_TIMEOUT = 60_000
+_EXPECTED_401 = "401 (Unauthorized)"
+"""Chromium logs this for the first request, from which the page learns that a key is required."""
 Scheme = Literal["light", "dark"]
 
 
 @contextmanager
 def chromium() -> Generator[Browser]:
-    """While it is open no event loop can be started in this thread: Playwright's own is running there."""
-    assert _CHROMIUM.exists(), "there is no browser: run scripts/setup-browser"
+    """Start the browser. While it is open, this thread cannot start an event loop, because Playwright runs its own."""
+    assert _CHROMIUM.exists(), "Chromium is not installed: run scripts/setup-browser"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=list(_FLAGS))
         try:
@@ -36,20 +36,20 @@ def chromium() -> Generator[Browser]:
 
 
 @dataclass(slots=True)
-class Visits:
-    """Pages of one gateway. `faults` is what they wrote to the console, `addresses` what they asked for."""
+class WatchedPages:
+    """Pages of one gateway. `errors` has what they wrote to the browser's console, `urls` what they requested."""
 
     browser: Browser
     url: str
-    faults: list[str] = field(default_factory=list[str])
-    addresses: list[str] = field(default_factory=list[str])
+    errors: list[str] = field(default_factory=list[str])
+    urls: list[str] = field(default_factory=list[str])
     _pages: list[Page] = field(default_factory=list[Page])
 
     def page(self, path: str, key: str = "", *, script: str = "", scheme: Scheme = "light", width: int = 1280) -> Page:
-        """One in a browser's profile of its own, with the key typed in where one is given."""
+        """Open a page in its own browser context, and sign in if a key is given."""
         height = 720 if width > 600 else 740
         context = self.browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        context.set_default_timeout(_PATIENCE)
+        context.set_default_timeout(_TIMEOUT)
         if script:
             context.add_init_script(script)
         page = context.new_page()
@@ -62,45 +62,47 @@ class Visits:
             page.get_by_role("navigation", name="Pages").wait_for()
         return page
 
-    def strangers(self) -> list[str]:
-        """The addresses that are not the gateway's."""
+    def foreign_urls(self) -> list[str]:
+        """Return the requested URLs of other hosts."""
         own = urlsplit(self.url).netloc
-        return [one for one in self.addresses if urlsplit(one).netloc not in ("", own)]
+        return [one for one in self.urls if urlsplit(one).netloc not in ("", own)]
 
     def close(self) -> None:
         for page in self._pages:
             page.context.close()
 
     def _watch(self, page: Page) -> None:
-        def said(message: ConsoleMessage) -> None:
-            if message.type in ("error", "warning") and _WITHOUT_A_KEY not in message.text:
-                self.faults.append(message.text)
+        def on_console(message: ConsoleMessage) -> None:
+            if message.type in ("error", "warning") and _EXPECTED_401 not in message.text:
+                self.errors.append(message.text)
 
-        def asked(what: Request | WebSocket) -> None:
-            self.addresses.append(what.url)
+        def on_request(request: Request | WebSocket) -> None:
+            self.urls.append(request.url)
 
-        page.on("console", said)
-        page.on("pageerror", lambda error: self.faults.append(str(error)))
-        page.on("request", asked)
-        page.on("websocket", asked)
+        page.on("console", on_console)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", on_request)
+        page.on("websocket", on_request)
 
 
 @contextmanager
-def visiting(browser: Browser, url: str) -> Generator[Visits]:
-    """Pages that are put away afterwards, and of which none has complained or asked elsewhere."""
-    made = Visits(browser, url)
+def watch_pages(browser: Browser, url: str) -> Generator[WatchedPages]:
+    """Yield pages, close them afterwards, and fail if one had errors or requested another host."""
+    pages = WatchedPages(browser, url)
     try:
-        yield made
+        yield pages
     finally:
-        made.close()
-    assert made.faults == []
-    assert made.strangers() == []
+        pages.close()
+    assert pages.errors == []
+    assert pages.foreign_urls() == []
 
 
-def grave(page: Page) -> list[str]:
-    """What axe finds wrong with a page and calls serious or critical."""
-    page.evaluate(_AXE.read_text(encoding="utf-8"))
-    found: list[dict[str, Any]] = page.evaluate("axe.run().then((found) => found.violations)")
+def serious_violations(page: Page) -> list[str]:
+    """Return what axe reports about a page as serious or critical."""
+    page.evaluate(_AXE_SCRIPT.read_text(encoding="utf-8"))
+    violations: list[dict[str, Any]] = page.evaluate("axe.run().then((results) => results.violations)")
     return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in ("serious", "critical")
+        f"{one['id']}: {one['nodes'][0]['html'][:200]}"
+        for one in violations
+        if one["impact"] in ("serious", "critical")
     ]

@@ -1,4 +1,4 @@
-"""The chat as a person uses it: a tool is picked, something is said, the answer is waited for."""
+"""Uses the chat page like a person: selects tools and sends messages."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ class ChatPage:
     page: Page
 
     def offer(self, tool: str) -> None:
-        """This tool and no other, and the model must call it."""
+        """Offer only this tool, and require a call of it."""
         self.page.get_by_role("button", name="Tools:").click()
         picker = self.page.get_by_role("dialog")
         picker.get_by_role("button", name="None").click()
         picker.locator(".tool-choice", has=self.page.get_by_text(tool, exact=True)).get_by_role("checkbox").check()
         picker.get_by_role("button", name="Done").click()
-        self.page.get_by_label("Must call").check()
+        self.page.get_by_label("Require a call").check()
 
-    def say(self, text: str) -> Locator:
-        """The turn that it begins."""
+    def send(self, text: str) -> Locator:
+        """Send a message and return its turn."""
         self.page.get_by_label("Message").fill(text)
-        # Not before it is known whom to ask.
+        # Sending works only after the list of models has been loaded.
         expect(self.page.get_by_role("button", name="Send")).to_be_enabled()
         self.page.keyboard.press("Enter")
         return self.page.locator(".turn").last
 
     def conversation(self, turn: Locator) -> str:
-        """The id in the ledger, of a turn that is over."""
-        link = turn.locator(".turn-foot a")
+        """Return the conversation's id in the ledger, after the turn has ended."""
+        link = turn.locator(".turn-footer a")
         return (link.get_attribute("href") or "").rsplit("/", 1)[-1]

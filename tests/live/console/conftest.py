@@ -1,4 +1,4 @@
-"""What the console's tests share: one browser for each file, and pages of which each is watched."""
+"""Fixtures of the console's tests: one browser per test module."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from live.console.browser import chromium
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium() as made:
-        yield made
+    with chromium() as browser:
+        yield browser

@@ -1,4 +1,4 @@
-"""A picture of a screen as a PNG of 256 colours: a third of the bytes, and nobody sees the difference."""
+"""Reduces a screenshot to a PNG with 256 colours: a third of the size, without a visible difference."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import zlib
 
 import numpy as np
 
-_MOST, _PLENTY = 256, 64
+_MAX_COLOURS, _FREQUENT_COLOURS = 256, 64
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def small_png(png: bytes) -> bytes:
-    """Of 8 bits for each colour, as a browser writes it. Where there are more, some become their nearest ones."""
+    """Reduce a PNG with 8 bits per channel. If it has more than 256 colours, map each to the nearest in the palette."""
     pixels = _pixels(png)
     height, width, _ = pixels.shape
     packed = pixels.astype(np.uint32) @ np.array([65536, 256, 1], dtype=np.uint32)
@@ -39,15 +39,15 @@ def _split(packed: np.ndarray) -> np.ndarray:
 
 
 def _palette(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Those that are used most, and then time and again the one that is worst off with those."""
+    """Choose the most frequent colours, then repeatedly add the colour that is worst approximated."""
     order = np.argsort(-counts)
-    kept = list(order[:_PLENTY])
-    far = np.min([((colours - colours[one]) ** 2).sum(axis=1) for one in kept], axis=0)
-    while len(kept) < min(_MOST, len(colours)):
-        worst = int(np.argmax(far * counts))
-        kept.append(worst)
-        far = np.minimum(far, ((colours - colours[worst]) ** 2).sum(axis=1))
-    return colours[kept]
+    chosen = list(order[:_FREQUENT_COLOURS])
+    distances = np.min([((colours - colours[one]) ** 2).sum(axis=1) for one in chosen], axis=0)
+    while len(chosen) < min(_MAX_COLOURS, len(colours)):
+        worst = int(np.argmax(distances * counts))
+        chosen.append(worst)
+        distances = np.minimum(distances, ((colours - colours[worst]) ** 2).sum(axis=1))
+    return colours[chosen]
 
 
 def _nearest(colour: np.ndarray, palette: np.ndarray) -> int:
@@ -59,7 +59,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def _pixels(png: bytes) -> np.ndarray:
-    """Red, green and blue of each point."""
+    """Decode a PNG to the red, green and blue of each pixel."""
     assert png.startswith(_SIGNATURE)
     at, body, width, height, deep = len(_SIGNATURE), b"", 0, 0, 3
     while at < len(png):
@@ -75,12 +75,12 @@ def _pixels(png: bytes) -> np.ndarray:
     drawn = np.zeros((height, width * deep), dtype=np.uint8)
     above = np.zeros(width * deep, dtype=np.uint8)
     for number, line in enumerate(lines):
-        above = drawn[number] = _unfiltered(int(line[0]), line[1:], above, deep)
+        above = drawn[number] = _unfilter(int(line[0]), line[1:], above, deep)
     return drawn.reshape(height, width, deep)[:, :, :3]
 
 
-def _unfiltered(manner: int, line: np.ndarray, above: np.ndarray, deep: int) -> np.ndarray:
-    """One line of points, of what was written as the difference to its neighbours."""
+def _unfilter(manner: int, line: np.ndarray, above: np.ndarray, deep: int) -> np.ndarray:
+    """Undo the PNG filter of one line."""
     match manner:
         case 0:
             return line
@@ -92,12 +92,12 @@ def _unfiltered(manner: int, line: np.ndarray, above: np.ndarray, deep: int) -> 
             out = [0] * len(line)
             for at, (value, up) in enumerate(zip(line.tolist(), above.tolist(), strict=True)):
                 left, corner = (out[at - deep], int(above[at - deep])) if at >= deep else (0, 0)
-                guess = (left + up) // 2 if manner == 3 else _guess(left, up, corner)
+                guess = (left + up) // 2 if manner == 3 else _paeth(left, up, corner)
                 out[at] = (value + guess) & 255
             return np.array(out, dtype=np.uint8)
 
 
-def _guess(left: int, up: int, corner: int) -> int:
-    """Paeth's: the neighbour that is nearest to what a plane through all three would have here."""
+def _paeth(left: int, up: int, corner: int) -> int:
+    """Paeth predictor: the neighbour that is closest to left + up - corner."""
     plane = left + up - corner
     return min((abs(plane - left), 0, left), (abs(plane - up), 1, up), (abs(plane - corner), 2, corner))[2]

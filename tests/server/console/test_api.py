@@ -1,4 +1,4 @@
-"""What a browser is sent at `/console/`, and what it is told with it."""
+"""The responses of `/console/` and their headers."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from hypothesis import strategies as st
 from ferrule.errors import NotFoundError
 from ferrule.server.app import routes_of
 from ferrule.server.asgi import asgi
-from ferrule.server.auth.admission import Door
+from ferrule.server.auth.admission import Admission
 from ferrule.server.config.config import Config
 from ferrule.server.console import api as console
 from ferrule.server.console import files
-from ferrule.server.http import Answer, Asked, Whole
-from ferrule.server.observability.middleware import WatchedFront
-from server.client import Answered, Client, gateway_of, speaking
-from server.console.built import MARK, PAGE, SCRIPT, SCRIPT_PATH, built
-from server.keys import key, keyed
+from ferrule.server.http import AnyResponse, Request, Response
+from ferrule.server.observability.middleware import InstrumentedApp
+from server.client import Client, ClientResponse, gateway_of, scripted_engine
+from server.console.built import LOGO, PAGE, SCRIPT, SCRIPT_PATH, write_build
+from server.keys import config_with_keys, key
 
-KEYED = keyed(key("ann"))
+CONFIG = config_with_keys(key("ann"))
 GZIP = {"accept-encoding": "gzip, deflate, br"}
 
 
 @asynccontextmanager
-async def page_of(folder: Path, config: Config = KEYED) -> AsyncGenerator[Client]:
-    async with gateway_of(speaking(), config=config) as client:
-        door, routes = Door(client.gateway.config), console.routes(client.gateway.config, folder)
-        app = asgi(routes, [], WatchedFront.around(door, client.gateway.watch, routes, []))
+async def page_of(folder: Path, config: Config = CONFIG) -> AsyncGenerator[Client]:
+    async with gateway_of(scripted_engine(), config=config) as client:
+        admission, routes = Admission(client.gateway.config), console.routes(client.gateway.config, folder)
+        app = asgi(routes, [], InstrumentedApp.wrap(admission, client.gateway.telemetry, routes, []))
         yield Client(app, client.gateway)
 
 
-def got(folder: Path, path: str, headers: Mapping[str, str] | None = None, **more: Any) -> Answered:
-    async def scenario() -> Answered:
+def get(folder: Path, path: str, headers: Mapping[str, str] | None = None, **more: Any) -> ClientResponse:
+    async def scenario() -> ClientResponse:
         async with page_of(folder, **more) as client:
             return await client.get(path, headers)
 
@@ -47,8 +47,8 @@ def got(folder: Path, path: str, headers: Mapping[str, str] | None = None, **mor
 
 
 @pytest.mark.parametrize("path", ["/", "/console"])
-def test_who_comes_to_the_door_is_led_to_the_page(tmp_path: Path, path: str) -> None:
-    answer = got(built(tmp_path), f"{path}?next=//evil.example")
+def test_the_root_redirects_to_the_console(tmp_path: Path, path: str) -> None:
+    answer = get(write_build(tmp_path), f"{path}?next=//evil.example")
     assert (answer.status, answer.headers["location"], answer.body) == (307, "/console/", b"")
 
 
@@ -56,46 +56,46 @@ def test_who_comes_to_the_door_is_led_to_the_page(tmp_path: Path, path: str) -> 
     "path",
     ["", "index.html", "chat", "approvals/appr_1", "traces/conv_1", "no/such/page", "mark.svg/x", "index.html.gz"],
 )
-def test_every_address_of_the_page_gives_the_page_without_a_key(tmp_path: Path, path: str) -> None:
-    answer = got(built(tmp_path), f"/console/{path}")
+def test_every_path_of_the_console_serves_the_page_without_a_key(tmp_path: Path, path: str) -> None:
+    answer = get(write_build(tmp_path), f"/console/{path}")
     assert (answer.status, answer.body) == (200, PAGE)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_a_hashed_file_is_kept_for_ever_and_another_is_asked_for_again(tmp_path: Path) -> None:
-    folder = built(tmp_path)
-    script, mark = got(folder, f"/console/{SCRIPT_PATH}"), got(folder, "/console/mark.svg")
-    assert (script.body, mark.body) == (SCRIPT, MARK)
+def test_a_hashed_file_is_immutable_and_others_are_revalidated(tmp_path: Path) -> None:
+    folder = write_build(tmp_path)
+    script, mark = get(folder, f"/console/{SCRIPT_PATH}"), get(folder, "/console/mark.svg")
+    assert (script.body, mark.body) == (SCRIPT, LOGO)
     assert script.headers["content-type"] == "text/javascript; charset=utf-8"
     assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert mark.headers["cache-control"] == "no-cache"
 
 
-def test_a_script_of_another_build_is_not_there_and_the_page_is_not_sent_for_it(tmp_path: Path) -> None:
-    answer = got(built(tmp_path), "/console/assets/index-00000000.js")
+def test_a_script_of_another_build_is_not_found(tmp_path: Path) -> None:
+    answer = get(write_build(tmp_path), "/console/assets/index-00000000.js")
     assert answer.status == 404
     assert answer.json()["error"]["code"] == "not_found"
     assert "immutable" not in answer.headers.get("cache-control", "")
 
 
-def test_who_takes_gzip_is_sent_what_the_build_compressed(tmp_path: Path) -> None:
-    folder = built(tmp_path)
+def test_a_client_that_accepts_gzip_gets_the_compressed_file(tmp_path: Path) -> None:
+    folder = write_build(tmp_path)
     for path, body in {SCRIPT_PATH: SCRIPT, "": PAGE}.items():
-        small, plain = got(folder, f"/console/{path}", GZIP), got(folder, f"/console/{path}")
+        small, plain = get(folder, f"/console/{path}", GZIP), get(folder, f"/console/{path}")
         assert small.headers["content-encoding"] == "gzip"
         assert small.headers["content-length"] == str(len(small.body))
         assert len(small.body) < len(body)
         assert (gzip.decompress(small.body), plain.body) == (body, body)
         assert "content-encoding" not in plain.headers
-        # Whoever keeps answers between us must not hand the one to who wants the other.
+        # A cache in between must not send the compressed response to a client that accepts only the plain one.
         assert small.headers["vary"] == plain.headers["vary"] == "accept-encoding"
-    assert "content-encoding" not in got(folder, "/console/mark.svg", GZIP).headers
+    assert "content-encoding" not in get(folder, "/console/mark.svg", GZIP).headers
 
 
 @pytest.mark.parametrize("path", ["/", "/console/", "/console/chat", f"/console/{SCRIPT_PATH}", "/console/mark.svg"])
-def test_a_browser_may_load_nothing_but_the_gateways_own(tmp_path: Path, path: str) -> None:
-    headers = got(built(tmp_path), path).headers
+def test_the_content_security_policy_allows_only_the_gateway(tmp_path: Path, path: str) -> None:
+    headers = get(write_build(tmp_path), path).headers
     assert dict(one.split(" ", 1) for one in headers["content-security-policy"].split("; ")) == {
         "default-src": "'none'",
         "script-src": "'self'",
@@ -120,41 +120,41 @@ def test_a_browser_may_load_nothing_but_the_gateways_own(tmp_path: Path, path: s
     ],
 )
 def test_no_path_leads_out_of_the_folder(tmp_path: Path, path: str) -> None:
-    folder = built(tmp_path)
+    folder = write_build(tmp_path)
     (tmp_path / "api.py").write_text("outside")
     (folder / ".env").write_text("outside")
-    assert got(folder, f"/console/{path}").body == PAGE
+    assert get(folder, f"/console/{path}").body == PAGE
 
 
-def test_any_path_gives_the_page_or_says_that_there_is_no_such_file(tmp_path: Path) -> None:
-    *_, route = console.routes(KEYED, built(tmp_path))
+def test_any_path_serves_the_page_or_is_not_found(tmp_path: Path) -> None:
+    *_, route = console.routes(CONFIG, write_build(tmp_path))
 
-    async def answered(path: str) -> Answer:
-        return await route.handler(Asked("GET", "/console/", "req", params={"path": path}))
+    async def respond(path: str) -> AnyResponse:
+        return await route.handler(Request("GET", "/console/", "req", params={"path": path}))
 
     @given(st.text(max_size=40), st.booleans())
-    def holds(path: str, is_asset: bool) -> None:
+    def check(path: str, is_asset: bool) -> None:
         if is_asset:
             with pytest.raises(NotFoundError):
-                asyncio.run(answered(f"assets/{path}"))
+                asyncio.run(respond(f"assets/{path}"))
         else:
-            answer = asyncio.run(answered(path))
-            assert isinstance(answer, Whole)
+            answer = asyncio.run(respond(path))
+            assert isinstance(answer, Response)
             assert answer.body == PAGE
 
-    holds()
+    check()
 
 
-def test_only_reading_is_for_who_has_no_key(tmp_path: Path) -> None:
+def test_only_get_and_head_need_no_key(tmp_path: Path) -> None:
     async def scenario() -> list[int]:
-        async with page_of(built(tmp_path)) as client:
-            return [(await client.ask(how, "/console/", {})).status for how in ("HEAD", "POST", "PUT", "DELETE")]
+        async with page_of(write_build(tmp_path)) as client:
+            return [(await client.request(how, "/console/", {})).status for how in ("HEAD", "POST", "PUT", "DELETE")]
 
     assert asyncio.run(scenario()) == [200, 401, 401, 401]
 
 
-def test_what_was_not_built_says_how_to_build_it(tmp_path: Path) -> None:
-    answer = got(tmp_path / "nowhere", "/console/chat")
+def test_a_console_that_is_not_built_explains_how_to_build_it(tmp_path: Path) -> None:
+    answer = get(tmp_path / "nowhere", "/console/chat")
     assert answer.status == 404
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["cache-control"] == "no-store"
@@ -162,33 +162,33 @@ def test_what_was_not_built_says_how_to_build_it(tmp_path: Path) -> None:
     assert b"ferrule[server]" in answer.body
 
 
-def test_where_any_name_is_answered_to_and_nobody_has_a_key_there_is_no_console_and_it_says_why(tmp_path: Path) -> None:
-    folder = built(tmp_path)
-    answer = got(folder, "/console/", config=keyed(hosts=("*",), insecure=True))
+def test_a_gateway_with_any_host_and_no_keys_serves_no_console_and_explains_why(tmp_path: Path) -> None:
+    folder = write_build(tmp_path)
+    answer = get(folder, "/console/", config=config_with_keys(hosts=("*",), insecure=True))
     assert (answer.status, b"hosts" in answer.body, b"ferrule keys new" in answer.body) == (403, True, True)
-    assert got(folder, "/console/", config=keyed(key("ann"), hosts=("*",))).body == PAGE
-    assert got(folder, "/console/", config=keyed()).body == PAGE
+    assert get(folder, "/console/", config=config_with_keys(key("ann"), hosts=("*",))).body == PAGE
+    assert get(folder, "/console/", config=config_with_keys()).body == PAGE
 
 
-def test_the_page_is_told_apart_from_the_rest_by_its_path_alone_in_logs_and_figures(tmp_path: Path) -> None:
+def test_metrics_show_the_route_of_the_console_and_not_its_paths(tmp_path: Path) -> None:
     async def scenario() -> list[str]:
-        async with gateway_of(speaking()) as client:
-            routes = console.routes(client.gateway.config, built(tmp_path))
-            front = WatchedFront.around(Door(client.gateway.config), client.gateway.watch, routes, [])
-            app = asgi(routes, [], front)
+        async with gateway_of(scripted_engine()) as client:
+            routes = console.routes(client.gateway.config, write_build(tmp_path))
+            middleware = InstrumentedApp.wrap(Admission(client.gateway.config), client.gateway.telemetry, routes, [])
+            app = asgi(routes, [], middleware)
             for path in ("", "chat", "traces/conv_1", SCRIPT_PATH):
                 await Client(app, client.gateway).get(f"/console/{path}")
-            told = await client.get("/metrics")
-            return [line for line in told.body.decode().splitlines() if "console" in line or "conv_1" in line]
+            metrics = await client.get("/metrics")
+            return [line for line in metrics.body.decode().splitlines() if "console" in line or "conv_1" in line]
 
     lines = asyncio.run(scenario())
     assert lines
     assert all('"/console/{path}"' in line for line in lines)
 
 
-def test_a_gateway_has_the_page_of_its_package() -> None:
+def test_a_gateway_serves_the_console_of_its_package() -> None:
     async def scenario() -> set[str]:
-        async with gateway_of(speaking()) as client:
+        async with gateway_of(scripted_engine()) as client:
             return {route.path for route in routes_of(client.gateway)}
 
     assert {"/", "/console", "/console/{path:path}", "/v1/me"} <= asyncio.run(scenario())

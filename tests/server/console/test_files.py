@@ -7,39 +7,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.server.console.files import read_files, takes_gzip
-from server.console.built import MARK, PAGE, SCRIPT, SCRIPT_PATH, built
+from ferrule.server.console.files import accepts_gzip, read_files
+from server.console.built import LOGO, PAGE, SCRIPT, SCRIPT_PATH, write_build
 
 
-def test_every_file_is_known_by_its_path_and_its_compressed_form_goes_with_it(tmp_path: Path) -> None:
-    files = read_files(built(tmp_path))
+def test_files_are_read_by_path_together_with_their_compressed_form(tmp_path: Path) -> None:
+    files = read_files(write_build(tmp_path))
     assert set(files) == {"index.html", SCRIPT_PATH, "mark.svg"}
-    assert [files[name].body for name in ("index.html", SCRIPT_PATH, "mark.svg")] == [PAGE, SCRIPT, MARK]
+    assert [files[name].body for name in ("index.html", SCRIPT_PATH, "mark.svg")] == [PAGE, SCRIPT, LOGO]
     assert gzip.decompress(files[SCRIPT_PATH].compressed) == SCRIPT
     assert files["mark.svg"].compressed == b""
     assert {name for name, one in files.items() if one.is_hashed} == {SCRIPT_PATH}
 
 
-def test_where_nothing_was_built_there_are_no_files(tmp_path: Path) -> None:
+def test_without_a_build_there_are_no_files(tmp_path: Path) -> None:
     assert read_files(tmp_path / "nowhere") == {}
 
 
-# Without the hour in it, which would name the test after the moment at which it was collected.
+# mtime=0, because the bytes are part of the test ID and must not depend on the time.
 @pytest.mark.parametrize(
-    "left",
+    "old_file",
     [gzip.compress(b"of an earlier build", mtime=0), b"", b"short", gzip.compress(SCRIPT, mtime=0)[:-9]],
     ids=["earlier", "empty", "short", "cut off"],
 )
-def test_a_compressed_file_of_other_bytes_is_passed_over(tmp_path: Path, left: bytes) -> None:
-    folder = built(tmp_path)
-    (folder / f"{SCRIPT_PATH}.gz").write_bytes(left)
+def test_a_compressed_file_of_another_build_is_ignored(tmp_path: Path, old_file: bytes) -> None:
+    folder = write_build(tmp_path)
+    (folder / f"{SCRIPT_PATH}.gz").write_bytes(old_file)
     files = read_files(folder)
     assert files[SCRIPT_PATH].compressed == b""
     assert f"{SCRIPT_PATH}.gz" not in files
 
 
-def test_what_is_hidden_or_leads_elsewhere_is_not_taken(tmp_path: Path) -> None:
-    folder = built(tmp_path)
+def test_hidden_files_and_links_are_ignored(tmp_path: Path) -> None:
+    folder = write_build(tmp_path)
     (tmp_path / "secret.txt").write_text("secret")
     (folder / ".env").write_text("secret")
     (folder / ".vite").mkdir()
@@ -50,7 +50,7 @@ def test_what_is_hidden_or_leads_elsewhere_is_not_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, kind",
+    "name, media_type",
     [
         ("a.js", "text/javascript; charset=utf-8"),
         ("a.css", "text/css; charset=utf-8"),
@@ -60,9 +60,9 @@ def test_what_is_hidden_or_leads_elsewhere_is_not_taken(tmp_path: Path) -> None:
         ("a", "application/octet-stream"),
     ],
 )
-def test_the_kind_of_a_file_follows_from_its_name_on_every_machine(tmp_path: Path, name: str, kind: str) -> None:
+def test_the_media_type_depends_only_on_the_file_name(tmp_path: Path, name: str, media_type: str) -> None:
     (tmp_path / name).write_bytes(b"x")
-    assert read_files(tmp_path)[name].media_type == kind
+    assert read_files(tmp_path)[name].media_type == media_type
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,14 @@ def test_the_kind_of_a_file_follows_from_its_name_on_every_machine(tmp_path: Pat
         ("index.html", False),
     ],
 )
-def test_only_a_name_with_a_hash_in_it_stands_for_the_same_bytes_for_ever(
-    tmp_path: Path, name: str, is_hashed: bool
-) -> None:
+def test_only_assets_with_a_hash_in_their_name_are_immutable(tmp_path: Path, name: str, is_hashed: bool) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"x")
     assert read_files(tmp_path)[name].is_hashed is is_hashed
 
 
 @pytest.mark.parametrize(
-    "header, takes",
+    "header, is_accepted",
     [
         ("gzip", True),
         ("gzip, deflate, br, zstd", True),
@@ -99,10 +97,10 @@ def test_only_a_name_with_a_hash_in_it_stands_for_the_same_bytes_for_ever(
         ("", False),
     ],
 )
-def test_gzip_is_for_who_takes_it(header: str, takes: bool) -> None:
-    assert takes_gzip(header) is takes
+def test_accept_encoding_decides_about_gzip(header: str, is_accepted: bool) -> None:
+    assert accepts_gzip(header) is is_accepted
 
 
 @given(st.text(max_size=60))
-def test_any_text_says_whether_gzip_is_taken(header: str) -> None:
-    assert takes_gzip(header) in (True, False)
+def test_any_accept_encoding_is_handled(header: str) -> None:
+    assert accepts_gzip(header) in (True, False)

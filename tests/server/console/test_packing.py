@@ -1,4 +1,4 @@
-"""How the built page gets into a distribution; tests/live/test_wheel.py builds one and looks."""
+"""Packaging of the built console; tests/live/test_wheel.py builds a wheel and inspects it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _build() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
 
 
-def test_what_is_built_is_packed_though_it_is_not_tracked() -> None:
+def test_the_build_is_packaged_although_git_ignores_it() -> None:
     assert any(fnmatch(f"/{BUILT}/assets/index-Dk3fQ9_x.js", pattern) for pattern in _build()["artifacts"])
     assert BUILT.startswith(_build()["targets"]["wheel"]["packages"][0])
     ignored = subprocess.run(["git", "check-ignore", "--quiet", f"{BUILT}/index.html"], cwd=ROOT, check=False)
     assert ignored.returncode == 0
 
 
-def test_who_has_the_sources_has_those_of_the_page() -> None:
+def test_the_source_distribution_contains_the_sources_of_the_console() -> None:
     assert "/console" in _build()["targets"]["sdist"]["include"]
     ignored = subprocess.run(["git", "check-ignore", "--quiet", "console/node_modules/x"], cwd=ROOT, check=False)
     assert ignored.returncode == 0

@@ -1,1 +1,1 @@
-"""BFCL v4, single turn: asks an engine the official questions and scores its calls as the official scorer does."""
+"""BFCL v4, single turn: sends the official questions to an engine and scores its calls as the official scorer does."""

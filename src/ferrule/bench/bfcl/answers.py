@@ -1,7 +1,7 @@
-"""Answers, and the files that keep them: JSON lines, one file for each category, so that a run can be taken up again.
+"""Answers and the files that store them: JSON lines, one file per category, so that an interrupted run can resume.
 
-What was answered is kept, never how it was scored: a score can be made anew, an answer costs. A last line that was not
-finished is cut away, and its question asked again.
+Only answers are stored, not scores: a score can be computed again, an answer costs time. An incomplete last line is
+removed, and its question is asked again.
 """
 
 import json
@@ -18,21 +18,21 @@ from ferrule.errors import FerruleError
 _SETTINGS: Final = "run.json"
 
 
-class AnswersBroken(FerruleError):
-    """A file of answers cannot be read, or holds another run's."""
+class AnswersInvalidError(FerruleError):
+    """A file of answers cannot be read, or belongs to another run."""
 
     code = "bench_answers_broken"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one question. `error` is why there was no reply."""
+    """The answer to one question. `error` is the reason if there was no reply."""
 
     id: str
     calls: tuple[FunctionCall, ...] = ()
     is_cut_off: bool = False
     refused: int = 0
-    """Calls that were written and not handed on."""
+    """Calls that the model wrote and Ferrule refused."""
     tokens: int = 0
     error: str = ""
 
@@ -47,42 +47,42 @@ class Answer:
         return tuple(ToolCall("", function) for function in self.calls)
 
     def line(self) -> str:
-        # In ASCII: a model can write half of a surrogate pair, which has no UTF-8.
+        # ASCII only: a model can write half of a surrogate pair, which cannot be encoded as UTF-8.
         return json.dumps(asdict(self)) + "\n"
 
     @staticmethod
     def read(line: str) -> "Answer":
-        held: dict[str, Any] = json.loads(line)
-        calls: list[dict[str, str]] = held.pop("calls")
-        return Answer(**held, calls=tuple(FunctionCall(**call) for call in calls))
+        document: dict[str, Any] = json.loads(line)
+        calls: list[dict[str, str]] = document.pop("calls")
+        return Answer(**document, calls=tuple(FunctionCall(**call) for call in calls))
 
 
 class AnswerFolder:
-    """The answers of one run under one setting. `settings` says which; a folder of another setting is refused."""
+    """The stored answers of one run. A folder that was written with other `settings` is refused."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / _SETTINGS).exists() and not self.holds(folder, settings):
-            raise AnswersBroken(
-                f"{folder} holds answers that were made in another way: see {_SETTINGS} there",
-                hint="Give the same options again, or another --out.",
+        if (folder / _SETTINGS).exists() and not self.has_settings(folder, settings):
+            raise AnswersInvalidError(
+                f"{folder} contains answers from a run with other settings: see {_SETTINGS} there",
+                hint="Use the same options, or another --out folder.",
             )
-        (folder / _SETTINGS).write_text(_page(settings), encoding="utf-8")
+        (folder / _SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
 
     @staticmethod
-    def holds(folder: Path, settings: Mapping[str, Any]) -> bool:
-        """Whether answers of just these settings are there."""
-        kept = folder / _SETTINGS
-        return kept.exists() and kept.read_text(encoding="utf-8") == _page(settings)
+    def has_settings(folder: Path, settings: Mapping[str, Any]) -> bool:
+        """Whether the folder contains answers with exactly these settings."""
+        path = folder / _SETTINGS
+        return path.exists() and path.read_text(encoding="utf-8") == _settings_text(settings)
 
-    def answered(self, category: str) -> dict[str, Answer]:
-        """The answers so far, by the question's id."""
+    def load(self, category: str) -> dict[str, Answer]:
+        """The stored answers of a category, by question id."""
         path = self._path(category)
-        _cut_unfinished(path)
+        _truncate_last_line(path)
         return answers_in(path)
 
-    def keep(self, category: str, answer: Answer) -> None:
+    def save(self, category: str, answer: Answer) -> None:
         with self._path(category).open("a", encoding="utf-8") as file:
             file.write(answer.line())
 
@@ -91,27 +91,27 @@ class AnswerFolder:
 
 
 def answers_in(path: Path) -> dict[str, Answer]:
-    """The finished lines of a file, by the question's id; none where there is no file."""
-    found: dict[str, Answer] = {}
+    """The complete lines of a file, by question id; empty if there is no file."""
+    answers: dict[str, Answer] = {}
     lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, start=1):
         answer = _read(line, path, number)
-        found[answer.id] = answer
-    return found
+        answers[answer.id] = answer
+    return answers
 
 
 def settings_in(folder: Path) -> dict[str, Any]:
-    """How the answers of a folder were made; empty where there are none."""
-    kept = folder / _SETTINGS
-    return json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    """The settings of the answers in a folder; empty if there are none."""
+    path = folder / _SETTINGS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def _page(settings: Mapping[str, Any]) -> str:
+def _settings_text(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings, indent=2, sort_keys=True) + "\n"
 
 
-def _cut_unfinished(path: Path) -> None:
-    """Otherwise the next answer would go on in the middle of the line."""
+def _truncate_last_line(path: Path) -> None:
+    """Remove an incomplete last line. Otherwise the next answer would be appended to it."""
     if path.exists():
         with path.open("rb+") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
@@ -121,6 +121,6 @@ def _read(line: str, path: Path, number: int) -> Answer:
     try:
         return Answer.read(line)
     except (ValueError, TypeError, KeyError) as damage:
-        raise AnswersBroken(
-            f"line {number} of {path} is no answer", hint="Remove the line: its question is then asked again."
+        raise AnswersInvalidError(
+            f"line {number} of {path} is not a valid answer", hint="Remove the line: its question is then asked again."
         ) from damage

@@ -1,4 +1,4 @@
-"""A bar chart of shares as SVG, readable on a light and on a dark page. Knows nothing of what the bars are."""
+"""Render a bar chart of shares as SVG, readable on light and dark pages. Independent of what the bars mean."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 _LEFT, _WIDTH, _RIGHT, _TOP, _BOTTOM = 190, 420, 90, 76, 30
 _BAR, _GAP = 13, 12
-# The middle tones of a scheme that is told apart by colour-blind readers too, on white and on near-black.
+# Mid tones that colour-blind readers can distinguish too, on white and on near-black.
 _COLOURS: Final = ("#3b82c4", "#d98324", "#5a9e6f", "#a65fa0")
 _STYLE: Final = """
 text { font: 12px system-ui, sans-serif; fill: #24292f; }
@@ -26,24 +26,24 @@ text { font: 12px system-ui, sans-serif; fill: #24292f; }
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A share between 0 and 1, where it may as well lie, and the words at its end. None draws nothing."""
+    """A share between 0 and 1, its confidence interval, and the label at its end. With share None nothing is drawn."""
 
     share: float | None
     low: float = 0.0
     high: float = 0.0
-    words: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Bars side by side under one name, one for each series."""
+    """Bars with a common name, one per series."""
 
     name: str
     bars: tuple[Bar, ...]
 
 
-def svg(title: str, about: str, series: Sequence[str], groups: Sequence[Group]) -> str:
-    """The chart, with a line about it under the title; every group has a bar for each series."""
+def render_chart(title: str, about: str, series: Sequence[str], groups: Sequence[Group]) -> str:
+    """Return the chart as SVG, with the line `about` under the title. Every group has one bar per series."""
     each = len(series) * _BAR + _GAP
     height = _TOP + len(groups) * each + _BOTTOM
     width = _LEFT + _WIDTH + _RIGHT
@@ -95,7 +95,7 @@ def _bar(bar: Bar, share: float, y: float, colour: str) -> list[str]:
     return [
         f'<rect x="{_LEFT}" y="{y + 1:.1f}" width="{length:.1f}" height="{_BAR - 2}" rx="2" fill="{colour}"/>',
         f'<line class="range" x1="{_x(bar.low)}" y1="{line:.1f}" x2="{_x(bar.high)}" y2="{line:.1f}"/>',
-        f'<text class="faint" x="{end:.1f}" y="{line + 4:.1f}">{escape(bar.words)}</text>',
+        f'<text class="faint" x="{end:.1f}" y="{line + 4:.1f}">{escape(bar.label)}</text>',
     ]
 
 

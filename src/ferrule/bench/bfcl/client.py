@@ -1,4 +1,4 @@
-"""Asks an engine what was not answered yet, several questions at once, and keeps every answer as it comes."""
+"""Send questions to an engine, several at once, and save every answer as it arrives."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -6,61 +6,61 @@ from dataclasses import dataclass
 from typing import Final
 
 from ferrule.bench.bfcl.answers import Answer
-from ferrule.bench.bfcl.categories import MANNERS
+from ferrule.bench.bfcl.categories import MODE_NAMES
 from ferrule.bench.bfcl.tasks import Task
 from ferrule.engines.engine import Engine
 from ferrule.errors import FerruleError
 
-_PATIENCE: Final = 5
-"""After so many failures without an answer between them, that may pass by themselves, the engine is taken for gone."""
+_MAX_FAILURES_IN_A_ROW: Final = 5
+"""After this many retryable failures in a row, the engine is considered unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How the questions are put: under the rule or without, with how many tokens, and how many at once."""
+class RunOptions:
+    """How questions are sent: with the grammar constraint or without it, with how many tokens, how many at once."""
 
     is_constrained: bool = True
     max_tokens: int = 512
-    width: int = 4
+    concurrency: int = 4
 
     @property
     def name(self) -> str:
-        return MANNERS[self.is_constrained]
+        return MODE_NAMES[self.is_constrained]
 
 
-async def ask(
-    engine: Engine, tasks: Iterable[Task], manner: Manner, keep: Callable[[Task, Answer], None]
+async def ask_all(
+    engine: Engine, tasks: Iterable[Task], options: RunOptions, save: Callable[[Task, Answer], None]
 ) -> FerruleError | None:
-    """Asks all of them. What fails and may work later is kept nowhere; the last such failure comes back.
+    """Ask all questions. Retryable failures are not saved; the last one is returned.
 
-    A request that is refused for good is an answer: it would be refused again.
+    A request that is refused permanently counts as an answer: it would be refused again.
     """
-    waiting = iter(tasks)
+    pending = iter(tasks)
     failures: list[FerruleError] = []
     in_a_row = 0
 
-    async def one_after_the_other() -> None:
+    async def worker() -> None:
         nonlocal in_a_row
-        for task in waiting:
+        for task in pending:
             try:
-                answer = await _answer(engine, task, manner)
+                answer = await _answer(engine, task, options)
             except FerruleError as failure:
                 failures.append(failure)
                 in_a_row += 1
-                if in_a_row >= _PATIENCE:
+                if in_a_row >= _MAX_FAILURES_IN_A_ROW:
                     return
             else:
                 in_a_row = 0
-                keep(task, answer)
+                save(task, answer)
 
-    await asyncio.gather(*(one_after_the_other() for _ in range(manner.width)))
+    await asyncio.gather(*(worker() for _ in range(options.concurrency)))
     return failures[-1] if failures else None
 
 
-async def _answer(engine: Engine, task: Task, manner: Manner) -> Answer:
-    choice = task.category.choice(is_constrained=manner.is_constrained)
+async def _answer(engine: Engine, task: Task, options: RunOptions) -> Answer:
+    choice = task.category.choice(is_constrained=options.is_constrained)
     try:
-        reply = await engine.generate_with_tools(task.question.request(choice, manner.max_tokens))
+        reply = await engine.generate_with_tools(task.question.request(choice, options.max_tokens))
     except FerruleError as refusal:
         if refusal.retryable:
             raise

@@ -1,11 +1,11 @@
-"""Why a reply is not right, as a value."""
+"""Miss: why a reply is not correct."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Reason(Enum):
-    """The first thing that was found wrong."""
+    """The first thing that is wrong with a reply."""
 
     COUNT = "wrong count"
     FUNCTION = "wrong function"
@@ -22,7 +22,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """The reason, and the function or parameter that it is about."""
+    """The reason, and the function or parameter concerned."""
 
     reason: Reason
     where: str = ""

@@ -1,85 +1,85 @@
-"""What was scored, as tables, as JSON and as a page. Says what was measured and nothing else. No IO."""
+"""Present scores as tables, as JSON and as a Markdown page. No IO."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ferrule.bench.bfcl.categories import Category, Scoring
 from ferrule.bench.bfcl.miss import Reason
-from ferrule.bench.bfcl.summary import Scored, Tally, added
+from ferrule.bench.bfcl.summary import CategoryScore, RunScore, sum_scores
 from ferrule.bench.bfcl_requests import RELEASE
 from ferrule.bench.tables import Table, markdown
 
-_TOGETHER: Final = "together"
+_TOTAL: Final = "total"
 _RULES: Final = (
-    "A category with possible answers is scored as the official scorer does: the calls equal one of them. The "
-    "irrelevance categories want no call, live_relevance wants one, whatever it is. The prompt is the model's own "
-    "template with the official words and tools; the sentences that BFCL's own harness adds to the descriptions are "
-    "not there. The interval is Wilson's, for 95%, over questions like these."
+    "A category with possible answers is scored as the official scorer does: the calls must equal one of them. The "
+    "irrelevance categories expect no call; live_relevance expects any call. The prompt is the model's own chat "
+    "template with the official questions and tools, without the sentences that BFCL's own harness adds to the "
+    "descriptions. The interval is the 95% Wilson score interval."
 )
 
 
-def result_table(runs: Sequence[Scored], who: str) -> Table:
-    columns = [column for run in runs for column in (f"{run.name}, right", "share", "95%")]
+def result_table(runs: Sequence[RunScore], engine_name: str) -> Table:
+    columns = [column for run in runs for column in (f"{run.name}, correct", "share", "95%")]
     choices = [f"choice, {run.name}" for run in runs]
     return Table(
-        f"BFCL v4, single turn: {who}",
+        f"BFCL v4, single turn: {engine_name}",
         f"The questions are those of {RELEASE}. {_RULES}",
         ("category", *choices, *columns),
         [
             *((_name(one), *(_choice(one, run) for run in runs), *_shares(one, runs)) for one in _categories(runs)),
-            (_TOGETHER, *("" for _ in runs), *(cell for run in runs for cell in _share(run.together))),
+            (_TOTAL, *("" for _ in runs), *(cell for run in runs for cell in _share(run.total))),
         ],
-        words=1 + len(runs),
+        text_columns=1 + len(runs),
     )
 
 
-def miss_table(runs: Sequence[Scored]) -> Table:
-    """The first thing that was wrong with each reply that is not right."""
-    found = added(tally for run in runs for tally in run.tallies.values()).misses
-    reasons = [reason for reason in Reason if found[reason]]
+def miss_table(runs: Sequence[RunScore]) -> Table:
+    """A table of incorrect replies by the first thing that is wrong with them."""
+    counts = sum_scores(tally for run in runs for tally in run.scores.values()).misses
+    reasons = [reason for reason in Reason if counts[reason]]
     rows = [
         (_name(one), run.name, *map(str, (*(tally.misses[reason] for reason in reasons), tally.cut_off, tally.refused)))
         for one in _categories(runs)
         for run in runs
-        if (tally := run.tallies.get(one)) is not None
+        if (tally := run.scores.get(one)) is not None
     ]
     return Table(
-        "What was wrong first",
-        "Replies that are not right, by the first thing that is wrong. *Cut off*: replies that reached the limit of "
-        "tokens, right or not. *Not handed on*: calls that were written and held back, since they were incomplete or "
-        "did not fit.",
-        ("category", "asked", *(reason.value for reason in reasons), "cut off", "not handed on"),
+        "Incorrect replies by reason",
+        "Each incorrect reply is counted under the first thing that is wrong with it. *Cut off*: replies that reached "
+        "the token limit, correct or not. *Refused calls*: calls that Ferrule refused because they were incomplete or "
+        "did not match the schema.",
+        ("category", "run", *(reason.value for reason in reasons), "cut off", "refused calls"),
         rows,
-        words=2,
+        text_columns=2,
     )
 
 
-def as_json(runs: Sequence[Scored], settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def as_json(runs: Sequence[RunScore], settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {
         run.name: {
             "settings": dict(settings[run.name]),
             "categories": {
                 one.name: {"right_if": one.scoring.value, "choice": _choice(one, run), **tally.as_dict()}
-                for one, tally in run.tallies.items()
+                for one, tally in run.scores.items()
             },
-            _TOGETHER: run.together.as_dict(),
+            _TOTAL: run.total.as_dict(),
         }
         for run in runs
     }
 
 
-def page(runs: Sequence[Scored], who: str, chart: str) -> str:
-    """Markdown, with the chart named by its file."""
-    parts = ["# BFCL", f"![share of right replies by category]({chart})", *sections(runs, who)]
+def page(runs: Sequence[RunScore], engine_name: str, chart: str) -> str:
+    """The Markdown page; `chart` is the chart's file name."""
+    parts = ["# BFCL", f"![share of correct replies by category]({chart})", *sections(runs, engine_name)]
     return "\n\n".join(parts) + "\n"
 
 
-def sections(runs: Sequence[Scored], who: str) -> list[str]:
-    return [markdown(result_table(runs, who)), markdown(miss_table(runs))]
+def sections(runs: Sequence[RunScore], engine_name: str) -> list[str]:
+    return [markdown(result_table(runs, engine_name)), markdown(miss_table(runs))]
 
 
-def _categories(runs: Sequence[Scored]) -> list[Category]:
-    return list(dict.fromkeys(category for run in runs for category in run.tallies))
+def _categories(runs: Sequence[RunScore]) -> list[Category]:
+    return list(dict.fromkeys(category for run in runs for category in run.scores))
 
 
 def _name(category: Category) -> str:
@@ -87,15 +87,15 @@ def _name(category: Category) -> str:
     return category.name + notes.get(category.scoring, "")
 
 
-def _choice(category: Category, run: Scored) -> str:
+def _choice(category: Category, run: RunScore) -> str:
     return category.choice(is_constrained=run.is_constrained).mode.value
 
 
-def _shares(category: Category, runs: Sequence[Scored]) -> list[str]:
-    return [cell for run in runs for cell in _share(run.tallies.get(category, Tally()))]
+def _shares(category: Category, runs: Sequence[RunScore]) -> list[str]:
+    return [cell for run in runs for cell in _share(run.scores.get(category, CategoryScore()))]
 
 
-def _share(tally: Tally) -> tuple[str, str, str]:
+def _share(tally: CategoryScore) -> tuple[str, str, str]:
     if not tally.answered:
         return "-", "-", "-"
     low, high = tally.interval

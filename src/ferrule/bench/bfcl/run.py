@@ -1,6 +1,6 @@
-"""A run from questions to results: asks what is not answered yet, scores everything, writes JSON, Markdown and a chart.
+"""Run the benchmark: ask the questions that have no answer yet, score everything, write JSON, Markdown and a chart.
 
-Shared by `ferrule bench bfcl` and `scripts/long bfcl`. Must not know a terminal.
+Shared by `ferrule bench bfcl` and `scripts/long bfcl`. Does not write to the terminal.
 """
 
 import json
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ferrule.bench.bfcl.answers import Answer, AnswerFolder
-from ferrule.bench.bfcl.chart import Bar, Group, svg
-from ferrule.bench.bfcl.client import Manner, ask
+from ferrule.bench.bfcl.chart import Bar, Group, render_chart
+from ferrule.bench.bfcl.client import RunOptions, ask_all
 from ferrule.bench.bfcl.report import as_json, page
 from ferrule.bench.bfcl.score import NAMES
-from ferrule.bench.bfcl.summary import Scored, scored
+from ferrule.bench.bfcl.summary import RunScore, score_run
 from ferrule.bench.bfcl.tasks import Task
 from ferrule.bench.bfcl_requests import RELEASE
 from ferrule.engines.engine import Engine
@@ -23,7 +23,7 @@ from ferrule.errors import FerruleError
 CHART: Final = "bfcl.svg"
 
 
-class Unfinished(FerruleError):
+class UnfinishedRunError(FerruleError):
     """Some questions have no answer yet."""
 
     code = "bench_unfinished"
@@ -31,87 +31,88 @@ class Unfinished(FerruleError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of whom, and how. `who` names the engine in results, without keys and without folders."""
+class RunPlan:
+    """The questions, how to ask them, and the engine's label in results (without keys and local folders)."""
 
     tasks: Sequence[Task]
-    manner: Manner
-    who: str
+    options: RunOptions
+    engine_name: str
     is_underscored: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
         return {
             "questions": RELEASE,
-            "engine": self.who,
-            "asked": self.manner.name,
-            "max_tokens": self.manner.max_tokens,
+            "engine": self.engine_name,
+            "asked": self.options.name,
+            "max_tokens": self.options.max_tokens,
             "temperature": 0,
             "names": NAMES[self.is_underscored],
         }
 
 
-async def run(engine: Engine, asked: Asked, out: Path, advance: Callable[[str], None]) -> Scored:
-    """Answers and scores all of the tasks. What was answered before is not asked again.
+async def run(engine: Engine, plan: RunPlan, out: Path, advance: Callable[[str], None]) -> RunScore:
+    """Answer and score all tasks. Questions with a stored answer are not asked again.
 
-    `Unfinished` where the engine failed on some in a way that may pass: the others are kept, running again goes on.
+    Raises `UnfinishedRunError` if the engine failed on some with a retryable error. The other answers are stored;
+    running again resumes.
     """
-    folder = AnswerFolder(out / asked.manner.name, asked.settings)
-    answers = _answers(folder, asked.tasks)
-    waiting = [task for task in asked.tasks if task.id not in answers]
-    for task in asked.tasks:
+    folder = AnswerFolder(out / plan.options.name, plan.settings)
+    answers = _answers(folder, plan.tasks)
+    pending = [task for task in plan.tasks if task.id not in answers]
+    for task in plan.tasks:
         if task.id in answers:
             advance(task.category.name)
 
-    def keep(task: Task, answer: Answer) -> None:
-        folder.keep(task.category.name, answer)
+    def save(task: Task, answer: Answer) -> None:
+        folder.save(task.category.name, answer)
         answers[task.id] = answer
         advance(task.category.name)
 
-    failure = await ask(engine, waiting, asked.manner, keep)
+    failure = await ask_all(engine, pending, plan.options, save)
     if failure is not None:
-        left = sum(task.id not in answers for task in asked.tasks)
-        raise Unfinished(
-            f"{left} of {len(asked.tasks)} questions have no answer; the last failure: {failure.message}",
-            hint="The answers so far are kept: run the same again to go on.",
+        missing = sum(task.id not in answers for task in plan.tasks)
+        raise UnfinishedRunError(
+            f"{missing} of {len(plan.tasks)} questions have no answer; the last failure: {failure.message}",
+            hint="The answers so far are saved: run the same command again to resume.",
         ) from failure
-    return scored(asked.tasks, answers, is_constrained=asked.manner.is_constrained)
+    return score_run(plan.tasks, answers, is_constrained=plan.options.is_constrained)
 
 
-def kept(asked: Asked, out: Path) -> Scored | None:
-    """The same questions as they were answered before in that manner; None where one of them was not."""
-    folder = out / asked.manner.name
-    if not AnswerFolder.holds(folder, asked.settings):
+def load_previous(plan: RunPlan, out: Path) -> RunScore | None:
+    """The score of an earlier run of the same plan; None if it did not answer every question."""
+    folder = out / plan.options.name
+    if not AnswerFolder.has_settings(folder, plan.settings):
         return None
-    answers = _answers(AnswerFolder(folder, asked.settings), asked.tasks)
-    if any(task.id not in answers for task in asked.tasks):
+    answers = _answers(AnswerFolder(folder, plan.settings), plan.tasks)
+    if any(task.id not in answers for task in plan.tasks):
         return None
-    return scored(asked.tasks, answers, is_constrained=asked.manner.is_constrained)
+    return score_run(plan.tasks, answers, is_constrained=plan.options.is_constrained)
 
 
 def _answers(folder: AnswerFolder, tasks: Sequence[Task]) -> dict[str, Answer]:
     answers: dict[str, Answer] = {}
     for category in dict.fromkeys(task.category.name for task in tasks):
-        answers.update(folder.answered(category))
+        answers.update(folder.load(category))
     return answers
 
 
-def write(out: Path, runs: Sequence[Scored], asked: Asked) -> None:
-    """`results.json`, `results.md` and the chart."""
-    settings = {run.name: {**asked.settings, "asked": run.name} for run in runs}
+def write(out: Path, runs: Sequence[RunScore], plan: RunPlan) -> None:
+    """Write `results.json`, `results.md` and the chart."""
+    settings = {run.name: {**plan.settings, "asked": run.name} for run in runs}
     (out / "results.json").write_text(json.dumps(as_json(runs, settings), indent=2) + "\n", encoding="utf-8")
-    (out / "results.md").write_text(page(runs, asked.who, CHART), encoding="utf-8")
-    (out / CHART).write_text(chart(runs, asked.who), encoding="utf-8")
+    (out / "results.md").write_text(page(runs, plan.engine_name, CHART), encoding="utf-8")
+    (out / CHART).write_text(chart(runs, plan.engine_name), encoding="utf-8")
 
 
-def chart(runs: Sequence[Scored], who: str) -> str:
-    categories = dict.fromkeys(category for run in runs for category in run.tallies)
+def chart(runs: Sequence[RunScore], engine_name: str) -> str:
+    categories = dict.fromkeys(category for run in runs for category in run.scores)
     groups = [Group(one.name, tuple(_bar(run, one.name) for run in runs)) for one in categories]
-    return svg("BFCL v4, share of right replies", who, [run.name for run in runs], groups)
+    return render_chart("BFCL v4, share of correct replies", engine_name, [run.name for run in runs], groups)
 
 
-def _bar(run: Scored, name: str) -> Bar:
-    tally = next((tally for category, tally in run.tallies.items() if category.name == name), None)
-    if tally is None or not tally.answered:
+def _bar(run: RunScore, name: str) -> Bar:
+    score = next((score for category, score in run.scores.items() if category.name == name), None)
+    if score is None or not score.answered:
         return Bar(None)
-    return Bar(tally.share, *tally.interval, words=f"{tally.right}/{tally.answered}")
+    return Bar(score.share, *score.interval, label=f"{score.right}/{score.answered}")

@@ -1,4 +1,4 @@
-"""Answers scored and counted, category by category. No IO."""
+"""Score answers and count the results by category. No IO."""
 
 import math
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ferrule.bench.bfcl.answers import Answer
-from ferrule.bench.bfcl.categories import MANNERS, Category
+from ferrule.bench.bfcl.categories import MODE_NAMES, Category
 from ferrule.bench.bfcl.miss import Miss, Reason
 from ferrule.bench.bfcl.score import miss_of
 from ferrule.bench.bfcl.tasks import Task
@@ -16,8 +16,8 @@ _NORMAL_95: Final = 1.959964
 
 
 @dataclass(slots=True)
-class Tally:
-    """The answers to one category's questions. `refused` counts calls that were written and not handed on."""
+class CategoryScore:
+    """The counts for one category. `refused` counts calls that the model wrote and Ferrule refused."""
 
     answered: int = 0
     right: int = 0
@@ -42,13 +42,13 @@ class Tally:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the share of all such questions lies, 95 times of 100, by Wilson's formula."""
+        """The 95% Wilson score interval of the share."""
         if not self.answered:
             return 0.0, 1.0
         n, z = self.answered, _NORMAL_95
         middle = (self.share + z * z / (2 * n)) / (1 + z * z / n)
         half = z / (1 + z * z / n) * math.sqrt(self.share * (1 - self.share) / n + z * z / (4 * n * n))
-        # At the ends the formula gives the share itself, but for the last digit.
+        # At 0 and 1 rounding errors could put the bound on the wrong side of the share.
         return max(0.0, min(self.share, middle - half)), min(1.0, max(self.share, middle + half))
 
     def as_dict(self) -> dict[str, Any]:
@@ -61,40 +61,40 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """One run: how it was asked, and the tally of each category."""
+class RunScore:
+    """One run: constrained or not, and the score of each category."""
 
     is_constrained: bool
-    tallies: Mapping[Category, Tally]
+    scores: Mapping[Category, CategoryScore]
 
     @property
     def name(self) -> str:
-        return MANNERS[self.is_constrained]
+        return MODE_NAMES[self.is_constrained]
 
     @property
-    def together(self) -> Tally:
-        return added(self.tallies.values())
+    def total(self) -> CategoryScore:
+        return sum_scores(self.scores.values())
 
 
-def scored(tasks: Sequence[Task], answers: Mapping[str, Answer], *, is_constrained: bool) -> Scored:
-    """The tasks that have an answer, scored."""
-    tallies: dict[Category, Tally] = {}
+def score_run(tasks: Sequence[Task], answers: Mapping[str, Answer], *, is_constrained: bool) -> RunScore:
+    """Score the tasks that have an answer."""
+    scores: dict[Category, CategoryScore] = {}
     for task in tasks:
-        tally = tallies.setdefault(task.category, Tally())
+        score = scores.setdefault(task.category, CategoryScore())
         answer = answers.get(task.id)
         if answer is not None:
-            tally.add(answer, _miss(task, answer))
-    return Scored(is_constrained, tallies)
+            score.add(answer, _miss(task, answer))
+    return RunScore(is_constrained, scores)
 
 
 def _miss(task: Task, answer: Answer) -> Miss | None:
     return Miss(Reason.REFUSED, answer.error) if answer.error else miss_of(task.key, answer.tool_calls)
 
 
-def added(tallies: Iterable[Tally]) -> Tally:
-    whole = Tally()
-    for tally in tallies:
-        whole.misses.update(tally.misses)
+def sum_scores(scores: Iterable[CategoryScore]) -> CategoryScore:
+    total = CategoryScore()
+    for score in scores:
+        total.misses.update(score.misses)
         for name in ("answered", "right", "cut_off", "refused", "tokens"):
-            setattr(whole, name, getattr(whole, name) + getattr(tally, name))
-    return whole
+            setattr(total, name, getattr(total, name) + getattr(score, name))
+    return total

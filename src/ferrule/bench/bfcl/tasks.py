@@ -1,7 +1,7 @@
-"""BFCL's questions with what their answers are compared with, read from the official data.
+"""Load BFCL's questions and their expected answers from the official data.
 
-Questions of a category come in an order of their own, the same on every machine: sorted by a hash of their ids. So the
-first of them are a sample, and a longer run begins with the questions of a shorter one.
+The questions of a category are sorted by a hash of their ids: the order is the same on every machine, the first ones
+are a random sample, and a longer run begins with the questions of a shorter one.
 """
 
 import hashlib
@@ -11,48 +11,50 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from ferrule.bench.bfcl.categories import Category, Scoring
-from ferrule.bench.bfcl.score import Key, PossibleCall
-from ferrule.bench.bfcl_requests import Question, QuestionsMissing, entries, question_of
+from ferrule.bench.bfcl.score import AnswerKey, PossibleCall
+from ferrule.bench.bfcl_requests import Question, QuestionsMissingError, question_of, read_entries
 
 _ANSWERS: Final = "possible_answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A question, its category, and what its answer is compared with."""
+    """A question, its category, and the key that its answer is compared with."""
 
     category: Category
     question: Question
-    key: Key
+    key: AnswerKey
 
     @property
     def id(self) -> str:
         return self.question.id
 
 
-def tasks(categories: Sequence[Category], count: int | None, data: Path, *, is_underscored: bool = False) -> list[Task]:
-    """As many tasks as asked for, taken in turn from each category until one after the other runs out; None is all."""
-    sources = {one.name: iter(of_category(one, data, is_underscored=is_underscored)) for one in categories}
-    found: list[Task] = []
-    while sources and (count is None or len(found) < count):
+def load_tasks(
+    categories: Sequence[Category], count: int | None, data: Path, *, is_underscored: bool = False
+) -> list[Task]:
+    """Load `count` tasks, taken from the categories in turn until they run out; None loads all."""
+    sources = {one.name: iter(load_category(one, data, is_underscored=is_underscored)) for one in categories}
+    tasks: list[Task] = []
+    while sources and (count is None or len(tasks) < count):
         for name, source in tuple(sources.items()):
             task = next(source, None)
             if task is None:
                 del sources[name]
-            elif count is None or len(found) < count:
-                found.append(task)
-    return found
+            elif count is None or len(tasks) < count:
+                tasks.append(task)
+    return tasks
 
 
-def of_category(category: Category, data: Path, *, is_underscored: bool = False) -> list[Task]:
-    """Every task of a category, in the order in which it is asked."""
+def load_category(category: Category, data: Path, *, is_underscored: bool = False) -> list[Task]:
+    """Load all tasks of a category, in the order in which they are asked."""
     answers = dict(_answers(category, data)) if category.scoring is Scoring.SAME_CALLS else {}
-    found = [_task(category, entry, answers, is_underscored) for entry in entries(category.name, data)]
-    return sorted(found, key=lambda task: hashlib.sha256(task.id.encode()).digest())
+    tasks = [_task(category, entry, answers, is_underscored) for entry in read_entries(category.name, data)]
+    return sorted(tasks, key=lambda task: hashlib.sha256(task.id.encode()).digest())
 
 
 def _answers(category: Category, data: Path) -> Iterator[tuple[str, tuple[PossibleCall, ...]]]:
-    for entry in entries(category.name, data, _ANSWERS):
+    for entry in read_entries(category.name, data, _ANSWERS):
         calls = cast("list[Mapping[str, Mapping[str, list[Any]]]]", entry["ground_truth"])
         yield entry["id"], tuple(PossibleCall(name, arguments) for call in calls for name, arguments in call.items())
 
@@ -65,7 +67,7 @@ def _task(
 ) -> Task:
     question = question_of(entry, category.name)
     if category.scoring is Scoring.SAME_CALLS and question.id not in answers:
-        raise QuestionsMissing(f"there is no answer to {question.id}")
-    key = Key(category.scoring, tuple(entry["function"]), answers.get(question.id, ()), is_underscored)
-    tools = tuple(replace(tool, name=key.offered(tool.name)) for tool in question.tools)
+        raise QuestionsMissingError(f"BFCL's data has no answer to {question.id}")
+    key = AnswerKey(category.scoring, tuple(entry["function"]), answers.get(question.id, ()), is_underscored)
+    tools = tuple(replace(tool, name=key.offered_name(tool.name)) for tool in question.tools)
     return Task(category, replace(question, tools=tools), key)

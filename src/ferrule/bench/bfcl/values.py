@@ -1,16 +1,16 @@
-"""Whether one argument is what a possible answer allows, by the rules of BFCL's own scorer. No IO.
+"""Decide whether one argument matches a possible answer, by the rules of BFCL's own scorer. No IO.
 
-The rules are stranger than they look, and scores can be compared only where every one of them is kept:
+Some rules are unusual. Scores are only comparable if all of them are followed:
 
-- A possible answer is a list of allowed values. "" among them says that the argument may be left out.
-- An int where a float is wanted is one. Nothing else is converted.
-- Where the allowed values are of another type than the function's document says, a value of either type may come,
-  and is compared exactly.
-- Strings are compared without case, blanks and the marks , . / - _ * ^ and with ' as ". So are strings directly inside
-  an array or an object, and none deeper. "" is an allowed string, and an allowed empty array, like any other.
-- Items of an array are of the type that the document says, or of the type of the first allowed item; an array of which
-  "" is an allowed value may hold anything.
-- In an object each key has a list of allowed values of its own.
+- A possible answer is a list of allowed values. If "" is among them, the argument may be omitted.
+- An int counts as a float if a float is expected. Nothing else is converted.
+- If the allowed values have a different type than the function's document says, a value of either type is accepted and
+  compared exactly.
+- Strings are compared without case, spaces and the characters , . / - _ * ^ and with ' as ". The same holds for strings
+  directly inside an array or an object, but not deeper. "" is also an allowed string and an allowed empty array.
+- Items of an array have the type that the document says, or the type of the first allowed item. An array with ""
+  as an allowed value may contain anything.
+- In an object, each key has its own list of allowed values.
 """
 
 import re
@@ -39,21 +39,21 @@ def may_be_absent(allowed: Sequence[Any]) -> bool:
 
 
 def fault_of(value: Any, schema: Mapping[str, Any], allowed: Sequence[Any]) -> Reason | None:
-    """What is wrong with a value; None where it is right. `schema` is the argument's part of the document."""
-    wanted = TYPES[schema["type"]]
+    """What is wrong with a value; None if it is correct. `schema` is the argument's part of the document."""
+    expected_type = TYPES[schema["type"]]
     inner = TYPES[schema["items"]["type"]] if schema["type"] in _WITH_ITEMS else None
-    given: Any = _as_float(value) if schema["type"] == "float" else value
+    converted: Any = _as_float(value) if schema["type"] == "float" else value
     usual = _first_type(allowed)
-    is_exact = usual is not None and usual is not wanted
-    if type(given) is wanted:
-        if inner is not None and not _items_are(cast("list[Any]", given), inner, allowed):
+    is_exact = usual is not None and usual is not expected_type
+    if type(converted) is expected_type:
+        if inner is not None and not _items_are(cast("list[Any]", converted), inner, allowed):
             return Reason.TYPE
-    elif type(given) is usual:
+    elif type(converted) is usual:
         is_exact = True
     else:
         return Reason.TYPE
-    compare = _exactly if is_exact else _comparison(wanted, inner)
-    return None if compare(given, allowed) else Reason.VALUE
+    compare = _exactly if is_exact else _comparison(expected_type, inner)
+    return None if compare(converted, allowed) else Reason.VALUE
 
 
 def _as_float(value: Any) -> Any:
@@ -79,10 +79,10 @@ def _items_are(items: Sequence[Any], inner: type, allowed: Sequence[Any]) -> boo
     return any(map(fit, allowed))
 
 
-def _comparison(wanted: type, inner: type | None) -> Callable[[Any, Sequence[Any]], bool]:
-    if wanted is list and inner is dict:
+def _comparison(expected_type: type, inner: type | None) -> Callable[[Any, Sequence[Any]], bool]:
+    if expected_type is list and inner is dict:
         return _objects
-    return _COMPARISONS.get(wanted, _exactly)
+    return _COMPARISONS.get(expected_type, _exactly)
 
 
 def _exactly(value: Any, allowed: Sequence[Any]) -> bool:
@@ -106,13 +106,13 @@ def _objects(value: Sequence[Any], allowed: Sequence[Any]) -> bool:
 
 
 def _object_fits(value: Any, allowed: Any) -> bool:
-    # A list of which "" is allowed was not looked into, so that anything may stand in it.
+    # The items of a list for which "" is allowed are not type checked, so they can be anything.
     if not isinstance(value, dict) or not isinstance(allowed, dict):
         return False
-    held, keys = cast("dict[str, Any]", value), cast("dict[str, Sequence[Any]]", allowed)
-    if any(key not in held and not may_be_absent(values) for key, values in keys.items()):
+    members, keys = cast("dict[str, Any]", value), cast("dict[str, Sequence[Any]]", allowed)
+    if any(key not in members and not may_be_absent(values) for key, values in keys.items()):
         return False
-    return all(key in keys and _standard(one) in _standards(keys[key]) for key, one in held.items())
+    return all(key in keys and _standard(one) in _standards(keys[key]) for key, one in members.items())
 
 
 def _standard(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""A conversation in Anthropic's spelling: blocks in their order, results inside the user's turn that follows the calls.
+"""Encode a conversation for Anthropic: blocks in order, results inside the user's turn that follows the calls.
 
-What the model thought in earlier turns is sent only when asked: Anthropic's own service refuses thinking without the
-signature that it made for it, and Ferrule keeps none.
+Reasoning of earlier turns is sent only on request: Anthropic's own service refuses thinking without its signature, and
+Ferrule does not store signatures.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ferrule.errors import DefinitionError
 
 
 def system_body(messages: tuple[ChatMessage, ...]) -> tuple[Any, tuple[ChatMessage, ...]]:
-    """What goes into the field `system`, which stands before the conversation, and the messages that remain."""
+    """Return the content of the field `system`, which precedes the conversation, and the remaining messages."""
     count = next((at for at, message in enumerate(messages) if message.role is not Role.SYSTEM), len(messages))
     texts = [part.text for message in messages[:count] for part in message.parts if isinstance(part, Text)]
     return _content(texts) if texts else None, messages[count:]
@@ -24,7 +24,7 @@ def system_body(messages: tuple[ChatMessage, ...]) -> tuple[Any, tuple[ChatMessa
 
 def messages_body(messages: Iterable[ChatMessage], *, reasoning: bool) -> list[dict[str, Any]]:
     bodies: list[dict[str, Any]] = []
-    # The results of one turn's calls must stand together in the next message.
+    # The results of one turn's calls must be together in the next message.
     for is_tool, group in groupby(messages, key=lambda message: message.role is Role.TOOL):
         if is_tool:
             blocks = [block(part) for message in group for part in message.parts]
@@ -42,14 +42,14 @@ def _bodies(message: ChatMessage, reasoning: bool) -> list[dict[str, Any]]:
                 "content": _content([message.content] if not message.parts[1:] else _texts(message)),
             }
         ]
-    blocks = [block(part) for part in message.parts if _is_said(part, reasoning)]
+    blocks = [block(part) for part in message.parts if _is_sent(part, reasoning)]
     return [{"role": message.role.value, "content": blocks}] if blocks else []
 
 
-def _is_said(part: Part, reasoning: bool) -> bool:
+def _is_sent(part: Part, reasoning: bool) -> bool:
     match part:
         case Text(text):
-            # The API refuses an empty block.
+            # The API rejects an empty block.
             return bool(text)
         case Reasoning():
             return reasoning

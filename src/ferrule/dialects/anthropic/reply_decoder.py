@@ -1,4 +1,4 @@
-"""An engine's answer in Anthropic's spelling, as events. A whole answer is read block by block in the same way."""
+"""Decode an engine's answer in Anthropic's API into events. A whole answer is read block by block in the same way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROMPT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_inp
 
 
 class ReplyDecoder:
-    """`feed` takes the data of each named event, `close` is called when there are no more."""
+    """Call `feed` with the data of each named event, and `close` after the last."""
 
     def __init__(self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> None:
         self._out: list[Event] = []
@@ -37,7 +37,7 @@ class ReplyDecoder:
         self._has_failed = False
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
-        self._calls.tell(Extension.read(event))
+        self._calls.add_extension(Extension.read(event))
         index = count(event.get("index"))
         match event.get("type"):
             case "message_start":
@@ -52,38 +52,38 @@ class ReplyDecoder:
                 self._reason = text(mapping(event.get("delta")).get("stop_reason")) or self._reason
                 self._count(event.get("usage"))
             case "message":
-                self._whole(event)
+                self._read_message(event)
             case "error":
                 self._has_failed = True
                 self._out.append(Diagnostic("engine_error", message_of(event.get("error"))))
             case _:
-                # A ping, the end of the message, or an event that was added later.
+                # A ping, the end of the message, or an event type that is newer than this code.
                 pass
-        return self._taken()
+        return self._take_events()
 
     def close(self) -> list[Event]:
-        """Ends what is open. Without a stop reason the answer broke off, and no `Finish` is made up for it."""
+        """End all calls. Without a stop reason the answer was cut off, and there is no `Finish`."""
         reason = _REASONS.get(self._reason)
         is_broken = not self._reason or self._has_failed
         self._calls.end_all(is_cut=is_broken or reason is FinishReason.LENGTH)
         if self._reason == "refusal":
-            self._out.append(Diagnostic("refusal", "the model refused; its words, if any, are in the text"))
+            self._out.append(Diagnostic("refusal", "the model refused; its message, if any, is in the text"))
         if self._reason and reason is None:
-            note = f"the engine ended with the reason {self._reason[:60]!r}, which is not known"
+            note = f"the engine ended with the unknown reason {self._reason[:60]!r}"
             self._out.append(Diagnostic("unknown_finish", note))
         if not is_broken:
-            self._out.append(finish_of(reason or FinishReason.STOP, self._calls.complete, self._usage()))
+            self._out.append(finish_of(reason or FinishReason.STOP, self._calls.complete_count, self._usage()))
         elif not self._has_failed:
             self._out.append(Diagnostic("broken_off", "the stream ended without a stop reason"))
-        return self._taken()
+        return self._take_events()
 
-    def _taken(self) -> list[Event]:
-        taken = self._out.copy()
+    def _take_events(self) -> list[Event]:
+        events = self._out.copy()
         self._out.clear()
-        return taken
+        return events
 
     def _count(self, usage: object) -> None:
-        """Counts are cumulative: a later one replaces an earlier one, and one that is null replaces nothing."""
+        """Update the token counts. They are cumulative: a later count replaces an earlier one; null is ignored."""
         self._counts.update({name: value for name, value in mapping(usage).items() if isinstance(value, int)})
 
     def _usage(self) -> Usage | None:
@@ -92,7 +92,7 @@ class ReplyDecoder:
         prompt = sum(self._counts.get(name, 0) for name in _PROMPT_COUNTS)
         return Usage(prompt, self._counts.get("output_tokens", 0))
 
-    def _whole(self, message: dict[str, Any]) -> None:
+    def _read_message(self, message: dict[str, Any]) -> None:
         for index, block in enumerate(entries(message.get("content"))):
             self._start(index, block)
             if index in self._slots:
@@ -104,27 +104,27 @@ class ReplyDecoder:
     def _start(self, index: int, block: dict[str, Any]) -> None:
         match block.get("type"):
             case "text":
-                self._say(TextDelta(text(block.get("text"))))
+                self._add_delta(TextDelta(text(block.get("text"))))
             case "thinking":
-                self._say(ReasoningDelta(text(block.get("thinking"))))
+                self._add_delta(ReasoningDelta(text(block.get("thinking"))))
             case "tool_use":
                 slot = self._slots[index] = self._calls.open()
                 self._inputs[index] = block.get("input")
                 self._calls.identify(slot, text(block.get("id")))
                 self._calls.name(slot, text(block.get("name")))
-                self._calls.settle()
+                self._calls.finish_name()
             case "redacted_thinking":
                 pass
             case kind:
-                note = f"a block of the kind {text(kind)[:60]!r} was left out"
+                note = f"a block of the unknown type {text(kind)[:60]!r} was left out"
                 self._out.append(Diagnostic("unknown_block", note))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> None:
         match delta.get("type"):
             case "text_delta":
-                self._say(TextDelta(text(delta.get("text"))))
+                self._add_delta(TextDelta(text(delta.get("text"))))
             case "thinking_delta":
-                self._say(ReasoningDelta(text(delta.get("thinking"))))
+                self._add_delta(ReasoningDelta(text(delta.get("thinking"))))
             case "input_json_delta" if index in self._slots:
                 self._inputs.pop(index, None)
                 self._calls.arguments(self._slots[index], text(delta.get("partial_json")))
@@ -133,23 +133,23 @@ class ReplyDecoder:
                 pass
 
     def _stop(self, index: int) -> None:
-        """A call whose arguments are whole is over. One without waits: only the end tells whether it was cut off."""
+        """End a call whose arguments are complete. Only the end of the answer shows whether others were cut off."""
         slot = self._slots.get(index)
         if slot is None:
             return
         whole = self._inputs.pop(index, None)
         if whole and not self._calls.is_whole(slot):
-            # No pieces came: this engine put everything into the start of the block.
+            # There were no deltas: this engine sends all arguments with the start of the block.
             self._calls.arguments(slot, json_text(whole))
         if self._calls.is_whole(slot):
             self._calls.end(slot)
 
-    def _say(self, delta: TextDelta | ReasoningDelta) -> None:
+    def _add_delta(self, delta: TextDelta | ReasoningDelta) -> None:
         if delta.text:
             self._out.append(delta)
 
 
 def events_of(body: dict[str, Any], tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> list[Event]:
-    """The events of an answer that was not streamed."""
+    """Return the events of an answer that was not streamed."""
     decoder = ReplyDecoder(tools, make_id=make_id)
     return [*decoder.feed(body), *decoder.close()]

@@ -1,6 +1,7 @@
-"""A client's body as a request, for both versions of the API. Unknown fields are passed over, as Claude Code needs.
+"""Decode a client's body into a request, for both versions of the API.
 
-A tool's result that is not text is read as its JSON, except for images and documents, which are refused.
+Unknown fields are ignored, because Claude Code sends some. A tool result that is not text is read as its JSON. Images
+and documents are refused.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from ferrule.dialects.field import Field
 from ferrule.dialects.tool_definitions import read_tools
 
 _ROLES = {"system": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
-_TEXT_ONLY = "Send text; images and documents are not taken."
+_TEXT_ONLY = "Send text; images and documents are not supported."
 
 
 def read_request(body: dict[str, Any]) -> ToolCallRequest:
-    """`DefinitionError` says where the body is wrong. The token limit may be left out, as in a count of tokens."""
+    """Read a request. Raises `DefinitionError` for an invalid body. `max_tokens` is optional, for token counts."""
     root = Field(body)
     tools = read_tools(root["tools"], read_tool)
     choice, parallel = read_choice(root["tool_choice"])
-    root["tool_choice"].made(lambda: choice.offered(tools))
+    root["tool_choice"].build(lambda: choice.select_tools(tools))
     return ToolCallRequest(
         messages=_read_messages(root),
         tools=tools,
@@ -46,7 +47,7 @@ def _read_schema(config: Field) -> dict[str, Any] | None:
         return None
     format = config["format"]
     if format["type"].string() != "json_schema":
-        raise format["type"].refusal("is not known here", "Use json_schema.")
+        raise format["type"].refusal("unknown format", "Use json_schema.")
     return format["schema"].object()
 
 
@@ -66,7 +67,7 @@ def _read_messages(root: Field) -> tuple[ChatMessage, ...]:
 
 
 def _messages(role: Role, parts: list[Part]) -> list[ChatMessage]:
-    """A turn; results stand in turns of their own, in the order in which they came."""
+    """Return the messages of a turn. Each tool result becomes a message of its own, in order."""
     turns: list[ChatMessage] = []
     run: list[Part] = []
     for part in parts:
@@ -94,7 +95,7 @@ def _read_block(block: Field, role: Role, names: dict[str, str]) -> list[Part]:
         case (Role.ASSISTANT, "thinking"):
             return [Reasoning(block["thinking"].string())]
         case (Role.ASSISTANT, "redacted_thinking"):
-            # Only Anthropic's own models can read it.
+            # Encrypted: only Anthropic's own models can read it.
             return []
         case (Role.ASSISTANT, "tool_use"):
             block["input"].object()
@@ -102,7 +103,7 @@ def _read_block(block: Field, role: Role, names: dict[str, str]) -> list[Part]:
         case (Role.USER, "tool_result"):
             return [_read_result(block, names)]
         case (_, kind):
-            raise block["type"].refusal(f"{kind[:60]!r} is not taken here from the {role}", _TEXT_ONLY)
+            raise block["type"].refusal(f"{kind[:60]!r} is not supported from the {role}", _TEXT_ONLY)
 
 
 def _read_result(block: Field, names: dict[str, str]) -> ToolResult:
@@ -116,7 +117,7 @@ def _result_text(part: Field) -> str:
         case "text":
             return part["text"].string()
         case "image" | "document":
-            raise part["type"].refusal("is not taken here", _TEXT_ONLY)
+            raise part["type"].refusal("is not supported", _TEXT_ONLY)
         case _:
             return part.json()
 

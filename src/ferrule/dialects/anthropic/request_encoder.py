@@ -1,14 +1,11 @@
-"""A request as the body that an engine with Anthropic's Messages API takes.
-
-The API has no seed. How each choice is said, `choice` tells.
-"""
+"""Encode a request as the body of Anthropic's Messages API. The API has no seed. For the choice, see `tool_choice`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.allowed_tools import narrowed
+from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.dialects.anthropic.messages import messages_body, system_body
 from ferrule.dialects.anthropic.tool_choice import choice_body, tool_body
 
@@ -25,12 +22,13 @@ def request_body(
     strict: bool = False,
     sampling: bool = True,
 ) -> dict[str, Any]:
-    """`sampling` is False for API version 2026-10-21, which refuses temperature, top_p and top_k; `reasoning` sends
-    earlier thinking back; `strict` asks the engine to hold arguments to the schemas. The token limit must be sent, so
-    a request without one gets `DEFAULT_MAX_TOKENS`.
+    """Return the body. `reasoning` includes earlier thinking; `strict` asks the engine to enforce the schemas.
+
+    `sampling` is False for API version 2026-10-21, which rejects temperature, top_p and top_k. The API requires a token
+    limit, so a request without one gets `DEFAULT_MAX_TOKENS`.
     """
-    narrow = narrowed(request)
-    request.choice.offered(request.tools)
+    narrow = narrow_tools(request)
+    request.choice.select_tools(request.tools)
     system, messages = system_body(request.messages)
     body: dict[str, Any] = {
         "model": model,

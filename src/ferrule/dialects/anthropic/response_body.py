@@ -1,6 +1,6 @@
-"""A reply as the body of a message that is not streamed; a count of tokens and an error as bodies.
+"""Bodies of a message that is not streamed, of a token count and of an error.
 
-Only complete calls are among the blocks. The order of the parts is kept.
+Only complete calls are among the blocks. The order of the parts is preserved.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def usage_body(usage: Usage) -> dict[str, int]:
 
 
 def count_body(prompt_tokens: int) -> dict[str, int]:
-    """The answer to a count of tokens."""
+    """Return the body of a token count."""
     return {"input_tokens": prompt_tokens}
 
 
 def error_body(error: FerruleError, request_id: str | None = None) -> dict[str, Any]:
-    """What a client of the API reads of an error; as an event named `error` it also ends a stream."""
+    """Return the body of an error. As an event named `error` it also ends a stream."""
     kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
-    words = f"{error.message} {error.hint}".strip()
-    return {"type": "error", "error": {"type": kind, "message": words}, "request_id": request_id}
+    message = f"{error.message} {error.hint}".strip()
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}

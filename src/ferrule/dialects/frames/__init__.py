@@ -1,4 +1,4 @@
-"""Frames: what goes both ways over a WebSocket, as values and as JSON; `docs/reference/frames.md` tells each.
+"""The frames of the WebSocket API, as dataclasses and as JSON. `docs/reference/frames.md` describes each of them.
 
-No socket here, and no loop: whoever has them makes the values.
+This package does no IO: the server reads and writes the sockets.
 """

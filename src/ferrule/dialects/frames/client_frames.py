@@ -1,4 +1,4 @@
-"""What a client says over a WebSocket. Any frame may have a `ref` of the client's own, which its answer repeats."""
+"""The frames that a client sends over a WebSocket. Any frame may have a `ref`, which the answer to it repeats."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A request as the API has it: `api` is "openai" (chat completions) or "anthropic" (messages)."""
+class AskFrame:
+    """Starts a turn. `body` is a request body of `api`: "openai" (chat completions) or "anthropic" (messages)."""
 
     body: dict[str, Any]
     api: str = "openai"
@@ -16,8 +16,8 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAnswer:
-    """What one of the caller's own tools gave. When every call of a turn has its own, the model goes on."""
+class CallerResultFrame:
+    """The result of a tool that the caller runs. The model continues when every call of the round has its result."""
 
     turn: str
     id: str
@@ -27,8 +27,8 @@ class ToolAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirm:
-    """Leave for a call that waits, or none. `arguments` are to run instead of the model's, and are checked."""
+class ConfirmFrame:
+    """Approves or denies a waiting call. `arguments` replace the model's; they are validated."""
 
     approval: str
     approve: bool
@@ -38,27 +38,27 @@ class Confirm:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
-    """The turn is to end here."""
+class CancelFrame:
+    """Cancels a turn."""
 
     turn: str
     ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Resume:
-    """The turn's frames from the one after `after` on, on this connection from now on."""
+class ResumeFrame:
+    """Continues a turn on this connection, with the frames after number `after`."""
 
     turn: str
     after: int = 0
     ref: str = ""
 
 
-Incoming: TypeAlias = Ask | ToolAnswer | Confirm | Cancel | Resume
-INCOMING: dict[str, type[Incoming]] = {
-    "ask": Ask,
-    "tool_result": ToolAnswer,
-    "confirm": Confirm,
-    "cancel": Cancel,
-    "resume": Resume,
+ClientFrame: TypeAlias = AskFrame | CallerResultFrame | ConfirmFrame | CancelFrame | ResumeFrame
+CLIENT_FRAMES: dict[str, type[ClientFrame]] = {
+    "ask": AskFrame,
+    "tool_result": CallerResultFrame,
+    "confirm": ConfirmFrame,
+    "cancel": CancelFrame,
+    "resume": ResumeFrame,
 }

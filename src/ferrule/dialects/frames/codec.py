@@ -1,22 +1,24 @@
-"""Frames as JSON objects and back, both directions, from the fields of their values. Knows no socket.
+"""Encode frames as JSON objects and decode them, in both directions. Independent of any socket.
 
-A field that is null is left out. Of a client's frame every field must be known, since a misspelled one would change
-what is agreed to; of the gateway's frames unknown fields are passed over, so that older clients read newer gateways.
+The JSON fields are the fields of the dataclasses. Null fields are left out. Every field of a client's frame must be
+known, because a misspelled field would change what the client agrees to. Unknown fields of the gateway's frames are
+ignored, so that older clients can read newer gateways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import Field as DataclassField
 from typing import Any, TypeVar, cast
 
 from ferrule.core.event import Usage
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.receipt import Receipt
 from ferrule.dialects.extension import receipt_from
-from ferrule.dialects.field import Field as Place
-from ferrule.dialects.frames.client_frames import INCOMING, Ask, Incoming
-from ferrule.dialects.frames.server_frames import OUTGOING, Outgoing, ToolFacts
+from ferrule.dialects.field import Field
+from ferrule.dialects.frames.client_frames import CLIENT_FRAMES, AskFrame, ClientFrame
+from ferrule.dialects.frames.server_frames import SERVER_FRAMES, ServerFrame, ToolInfo
 from ferrule.errors import DefinitionError
 
 APIS = ("openai", "anthropic")
@@ -24,132 +26,140 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
-    """A frame in its turn: `seq` counts from 1. What belongs to no turn has an empty one, and its own count."""
+class NumberedFrame:
+    """A frame with its turn and its sequence number, which counts from 1.
+
+    A frame that belongs to no turn has an empty `turn` and is counted separately, per connection.
+    """
 
     turn: str
     seq: int
-    frame: Outgoing
+    frame: ServerFrame
 
 
-def encode(numbered: Numbered) -> dict[str, Any]:
-    """The gateway's frame as a JSON object."""
+def encode_frame(numbered: NumberedFrame) -> dict[str, Any]:
+    """Return a server frame as a JSON object."""
     frame = numbered.frame
-    return {"type": _TYPES[type(frame)], "turn": numbered.turn, "seq": numbered.seq, **_written(frame)}
+    return {"type": _TYPES[type(frame)], "turn": numbered.turn, "seq": numbered.seq, **_fields_of(frame)}
 
 
-def encode_text(numbered: Numbered) -> str:
-    """The frame as text. Half of a surrogate pair has no UTF-8; its escape in JSON means the same."""
-    text = dumps(encode(numbered))
+def encode_frame_text(numbered: NumberedFrame) -> str:
+    """Return a server frame as JSON text.
+
+    A lone surrogate has no UTF-8 encoding; its JSON escape means the same.
+    """
+    text = dumps(encode_frame(numbered))
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def decode(told: Mapping[str, Any]) -> Numbered:
-    """The gateway's frame, read by a client."""
-    place = Place(told)
-    kind = place["type"].one_of(OUTGOING)
-    return Numbered(place["turn"].string(), place["seq"].integer(), _read(place, kind))
+def decode_frame(data: Mapping[str, Any]) -> NumberedFrame:
+    """Decode a server frame, as a client does."""
+    field = Field(data)
+    kind = field["type"].one_of(SERVER_FRAMES)
+    return NumberedFrame(field["turn"].string(), field["seq"].integer(), _read(field, kind))
 
 
-def encode_incoming(frame: Incoming) -> dict[str, Any]:
-    """A client's frame as a JSON object."""
-    return {"type": _INCOMING_TYPES[type(frame)], **_written(frame)}
+def encode_client_frame(frame: ClientFrame) -> dict[str, Any]:
+    """Return a client frame as a JSON object."""
+    return {"type": _INCOMING_TYPES[type(frame)], **_fields_of(frame)}
 
 
-def decode_incoming(text: str) -> Incoming:
-    """A client's frame; `DefinitionError` says what is wrong with it."""
+def decode_client_frame(text: str) -> ClientFrame:
+    """Decode a client frame. Raises `DefinitionError` for an invalid one."""
     try:
-        told = loads(text)
+        data = loads(text)
     except (ValueError, RecursionError) as damage:
         raise DefinitionError("the frame is not JSON", hint="Send JSON objects, each in one frame.") from damage
-    if not isinstance(told, dict):
+    if not isinstance(data, dict):
         raise DefinitionError("the frame is not a JSON object", hint="Send JSON objects, each in one frame.")
-    place = Place(cast("dict[str, Any]", told))
-    kind = place["type"].one_of(INCOMING)
-    known = ("type", *_NAMES[kind])
-    unknown = [name for name in place.object() if name not in known]
+    field = Field(cast("dict[str, Any]", data))
+    kind = field["type"].one_of(CLIENT_FRAMES)
+    allowed = ("type", *_NAMES[kind])
+    unknown = [name for name in field.object() if name not in allowed]
     if unknown:
-        raise DefinitionError(f"{unknown[0][:60]!r} is not known here", hint=f"There are: {', '.join(known)}.")
-    frame = _read(place, kind)
-    if isinstance(frame, Ask) and frame.api not in APIS:
-        raise place["api"].refusal(f"{frame.api[:60]!r} is not known here", f"Use one of: {', '.join(APIS)}.")
+        raise DefinitionError(f"{unknown[0][:60]!r} is an unknown field", hint=f"Known fields: {', '.join(allowed)}.")
+    frame = _read(field, kind)
+    if isinstance(frame, AskFrame) and frame.api not in APIS:
+        raise field["api"].refusal(f"unknown API {frame.api[:60]!r}", f"Use one of: {', '.join(APIS)}.")
     return frame
 
 
 def ref_of(text: str) -> str:
-    """The `ref` of a frame that may be nonsense, so that even its refusal can be told whose it is."""
+    """Return the `ref` of a frame, "" if there is none. The frame may be invalid: its error still needs the `ref`."""
     try:
-        told = loads(text)
+        data = loads(text)
     except (ValueError, RecursionError):
         return ""
-    ref = cast("dict[str, Any]", told).get("ref") if isinstance(told, dict) else None
+    ref = cast("dict[str, Any]", data).get("ref") if isinstance(data, dict) else None
     return ref if isinstance(ref, str) else ""
 
 
-def _usage(place: Place) -> Usage:
-    return Usage(place["prompt_tokens"].integer(), place["completion_tokens"].integer())
+def _usage(field: Field) -> Usage:
+    return Usage(field["prompt_tokens"].integer(), field["completion_tokens"].integer())
 
 
-def _receipt(place: Place) -> Receipt | None:
-    return receipt_from(place.object())
+def _receipt(field: Field) -> Receipt | None:
+    return receipt_from(field.object())
 
 
-def _facts(place: Place) -> ToolFacts:
-    return _read(place, ToolFacts)
+def _tool_info(field: Field) -> ToolInfo:
+    return _read(field, ToolInfo)
 
 
-def _strings(place: Place) -> tuple[str, ...]:
-    return tuple(one.string() for one in place.items())
+def _strings(field: Field) -> tuple[str, ...]:
+    return tuple(one.string() for one in field.items())
 
 
-def _value(place: Place) -> Any:
-    return place.value
+def _any_value(field: Field) -> Any:
+    return field.value
 
 
-# How a field is read, by its type as it is written in the value. Null has been dealt with before.
-_READERS: Mapping[str, Callable[[Place], Any]] = {
-    "str": Place.string,
-    "int": Place.integer,
-    "float": Place.number,
-    "float | None": Place.number,
-    "bool": Place.boolean,
-    "Any": _value,
+# How a field is decoded, by its type annotation. Null values never get here.
+_READERS: Mapping[str, Callable[[Field], Any]] = {
+    "str": Field.string,
+    "int": Field.integer,
+    "float": Field.number,
+    "float | None": Field.number,
+    "bool": Field.boolean,
+    "Any": _any_value,
     "tuple[str, ...]": _strings,
-    "dict[str, Any]": Place.object,
-    "dict[str, Any] | None": Place.object,
+    "dict[str, Any]": Field.object,
+    "dict[str, Any] | None": Field.object,
     "Receipt | None": _receipt,
     "Usage | None": _usage,
-    "ToolFacts": _facts,
+    "ToolInfo": _tool_info,
 }
 _WRITERS: Mapping[type, Callable[[Any], Any]] = {
     Receipt: Receipt.as_dict,
     Usage: asdict,
-    ToolFacts: asdict,
+    ToolInfo: asdict,
     tuple: list,
 }
-_KINDS: tuple[type, ...] = (*OUTGOING.values(), *INCOMING.values(), ToolFacts)
-_FIELDS: Mapping[type, tuple[Field[Any], ...]] = {kind: fields(kind) for kind in _KINDS}
-_NAMES: Mapping[type, tuple[str, ...]] = {kind: tuple(one.name for one in held) for kind, held in _FIELDS.items()}
-_TYPES: Mapping[type, str] = {kind: name for name, kind in OUTGOING.items()}
-_INCOMING_TYPES: Mapping[type, str] = {kind: name for name, kind in INCOMING.items()}
+_KINDS: tuple[type, ...] = (*SERVER_FRAMES.values(), *CLIENT_FRAMES.values(), ToolInfo)
+_FIELDS: Mapping[type, tuple[DataclassField[Any], ...]] = {kind: fields(kind) for kind in _KINDS}
+_NAMES: Mapping[type, tuple[str, ...]] = {
+    kind: tuple(one.name for one in kind_fields) for kind, kind_fields in _FIELDS.items()
+}
+_TYPES: Mapping[type, str] = {kind: name for name, kind in SERVER_FRAMES.items()}
+_INCOMING_TYPES: Mapping[type, str] = {kind: name for name, kind in CLIENT_FRAMES.items()}
 
 
-def _written(frame: object) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _fields_of(frame: object) -> dict[str, Any]:
+    values: dict[str, Any] = {}
     for name in _NAMES[type(frame)]:
         value: Any = getattr(frame, name)
         if value is not None:
             write = _WRITERS.get(value.__class__)
-            told[name] = value if write is None else write(value)
-    return told
+            values[name] = value if write is None else write(value)
+    return values
 
 
-def _read(place: Place, kind: type[T]) -> T:
-    given: dict[str, Any] = {}
+def _read(field: Field, kind: type[T]) -> T:
+    values: dict[str, Any] = {}
     for one in _FIELDS[kind]:
-        held = place[one.name]
-        if held.is_given:
-            given[one.name] = _READERS[str(one.type)](held)
+        value = field[one.name]
+        if value.is_given:
+            values[one.name] = _READERS[str(one.type)](value)
         elif one.default is MISSING and one.default_factory is MISSING:
-            raise held.refusal("is missing", "Send it.")
-    return kind(**given)
+            raise value.refusal("is missing", "Send it.")
+    return kind(**values)

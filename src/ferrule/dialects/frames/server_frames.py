@@ -1,4 +1,4 @@
-"""What the gateway says over a WebSocket. Each belongs to a turn, and is numbered there; see `codec`."""
+"""The frames that the gateway sends over a WebSocket. Each belongs to a turn and is numbered in it; see `codec`."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from ferrule.core.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A turn has begun. `runs` is who runs its calls: "caller", "gateway" or "none". `ref` is the ask's."""
+class StartedFrame:
+    """A turn has started. `runs` says who runs its calls: "caller", "gateway" or "none". `ref` is that of the ask."""
 
     runs: str
     model: str
     conversation: str = ""
-    """Under which id the ledger has it, where the gateway runs the calls."""
+    """The id of the conversation in the ledger, if the gateway runs the calls."""
     ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """More of what a reader sees."""
+class TokenFrame:
+    """More of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
-    """More of what the model writes for itself."""
+class ReasoningFrame:
+    """More of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class CallDelta:
-    """More of a call's arguments. Joined they are never a whole object before the `tool_call` has come."""
+class CallDeltaFrame:
+    """More of a call's arguments. The joined pieces are never a complete object before the `tool_call` arrives."""
 
     id: str
     name: str
@@ -44,8 +44,8 @@ class CallDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A whole call. `runs` is "caller" where a `tool_result` is waited for, "gateway" where it runs here."""
+class CallFrame:
+    """A complete call. `runs` is "caller" if the client must send a `tool_result`, "gateway" if the gateway runs it."""
 
     id: str
     name: str
@@ -55,8 +55,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolStarted:
-    """One of the gateway's tools is running, with these arguments: a person may have changed them."""
+class ToolStartedFrame:
+    """A tool of the gateway is running with these arguments. An approver may have changed them."""
 
     id: str
     name: str
@@ -64,8 +64,8 @@ class ToolStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolProgress:
-    """How far a tool has come; no `total` where nobody knows."""
+class ToolProgressFrame:
+    """The progress of a tool; `total` is None if it is unknown."""
 
     id: str
     done: float
@@ -74,8 +74,8 @@ class ToolProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolGave:
-    """What one of the gateway's tools gave: what the model reads."""
+class ToolResultFrame:
+    """The result of a tool of the gateway, as the model reads it."""
 
     id: str
     name: str
@@ -84,8 +84,8 @@ class ToolGave:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFacts:
-    """The tool as it is defined. Another definition has another fingerprint, and no leave that was given before."""
+class ToolInfo:
+    """The definition of a tool. A changed definition has another fingerprint, and earlier approvals do not cover it."""
 
     name: str
     fingerprint: str
@@ -95,12 +95,12 @@ class ToolFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmationRequired:
-    """A call waits for leave. `arguments` are for people: the bytes that will run, with what is hidden spelled out."""
+class ConfirmationFrame:
+    """A call waits for approval. `arguments` are for people: the bytes that will run, hidden characters escaped."""
 
     approval: str
     id: str
-    tool: ToolFacts
+    tool: ToolInfo
     arguments: str
     arguments_sha256: str
     arguments_bytes: int
@@ -110,8 +110,8 @@ class ConfirmationRequired:
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
-    """Something unexpected in the model's output. `id` is the call's that it is about; `text` landed nowhere else."""
+class DiagnosticFrame:
+    """Something unexpected in the model's output. `id` is the call that it is about; `text` appears nowhere else."""
 
     code: str
     message: str
@@ -120,10 +120,10 @@ class Odd:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """What a round is written from and held to, before it begins. Only where the ask says `wire`, and there is a rule.
+class RuleFrame:
+    """The prompt and the grammar of a round, sent before it starts, if the ask sets `wire` and there is a rule.
 
-    With `triggers` the grammar holds from the first of them on.
+    With `triggers` the grammar applies from the first of them on.
     """
 
     format: str
@@ -134,21 +134,21 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
-    """More of what the model wrote, before it is read. `forced`: the rule left no choice, so it was not generated."""
+class WireFrame:
+    """More of the raw model output. `forced`: the rule allowed only this text, so it was not generated."""
 
     text: str
     forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class KeepAlive:
-    """Nothing happened for a while, and the connection is well."""
+class KeepAliveFrame:
+    """Nothing has happened for a while; the connection works."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """Of a turn: it is over. Of no turn: a frame of the client was not taken, that with this `ref`."""
+class ErrorFrame:
+    """With a turn: it failed and is over. Without one: the client's frame with this `ref` was rejected."""
 
     code: str
     message: str
@@ -158,45 +158,45 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The turn is over. `limit` says which limit of the loop ended it, if one did."""
+class DoneFrame:
+    """The turn is over. `limit` names the limit of the loop that ended it, if one did."""
 
     finish_reason: str
     usage: Usage | None = None
     limit: str = ""
 
 
-Outgoing: TypeAlias = (
-    Started
-    | Token
-    | Reasoning
-    | CallDelta
-    | Call
-    | ToolStarted
-    | ToolProgress
-    | ToolGave
-    | ConfirmationRequired
-    | Odd
-    | Rule
-    | Wire
-    | KeepAlive
-    | Failed
-    | Done
+ServerFrame: TypeAlias = (
+    StartedFrame
+    | TokenFrame
+    | ReasoningFrame
+    | CallDeltaFrame
+    | CallFrame
+    | ToolStartedFrame
+    | ToolProgressFrame
+    | ToolResultFrame
+    | ConfirmationFrame
+    | DiagnosticFrame
+    | RuleFrame
+    | WireFrame
+    | KeepAliveFrame
+    | ErrorFrame
+    | DoneFrame
 )
-OUTGOING: dict[str, type[Outgoing]] = {
-    "started": Started,
-    "token": Token,
-    "reasoning": Reasoning,
-    "tool_call_delta": CallDelta,
-    "tool_call": Call,
-    "tool_started": ToolStarted,
-    "tool_progress": ToolProgress,
-    "tool_result": ToolGave,
-    "confirmation_required": ConfirmationRequired,
-    "diagnostic": Odd,
-    "rule": Rule,
-    "wire": Wire,
-    "keep_alive": KeepAlive,
-    "error": Failed,
-    "done": Done,
+SERVER_FRAMES: dict[str, type[ServerFrame]] = {
+    "started": StartedFrame,
+    "token": TokenFrame,
+    "reasoning": ReasoningFrame,
+    "tool_call_delta": CallDeltaFrame,
+    "tool_call": CallFrame,
+    "tool_started": ToolStartedFrame,
+    "tool_progress": ToolProgressFrame,
+    "tool_result": ToolResultFrame,
+    "confirmation_required": ConfirmationFrame,
+    "diagnostic": DiagnosticFrame,
+    "rule": RuleFrame,
+    "wire": WireFrame,
+    "keep_alive": KeepAliveFrame,
+    "error": ErrorFrame,
+    "done": DoneFrame,
 }

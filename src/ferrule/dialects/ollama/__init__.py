@@ -1,1 +1,1 @@
-"""Ollama's native API (/api/chat), as a client of it. What its other routes speak are the other dialects."""
+"""Client side of Ollama's native API (/api/chat). Its other routes use the other dialects."""

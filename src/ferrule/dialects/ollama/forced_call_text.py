@@ -1,4 +1,4 @@
-"""The text of a forced call, read as it comes: `{"name": "...", "arguments": {...}}`. Knows only the calls it feeds."""
+"""Read the text of a forced call while it arrives: `{"name": "...", "arguments": {...}}`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAIL = re.compile(r"\s*\}?\s*")
 
 
 class ForcedText:
-    """Feeds one call. What is not of the expected shape goes into the arguments, or into a diagnostic at the end."""
+    """Feeds one call. Unexpected text goes into the arguments, or into a diagnostic at the end."""
 
     def __init__(self, calls: IncomingCalls) -> None:
         self._calls = calls
@@ -37,9 +37,9 @@ class ForcedText:
         self._read(self._slot)
 
     def close(self) -> Diagnostic | None:
-        """What of the text belonged nowhere."""
+        """Return a diagnostic for text that belongs to no call."""
         if self._slot is None:
-            return self._whole()
+            return self._read_whole()
         if not self._reader.is_done:
             self._calls.arguments(self._slot, self._text)
             return None
@@ -53,24 +53,24 @@ class ForcedText:
         self._calls.arguments(slot, self._text[:end])
         self._text = self._text[end:]
 
-    def _whole(self) -> Diagnostic | None:
-        """A call whose fields came in another order can only be read when it is all there."""
+    def _read_whole(self) -> Diagnostic | None:
+        """Read a call whose fields came in another order, which is only possible at the end."""
         try:
             value = loads(self._text)
         except (ValueError, RecursionError):
             value = None
-        found = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        name, arguments = found.get("name"), found.get("arguments", found.get("parameters"))
+        call = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        name, arguments = call.get("name"), call.get("arguments", call.get("parameters"))
         if isinstance(name, str) and name and arguments is not None:
             slot = self._calls.open()
             self._calls.name(slot, name)
             self._calls.arguments(slot, json_text(arguments))
             return None
-        return Diagnostic("no_call", "a call was demanded, and the answer is none", self._text)
+        return Diagnostic("no_call", "a call was required, but the answer is not one", self._text)
 
 
 def _name(quoted: str) -> str:
-    """Empty where the string is not exactly JSON."""
+    """Return the decoded string, "" if it is not valid JSON."""
     try:
         return str(loads(quoted))
     except ValueError:

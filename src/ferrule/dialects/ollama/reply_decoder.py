@@ -1,4 +1,4 @@
-"""Ollama's answer as events, streamed or whole: calls come whole, and the last object says how it ended."""
+"""Decode Ollama's answer into events, streamed or not. Calls come whole; the last object has the finish reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ferrule.dialects.ollama.forced_call_text import ForcedText
 
 
 class ReplyDecoder:
-    """With `forced` the text is one call, because the request had a `format` from `format_for`."""
+    """With `forced` the text is one call, because the request had the `format` of `format_for`."""
 
     def __init__(self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker, forced: bool = False) -> None:
         self._out: list[Event] = []
@@ -33,7 +33,7 @@ class ReplyDecoder:
         message = mapping(chunk.get("message"))
         if text(message.get("thinking")):
             self._out.append(ReasoningDelta(message["thinking"]))
-        self._say(text(message.get("content")))
+        self._add_content(text(message.get("content")))
         for call in entries(message.get("tool_calls")):
             self._call(text(call.get("id")), mapping(call.get("function")))
         if chunk.get("done") is True:
@@ -41,28 +41,28 @@ class ReplyDecoder:
             self._is_cut = chunk.get("done_reason") == "length"
             if "eval_count" in chunk or "prompt_eval_count" in chunk:
                 self._usage = Usage(count(chunk.get("prompt_eval_count")), count(chunk.get("eval_count")))
-        return self._taken()
+        return self._take_events()
 
     def close(self) -> list[Event]:
-        """Ends what is open. Without a last object the answer broke off, and no `Finish` is made up for it."""
+        """End all calls. Without a last object the answer was cut off, and there is no `Finish`."""
         is_broken = not self._is_done or self._has_failed
         note = self._forced.close() if self._forced else None
         if note:
             self._out.append(note)
         self._calls.end_all(is_cut=is_broken or self._is_cut)
         if not is_broken:
-            said = FinishReason.LENGTH if self._is_cut else FinishReason.STOP
-            self._out.append(finish_of(said, self._calls.complete, self._usage))
+            reason = FinishReason.LENGTH if self._is_cut else FinishReason.STOP
+            self._out.append(finish_of(reason, self._calls.complete_count, self._usage))
         elif not self._has_failed:
-            self._out.append(Diagnostic("broken_off", "the stream ended before the engine said that it was done"))
-        return self._taken()
+            self._out.append(Diagnostic("broken_off", "the stream ended before the engine reported that it was done"))
+        return self._take_events()
 
-    def _taken(self) -> list[Event]:
-        taken = self._out.copy()
+    def _take_events(self) -> list[Event]:
+        events = self._out.copy()
         self._out.clear()
-        return taken
+        return events
 
-    def _say(self, content: str) -> None:
+    def _add_content(self, content: str) -> None:
         if not content:
             return
         if self._forced:
@@ -74,7 +74,7 @@ class ReplyDecoder:
         slot = self._calls.open()
         self._calls.identify(slot, id)
         self._calls.name(slot, text(function.get("name")))
-        self._calls.settle()
+        self._calls.finish_name()
         self._calls.arguments(slot, json_text(function.get("arguments")))
         if self._calls.is_whole(slot):
             self._calls.end(slot)
@@ -83,6 +83,6 @@ class ReplyDecoder:
 def events_of(
     body: dict[str, Any], tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker, forced: bool = False
 ) -> list[Event]:
-    """The events of an answer that was not streamed."""
+    """Return the events of an answer that was not streamed."""
     decoder = ReplyDecoder(tools, make_id=make_id, forced=forced)
     return [*decoder.feed(body), *decoder.close()]

@@ -1,14 +1,14 @@
-"""A request as the body that Ollama's /api/chat takes.
+"""Encode a request as the body of Ollama's /api/chat.
 
-| choice | said as |
+| choice | encoded as |
 |---|---|
 | auto | `tools` |
 | auto, only some | `tools` with only those |
 | none | no `tools` |
-| required, or one tool | a `format` that admits only such a call, and the tools in the system message |
+| required, or one tool | a `format` that allows only such a call, and the tools in the system message |
 
-Ollama has no field for one call at a time; a forced call is always one. An answer that is held to a schema can make no
-call, so where both tools and a schema are given the schema wins.
+Ollama has no field for one call at a time; a forced call is always one. An answer that is constrained to a schema
+cannot make a call, so if a request has both tools and a schema, the schema wins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.choice import ChoiceMode
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.allowed_tools import narrowed
+from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.dialects.ollama.forced_call import description, format_for
 from ferrule.dialects.result_text import result_text
 from ferrule.errors import DefinitionError
@@ -37,7 +37,7 @@ _OPTIONS = {
 def request_body(
     request: ToolCallRequest, *, model: str, stream: bool, think: bool | str | None = None, reasoning: bool = False
 ) -> dict[str, Any]:
-    """`think` asks for thinking, by a level or not at all; `reasoning` sends that of earlier turns back."""
+    """Return the body. `think` turns thinking on or off or sets its level; `reasoning` sends that of earlier turns."""
     forced = format_for(request)
     messages = _with_system(request.messages, description(request)) if forced else request.messages
     offers = forced is None and request.choice.mode is not ChoiceMode.NONE
@@ -47,8 +47,8 @@ def request_body(
         options["stop"] = list(request.stop)
     body: dict[str, Any] = {
         "model": model,
-        "messages": [said for message in messages for said in _bodies(message, reasoning)],
-        "tools": [tool.as_function() for tool in narrowed(request).tools] if offers else None,
+        "messages": [body for message in messages for body in _bodies(message, reasoning)],
+        "tools": [tool.as_function() for tool in narrow_tools(request).tools] if offers else None,
         "format": forced or request.response_schema,
         "options": options,
         "think": think,
@@ -58,7 +58,7 @@ def request_body(
 
 
 def _with_system(messages: tuple[ChatMessage, ...], text: str) -> tuple[ChatMessage, ...]:
-    """The text at the end of the system message: many templates have room for one only."""
+    """Append the text to the system message: many templates support only one."""
     if messages and messages[0].role is Role.SYSTEM:
         return (ChatMessage.system(f"{messages[0].content}\n\n{text}"), *messages[1:])
     return (ChatMessage.system(text), *messages)
@@ -66,8 +66,8 @@ def _with_system(messages: tuple[ChatMessage, ...], text: str) -> tuple[ChatMess
 
 def _bodies(message: ChatMessage, reasoning: bool) -> Iterable[dict[str, Any]]:
     for result in message.results:
-        named = {"tool_name": result.name} if result.name else {}
-        yield {"role": "tool", "content": result_text(result), **named, "tool_call_id": result.tool_call_id}
+        tool_name = {"tool_name": result.name} if result.name else {}
+        yield {"role": "tool", "content": result_text(result), **tool_name, "tool_call_id": result.tool_call_id}
     if message.role is Role.TOOL:
         return
     body: dict[str, Any] = {"role": message.role.value, "content": message.content}

@@ -1,4 +1,5 @@
 """OpenAI's Chat Completions API, as a client of an engine and as a server.
 
-`request` and `reply` are the engine's side, `reading` and `chunks` and `body` the server's.
+`request_encoder` and `reply_decoder` are the client side; `request_decoder`, `chunk_encoder` and `response_body` are
+the server side.
 """

@@ -1,7 +1,7 @@
-"""Events as the chunks of a streamed chat completion.
+"""Encode events as the chunks of a streamed chat completion.
 
-What the OpenAI client's own accumulator needs decides the order: indices ascend from 0, an id and a name come once, one
-call is over before the next begins, and the finish reason has a chunk of its own. `[DONE]` is the server's to send.
+The order is what the OpenAI client's accumulator needs: indices ascend from 0, an id and a name come once, one call
+ends before the next starts, and the finish reason has a chunk of its own. The server sends `[DONE]`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ferrule.core.event import (
 )
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.openai_chat.usage import usage_body
-from ferrule.dialects.sequence import Sequence
+from ferrule.dialects.sequence import EventSequence
 
 
 class ChunkEncoder:
-    """`uses_functions` answers a client of the older API, which has room for one call: the others are left out."""
+    """`uses_functions`: the client uses the older API, which has only one call; further calls are left out."""
 
     def __init__(
         self, *, id: str, model: str, created: int, include_usage: bool = False, uses_functions: bool = False
@@ -32,16 +32,16 @@ class ChunkEncoder:
         self._head = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model}
         self._include_usage = include_usage
         self._uses_functions = uses_functions
-        self._sequence = Sequence()
+        self._sequence = EventSequence()
         self._has_begun = False
         self._ids: list[str] = []
 
     def feed(self, event: Event) -> list[dict[str, Any]]:
-        return [chunk for plain in self._sequence.feed(event) for chunk in self._chunks(plain)]
+        return [chunk for ordered in self._sequence.feed(event) for chunk in self._chunks(ordered)]
 
     def close(self) -> list[dict[str, Any]]:
-        """Ends an answer that broke off: without a finish reason, so that it does not look finished."""
-        return [chunk for plain in self._sequence.close() for chunk in self._chunks(plain)]
+        """End an answer that was cut off: without a finish reason, so that it does not look finished."""
+        return [chunk for ordered in self._sequence.close() for chunk in self._chunks(ordered)]
 
     def _chunks(self, event: Event) -> list[dict[str, Any]]:
         match event:
@@ -55,8 +55,8 @@ class ChunkEncoder:
             case ArgumentsDelta(index, json):
                 return self._call(index, {"arguments": json})
             case CallEnd(index, complete, receipt) if complete and receipt:
-                told = Extension({self._ids[index]: receipt}).as_field()
-                return [{**self._chunk({}), **told}]
+                extension = Extension({self._ids[index]: receipt}).as_field()
+                return [{**self._chunk({}), **extension}]
             case Finish():
                 return self._last_chunks(event)
             case _:

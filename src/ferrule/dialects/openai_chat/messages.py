@@ -1,6 +1,7 @@
-"""A conversation in OpenAI's chat spelling. The API keeps text, reasoning and calls apart, so their order is not said.
+"""Encode a conversation for OpenAI's chat API.
 
-A result is text; that it is an error has no field, so it is said in the text itself.
+The API has separate fields for text, reasoning and calls, so their order is lost. A result is text; there is no error
+flag, so the text says that it is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _bodies(message: ChatMessage, reasoning: bool) -> Iterator[dict[str, Any]]:
         yield {"role": "tool", "tool_call_id": result.tool_call_id, "content": result_text(result)}
     texts = _texts(message)
     if message.role is Role.TOOL and texts:
-        raise DefinitionError("a tool's message holds text beside its results", hint="Put the text into the result.")
+        raise DefinitionError("a tool message contains text besides its results", hint="Put the text into the result.")
     if message.role is not Role.TOOL:
         yield {"role": message.role.value, "content": _content(texts)}
 
@@ -39,7 +40,7 @@ def _assistant(message: ChatMessage, reasoning: bool) -> dict[str, Any]:
     if calls:
         body["tool_calls"] = calls
     elif not texts:
-        # An empty turn without calls must still have content.
+        # The API requires content even in an empty turn without calls.
         body["content"] = ""
     return body
 

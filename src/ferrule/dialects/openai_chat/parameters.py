@@ -1,4 +1,4 @@
-"""Generation parameters that only change their name between a request and the body. Each is read and written alike."""
+"""Generation parameters that only change their name between a request and the body."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.field import Field
 
-# Ours, then theirs; where there are several of theirs the first that is given counts. top_k is not OpenAI's own, but
-# every open engine takes it.
+# Our name, then the API's names, of which the first one present counts. top_k is not in OpenAI's API, but every open
+# engine accepts it.
 PARAMETERS: dict[str, tuple[Callable[[Field], Any], tuple[str, ...]]] = {
     "max_tokens": (Field.integer, ("max_completion_tokens", "max_tokens")),
     "temperature": (Field.number, ("temperature",)),
@@ -31,12 +31,12 @@ def parameters_body(request: ToolCallRequest, max_tokens_field: str) -> dict[str
 
 
 def read_parameters(body: Field) -> dict[str, Any]:
-    read: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for ours, (kind, theirs) in PARAMETERS.items():
-        given = next((body[name] for name in theirs if body[name].is_given), None)
-        if given is not None:
-            read[ours] = kind(given)
-    return {**read, "stop": read_stop(body["stop"])}
+        field = next((body[name] for name in theirs if body[name].is_given), None)
+        if field is not None:
+            parameters[ours] = kind(field)
+    return {**parameters, "stop": read_stop(body["stop"])}
 
 
 def read_stop(field: Field) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""A client's body as a request. What the API allows and Ferrule cannot do is refused with its path, never dropped.
+"""Decode a client's body into a request. Unsupported features of the API are refused with their path, never dropped.
 
-Fields that nobody here knows are passed over, as every server of this API does.
+Unknown fields are ignored, as by every server of this API.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _ROLES = {
 
 
 def read_request(body: dict[str, Any]) -> ToolCallRequest:
-    """`DefinitionError` says where the body is wrong and what to send instead."""
+    """Read a request. Raises `DefinitionError` for an invalid body, with the path and what to send instead."""
     root = Field(body)
     if root["n"].or_else(Field.integer, 1) != 1:
-        raise root["n"].refusal("only one answer is given", "Leave n out, and ask again for another answer.")
+        raise root["n"].refusal("only 1 is supported", "Leave n out, and send the request again for another answer.")
     messages = _read_messages(root["messages"])
     uses_functions = root["functions"].is_given and not root["tools"].is_given
     if uses_functions:
@@ -40,8 +40,8 @@ def read_request(body: dict[str, Any]) -> ToolCallRequest:
     else:
         tools = read_tools(root["tools"], read_tool)
         choice = read_choice(root["tool_choice"])
-    root["tool_choice"].made(lambda: choice.offered(tools))
-    # The older fields have room for one call only.
+    root["tool_choice"].build(lambda: choice.select_tools(tools))
+    # The older fields support only one call.
     parallel = False if uses_functions else root["parallel_tool_calls"].or_else(Field.boolean, True)
     return ToolCallRequest(
         messages=messages,
@@ -56,7 +56,7 @@ def read_request(body: dict[str, Any]) -> ToolCallRequest:
 
 
 def uses_functions(body: dict[str, Any]) -> bool:
-    """Whether the client speaks the older API, and so reads `function_call` and not `tool_calls` in the answer."""
+    """Whether the client uses the older API, and so reads `function_call` and not `tool_calls` in the answer."""
     return body.get("functions") is not None and body.get("tools") is None
 
 
@@ -67,21 +67,21 @@ def wants_usage(body: dict[str, Any]) -> bool:
 
 def _read_schema(root: Field) -> dict[str, Any] | None:
     format, guided = root["response_format"], root["guided_json_schema"]
-    asked: dict[str, Any] | None = None
+    response_schema: dict[str, Any] | None = None
     if format.is_given:
         match format["type"].string():
             case "text":
                 pass
             case "json_object":
-                asked = {"type": "object"}
+                response_schema = {"type": "object"}
             case "json_schema":
-                asked = format["json_schema"]["schema"].or_else(Field.object, {"type": "object"})
+                response_schema = format["json_schema"]["schema"].or_else(Field.object, {"type": "object"})
             case _:
-                raise format["type"].refusal("is not known here", "Use text, json_object or json_schema.")
+                raise format["type"].refusal("unknown format", "Use text, json_object or json_schema.")
     schema = guided.optional(Field.object)
-    if asked is not None and schema is not None and canonical(asked) != canonical(schema):
-        raise guided.refusal("says something else than response_format", "Send one of the two.")
-    return asked if schema is None else schema
+    if response_schema is not None and schema is not None and canonical(response_schema) != canonical(schema):
+        raise guided.refusal("differs from response_format", "Send only one of the two.")
+    return response_schema if schema is None else schema
 
 
 def _read_messages(field: Field) -> tuple[ChatMessage, ...]:
@@ -100,8 +100,8 @@ def _read_message(field: Field, names: dict[str, str], at: int) -> ChatMessage:
     role = field["role"].one_of(_ROLES)
     if field["role"].value == "function":
         name = field["name"].string()
-        answered = next((id for id, called in reversed(names.items()) if called == name), name)
-        return ChatMessage.tool(answered, "".join(_read_texts(field["content"])), name)
+        call_id = next((id for id, call_name in reversed(names.items()) if call_name == name), name)
+        return ChatMessage.tool(call_id, "".join(_read_texts(field["content"])), name)
     if role is Role.TOOL:
         id = field["tool_call_id"].string()
         name = names.get(id) or field["name"].or_else(Field.string, "")
@@ -109,13 +109,13 @@ def _read_message(field: Field, names: dict[str, str], at: int) -> ChatMessage:
     texts = tuple(Text(text) for text in _read_texts(field["content"]))
     if role is not Role.ASSISTANT:
         return ChatMessage(role, texts)
-    said: tuple[Part, ...] = () if texts == (Text(""),) else texts
+    text_parts: tuple[Part, ...] = () if texts == (Text(""),) else texts
     thought = field["reasoning_content"].or_else(Field.string, "") or field["reasoning"].or_else(Field.string, "")
     calls = [_read_call(entry) for entry in field["tool_calls"].items()]
     old = field["function_call"]
     if old.is_given:
         calls.append(ToolCall(f"call_{at}", _read_function_call(old)))
-    return ChatMessage(role, ((Reasoning(thought),) if thought else ()) + said + tuple(calls))
+    return ChatMessage(role, ((Reasoning(thought),) if thought else ()) + text_parts + tuple(calls))
 
 
 def _read_texts(field: Field) -> list[str]:
@@ -134,13 +134,13 @@ def _read_part(field: Field) -> str:
             return field["refusal"].string()
         case kind:
             raise field["type"].refusal(
-                f"{kind[:60]!r} is not taken here", "Send text; images, audio and files are not."
+                f"{kind[:60]!r} is not supported", "Send text; images, audio and files are not supported."
             )
 
 
 def _read_call(field: Field) -> ToolCall:
     if field["type"].or_else(Field.string, "function") != "function":
-        raise field["type"].refusal("is not a call that is known here", "Send calls of functions.")
+        raise field["type"].refusal("unknown type of call", "Send function calls.")
     return ToolCall(field["id"].string(), _read_function_call(field["function"]))
 
 

@@ -1,4 +1,4 @@
-"""A request as the body that an engine with OpenAI's chat API takes."""
+"""Encode a request as the body of OpenAI's chat API."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def request_body(
     strict: bool = False,
     max_tokens_field: str = "max_completion_tokens",
 ) -> dict[str, Any]:
-    """`reasoning` sends what the model thought in earlier turns back to it; `strict` asks the engine to hold arguments
-    to the schemas; an engine that knows only the older name for the token limit is told by `max_tokens_field`.
+    """Return the body. `reasoning` includes that of earlier turns; `strict` asks the engine to enforce the schemas.
 
-    An engine that has no `allowed_tools` is given `narrowed(request)`.
+    `max_tokens_field` is the name of the token limit, for engines that know only the older one. Pass
+    `narrow_tools(request)` for an engine that does not support `allowed_tools`.
     """
     body: dict[str, Any] = {"model": model, "messages": messages_body(request.messages, reasoning=reasoning)}
     if request.tools:
@@ -31,11 +31,11 @@ def request_body(
         if not request.parallel_tool_calls:
             body["parallel_tool_calls"] = False
     if request.choice != ToolChoice.auto():
-        request.choice.offered(request.tools)
+        request.choice.select_tools(request.tools)
         body["tool_choice"] = choice_body(request.choice)
     if request.response_schema is not None:
-        named = {"name": "response", "schema": request.response_schema, "strict": True}
-        body["response_format"] = {"type": "json_schema", "json_schema": named}
+        json_schema = {"name": "response", "schema": request.response_schema, "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
     body.update(parameters_body(request, max_tokens_field))
     body["stream"] = stream
     if stream:

@@ -1,6 +1,6 @@
-"""A reply as the body of a chat completion that is not streamed; `error_body` is that of an error.
+"""The body of a chat completion that is not streamed; `error_body` is that of an error.
 
-The API has one text and one list of calls, so the order of the parts is not said. Only complete calls are in it.
+The API has one text and one list of calls, so the order of the parts is lost. Only complete calls are in the body.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["body_of", "error_body"]
 
 
 def body_of(reply: Reply, *, id: str, model: str, created: int, uses_functions: bool = False) -> dict[str, Any]:
-    """`uses_functions` answers a client of the older API, which has room for one call."""
+    """Return the body. `uses_functions`: the client uses the older API, which has only one call."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning

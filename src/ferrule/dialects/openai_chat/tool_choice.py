@@ -1,6 +1,6 @@
-"""Tool choice and tools in OpenAI's chat spelling, both ways.
+"""Encode and decode tool choice and tools for OpenAI's chat API.
 
-| choice | said as |
+| choice | encoded as |
 |---|---|
 | auto | left out |
 | none, required | that word |
@@ -15,7 +15,7 @@ from typing import Any
 from ferrule.core.choice import ChoiceMode, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
-from ferrule.dialects.tool_definitions import defined
+from ferrule.dialects.tool_definitions import define_tool
 
 _MODES = {mode.value: mode for mode in ChoiceMode}
 _SUBSET_MODES = {"auto": ChoiceMode.AUTO, "required": ChoiceMode.REQUIRED}
@@ -24,10 +24,10 @@ _SUBSET_MODES = {"auto": ChoiceMode.AUTO, "required": ChoiceMode.REQUIRED}
 def choice_body(choice: ToolChoice) -> str | dict[str, Any]:
     if choice.names is None or choice.mode is ChoiceMode.NONE:
         return choice.mode.value
-    named = [{"type": "function", "function": {"name": name}} for name in choice.names]
-    if len(named) == 1 and choice.mode is ChoiceMode.REQUIRED:
-        return named[0]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode.value, "tools": named}}
+    tools = [{"type": "function", "function": {"name": name}} for name in choice.names]
+    if len(tools) == 1 and choice.mode is ChoiceMode.REQUIRED:
+        return tools[0]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode.value, "tools": tools}}
 
 
 def read_choice(field: Field) -> ToolChoice:
@@ -45,11 +45,11 @@ def read_choice(field: Field) -> ToolChoice:
                 names, allowed["mode"].or_else(lambda mode: mode.one_of(_SUBSET_MODES), _MODES["auto"])
             )
         case _:
-            raise field["type"].refusal("is not a choice that is known here", "Use function or allowed_tools.")
+            raise field["type"].refusal("unknown type of tool choice", "Use function or allowed_tools.")
 
 
 def read_function_call(field: Field) -> ToolChoice:
-    """The older field, which went with `functions`."""
+    """Read the older field, which belongs to `functions`."""
     if not field.is_given:
         return ToolChoice.auto()
     if isinstance(field.value, str):
@@ -58,19 +58,19 @@ def read_function_call(field: Field) -> ToolChoice:
 
 
 def tool_body(tool: ToolDefinition, *, strict: bool) -> dict[str, Any]:
-    described = {"description": tool.description} if tool.description else {}
-    function = {"name": tool.name, **described, "parameters": tool.parameters}
+    description = {"description": tool.description} if tool.description else {}
+    function = {"name": tool.name, **description, "parameters": tool.parameters}
     return {"type": "function", "function": {**function, **({"strict": True} if strict else {})}}
 
 
 def read_tool(field: Field) -> ToolDefinition:
     if field["type"].or_else(Field.string, "function") != "function":
         raise field["type"].refusal(
-            f"{field['type'].value!r} is not a tool that can be called here",
-            "Describe it as a function; hosted and custom tools are not taken.",
+            f"{field['type'].value!r} is not a supported tool type",
+            "Describe it as a function; hosted and custom tools are not supported.",
         )
     return read_function(field["function"])
 
 
 def read_function(field: Field) -> ToolDefinition:
-    return defined(field["name"], field["description"], field["parameters"])
+    return define_tool(field["name"], field["description"], field["parameters"])

@@ -1,4 +1,4 @@
-"""Token counts in OpenAI's chat spelling."""
+"""Token counts for OpenAI's chat API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Teller: numbers the events of a response, keeps what they told, and gives them out."""
+"""EventSequencer: numbers the events of a response, applies them to a snapshot and hands them out."""
 
 from __future__ import annotations
 
@@ -6,63 +6,65 @@ from collections.abc import Mapping
 from typing import Any
 
 from ferrule.dialects.extension import KEY
-from ferrule.dialects.openai_responses.open_item import OpenItem, Told
-from ferrule.dialects.openai_responses.snapshot import Snapshot, together
+from ferrule.dialects.openai_responses.open_item import Events, OpenItem
+from ferrule.dialects.openai_responses.snapshot import Snapshot, merge_extensions
 
 
-class Teller:
-    """Events are told here one by one and taken out together."""
+class EventSequencer:
+    """Add events one by one with `emit`, and take them out together with `drain`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self._note: dict[str, Any] = {}
-        self._out: Told = []
+        self._pending_extension: dict[str, Any] = {}
+        self._out: Events = []
 
     @property
     def id(self) -> str:
-        """The response's."""
+        """The id of the response."""
         return self.snapshot.head["id"]
 
     @property
-    def place(self) -> int:
-        """That of the next item."""
+    def next_index(self) -> int:
+        """The output index of the next item."""
         return len(self.snapshot.items)
 
-    def taken(self) -> Told:
-        taken, self._out = self._out, []
-        return taken
+    def drain(self) -> Events:
+        events, self._out = self._out, []
+        return events
 
-    def note(self, told: Mapping[str, Any]) -> None:
-        """Rides on the next event, so that it is not lost with this process."""
-        self._note = together(self._note, told)
+    def add_extension(self, extension: Mapping[str, Any]) -> None:
+        """Attach extension data to the next event, so that it is not lost if this process dies."""
+        self._pending_extension = merge_extensions(self._pending_extension, extension)
 
-    def tell(self, event: Mapping[str, Any]) -> None:
-        extension = together(event.get(KEY, {}), self._note) if self._note else event.get(KEY)
-        self._note = {}
-        told = {**event, "sequence_number": self.snapshot.number}
+    def emit(self, event: Mapping[str, Any]) -> None:
+        extension = (
+            merge_extensions(event.get(KEY, {}), self._pending_extension) if self._pending_extension else event.get(KEY)
+        )
+        self._pending_extension = {}
+        numbered = {**event, "sequence_number": self.snapshot.number}
         if extension:
-            told[KEY] = extension
-        self.snapshot.take(told)
-        self._out.append(told)
+            numbered[KEY] = extension
+        self.snapshot.apply(numbered)
+        self._out.append(numbered)
 
-    def live(self, state: str, status: str) -> None:
-        """A step in the response's own life, before there is anything in it."""
-        output: Told = []
-        self.tell({"type": f"response.{state}", "response": {**self.snapshot.head, "status": status, "output": output}})
+    def emit_state(self, state: str, status: str) -> None:
+        """Emit a state of the response before it has any output."""
+        output: Events = []
+        self.emit({"type": f"response.{state}", "response": {**self.snapshot.head, "status": status, "output": output}})
 
-    def last(self, state: str, status: str, **fields: Any) -> None:
-        self.snapshot.note(self._note)
-        self._note = {}
-        self.tell({"type": f"response.{state}", "response": self.snapshot.response(status, **fields)})
+    def emit_last(self, state: str, status: str, **fields: Any) -> None:
+        self.snapshot.add_extension(self._pending_extension)
+        self._pending_extension = {}
+        self.emit({"type": f"response.{state}", "response": self.snapshot.response(status, **fields)})
 
-    def open(self, item: dict[str, Any]) -> OpenItem:
-        for event in OpenItem(item, self.place).begun():
-            self.tell(event)
+    def open_item(self, item: dict[str, Any]) -> OpenItem:
+        for event in OpenItem(item, self.next_index).begin_events():
+            self.emit(event)
         return self.snapshot.items[-1]
 
-    def end(self, item: OpenItem, status: str, extension: Mapping[str, Any] | None = None, **fields: Any) -> None:
-        """`extension` rides on the item's last event."""
-        *said, last = item.ended(status, **fields)
-        for event in said:
-            self.tell(event)
-        self.tell({**last, **(extension or {})})
+    def end_item(self, item: OpenItem, status: str, extension: Mapping[str, Any] | None = None, **fields: Any) -> None:
+        """Emit the last events of an item. `extension` is attached to the very last."""
+        *earlier, last = item.end_events(status, **fields)
+        for event in earlier:
+            self.emit(event)
+        self.emit({**last, **(extension or {})})

@@ -1,7 +1,7 @@
-"""Input items as messages. Items that belong to one turn of the assistant become one message, in their order.
+"""Convert input items into messages. The items of one assistant turn become one message, in order.
 
-What the gateway ran itself comes back from clients that resend everything: a call with its output is a call and its
-result, a call that was not allowed is a call and a refusal, and a list of tools says nothing that a model has to read.
+Clients that resend everything also send what the gateway ran itself: a call with its output becomes a call and its
+result, a denied call becomes a call and an error, and lists of tools are dropped, because the model does not need them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
 from ferrule.dialects.field import Field
 from ferrule.dialects.lenient_json import entries, mapping
 from ferrule.dialects.lenient_json import text as text_or_nothing
-from ferrule.dialects.openai_responses.hosted_tools import HostedTool, Hosts, wire_name
+from ferrule.dialects.openai_responses.hosted_tools import HostedTool, Hosts, model_name_of
 from ferrule.dialects.openai_responses.responses_request import ApprovalAnswer
 
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
@@ -23,9 +23,10 @@ _TEXT_KINDS = ("input_text", "output_text", "text", "summary_text", "reasoning_t
 
 @dataclass(slots=True)
 class History:
-    """`take` every item, then `ended`. `answers` are those to requests for leave that nothing has come of yet.
+    """Call `add_item` with every item, then `finish`.
 
-    `names` are those of the functions called, `requests` the calls that leave was asked for, both by id.
+    `answers` are the answers to approval requests that have had no effect yet. `names` are the names of the called
+    functions, `requests` the calls that needed approval, both by id.
     """
 
     hosts: Hosts = field(default_factory=dict[str, tuple[HostedTool, ...]])
@@ -36,45 +37,45 @@ class History:
     _turn: list[Part] = field(default_factory=list[Part])
     _results: list[ToolResult] = field(default_factory=list[ToolResult])
 
-    def take(self, item: Field) -> None:
+    def add_item(self, item: Field) -> None:
         kind = item["type"].or_else(Field.string, "message")
         read = _READERS.get(kind)
         if read is None:
-            raise item["type"].refusal(f"{kind[:60]!r} is not taken here", _HINTS.get(kind, _HINT))
+            raise item["type"].refusal(f"{kind[:60]!r} is not supported", _HINTS.get(kind, _HINT))
         read(self, item)
 
-    def ended(self) -> tuple[ChatMessage, ...]:
-        self._settle()
+    def finish(self) -> tuple[ChatMessage, ...]:
+        self._flush()
         return tuple(self._messages)
 
-    def say(self, *parts: Part) -> None:
-        """The assistant says or calls something."""
-        self.go_on()
+    def add_assistant_parts(self, *parts: Part) -> None:
+        """Add text, reasoning or calls of the assistant."""
+        self.apply_answers()
         if self._results:
-            self._settle()
+            self._flush()
         self._turn += parts
 
-    def ran(self, call: ToolCall, result: ToolResult) -> None:
-        """A call that was not the client's. Those that follow each other might as well have been made side by side."""
-        self.go_on()
+    def add_hosted_call(self, call: ToolCall, result: ToolResult) -> None:
+        """Add a call that the gateway ran. Consecutive ones are treated as parallel calls."""
+        self.apply_answers()
         self._turn.append(call)
         self._results.append(result)
 
     def add(self, message: ChatMessage) -> None:
-        """Somebody else says something."""
-        self._settle()
+        """Add a message that is not the assistant's."""
+        self._flush()
         self._messages.append(message)
 
-    def go_on(self) -> None:
-        """The assistant goes on after the answers so far, so they were heard; a denial is told as the loop tells it."""
+    def apply_answers(self) -> None:
+        """Apply the answers so far: assistant output follows, so they took effect. A denial reads as in the loop."""
         answers, self.answers = self.answers, []
         for answer in answers:
             call = self.requests.pop(answer.id, None)
             if call is not None and not answer.approve:
-                words = f"denied: {answer.reason}" if answer.reason else "denied by the user"
-                self.ran(call, ToolResult(call.id, call.name, words, is_error=True))
+                message = f"denied: {answer.reason}" if answer.reason else "denied by the user"
+                self.add_hosted_call(call, ToolResult(call.id, call.name, message, is_error=True))
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         if self._turn:
             self._messages.append(ChatMessage(Role.ASSISTANT, tuple(self._turn)))
             self._turn = []
@@ -87,21 +88,21 @@ def _message(history: History, item: Field) -> None:
     role = item["role"].one_of(_ROLES)
     parts: list[Part] = [Text(text) for text in read_texts(item["content"])]
     if role is Role.ASSISTANT:
-        history.say(*parts)
+        history.add_assistant_parts(*parts)
     else:
         history.add(ChatMessage(role, tuple(parts)))
 
 
 def _reasoning(history: History, item: Field) -> None:
-    # The text itself where there is one, else what was told of it.
+    # The text itself if there is one, otherwise its summary.
     thoughts = read_texts(item["content"]) or read_texts(item["summary"])
-    history.say(*([Reasoning("".join(thoughts))] if thoughts else []))
+    history.add_assistant_parts(*([Reasoning("".join(thoughts))] if thoughts else []))
 
 
 def _call(history: History, item: Field) -> None:
     call = ToolCall(item["call_id"].string(), FunctionCall(item["name"].string(), item["arguments"].string()))
     history.names[call.id] = call.name
-    history.say(call)
+    history.add_assistant_parts(call)
 
 
 def _output(history: History, item: Field) -> None:
@@ -113,27 +114,27 @@ def _output(history: History, item: Field) -> None:
 
 
 def _hosted_call(history: History, item: Field) -> None:
-    call = _hosted(history, item)
+    call = _hosted_tool_call(history, item)
     output, error = item["output"].optional(Field.string), item["error"].value
     if error is not None:
-        history.ran(call, ToolResult(call.id, call.name, error_text(error), is_error=True))
+        history.add_hosted_call(call, ToolResult(call.id, call.name, error_text(error), is_error=True))
     elif output is not None:
-        history.ran(call, ToolResult(call.id, call.name, output))
+        history.add_hosted_call(call, ToolResult(call.id, call.name, output))
     else:
-        # It was broken off. Like every call that is not complete, it does not go back to the model.
-        history.go_on()
+        # It was cut off. Like every incomplete call, it is not sent to the model again.
+        history.apply_answers()
 
 
 def _request(history: History, item: Field) -> None:
-    history.go_on()
-    call = _hosted(history, item)
+    history.apply_answers()
+    call = _hosted_tool_call(history, item)
     history.requests[call.id] = call
 
 
 def _answer(history: History, item: Field) -> None:
     id = item["approval_request_id"].string()
     if any(answer.id == id for answer in history.answers):
-        raise item["approval_request_id"].refusal("was answered before", "Answer each request once.")
+        raise item["approval_request_id"].refusal("is answered twice", "Answer each request once.")
     history.answers.append(ApprovalAnswer(id, item["approve"].boolean(), item["reason"].or_else(Field.string, "")))
 
 
@@ -142,8 +143,8 @@ def _list(history: History, item: Field) -> None:
     item["tools"].items()
 
 
-def _hosted(history: History, item: Field) -> ToolCall:
-    name = wire_name(history.hosts, item["server_label"].string(), item["name"].string())
+def _hosted_tool_call(history: History, item: Field) -> ToolCall:
+    name = model_name_of(history.hosts, item["server_label"].string(), item["name"].string())
     return ToolCall(item["id"].string(), FunctionCall(name, item["arguments"].string()))
 
 
@@ -160,7 +161,7 @@ _READERS: dict[str, Callable[[History, Field], None]] = {
 _HINT = f"Send items of these types: {', '.join(_READERS)}."
 _HINTS = {
     "item_reference": "Send the item itself, or leave it out and name its response in previous_response_id: "
-    "all items of a stored response are taken up with it.",
+    "all items of a stored response come with it.",
 }
 
 
@@ -175,16 +176,18 @@ def _read_part(part: Field) -> str:
     if kind == "refusal":
         return part["refusal"].string()
     if kind not in _TEXT_KINDS:
-        raise part["type"].refusal(f"{kind[:60]!r} is not taken here", "Send text; images, audio and files are not.")
+        raise part["type"].refusal(
+            f"{kind[:60]!r} is not supported", "Send text; images, audio and files are not supported."
+        )
     return part["text"].string()
 
 
 def error_text(error: object) -> str:
-    """The words of an error in any of the API's spellings, of which older ones are a string."""
+    """Return the message of an error in any of the API's shapes; in older versions it is a string."""
     if isinstance(error, str):
         return error
-    told = mapping(error)
-    content = told.get("content")
+    fields = mapping(error)
+    content = fields.get("content")
     parts = [{"text": content}] if isinstance(content, str) else entries(content)
-    words = "".join(text_or_nothing(part.get("text")) for part in parts)
-    return words or text_or_nothing(told.get("message")) or "the tool failed"
+    message = "".join(text_or_nothing(part.get("text")) for part in parts)
+    return message or text_or_nothing(fields.get("message")) or "the tool failed"

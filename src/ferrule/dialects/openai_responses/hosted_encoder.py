@@ -1,11 +1,12 @@
-"""HostedEncoder: an answer of several rounds, in which the gateway runs tools itself, as the events of one response.
+"""HostedEncoder: encodes an answer of several rounds, in which the gateway runs tools, as the events of one response.
 
-A call of the gateway's becomes an `mcp_call`. Its item stays open while its tool runs, beside others, and is done when
-the tool is. A call that may have to wait for leave is not told of before it starts; if it is still waiting when the
-turn ends, an `mcp_approval_request` is told instead. Knows neither the loop nor the ledger: it is told what happens.
+A call that the gateway runs becomes an `mcp_call` item. The item stays open while its tool runs, next to other items,
+and is done when the tool is. A call that may need approval is not announced before its tool starts; if it is still
+waiting when the turn ends, an `mcp_approval_request` item is sent instead. The encoder is independent of the loop and
+the ledger: the caller reports what happens.
 
-The API has no event for a response that was cancelled. Its stream ends with `response.incomplete`, which every client
-takes for an end, and the response in it has the status "cancelled", which is the API's own word for it.
+The API has no event for a cancelled response. Its stream ends with `response.incomplete`, which every client treats as
+the end, and the response in it has the API's status "cancelled".
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from ferrule.core.event import (
     ReasoningDelta,
     TextDelta,
 )
-from ferrule.core.ids import apart
+from ferrule.core.ids import make_unique
 from ferrule.core.receipt import Receipt
 from ferrule.dialects.extension import KEY, Extension
-from ferrule.dialects.openai_responses.event_sequencer import Teller
+from ferrule.dialects.openai_responses.event_sequencer import EventSequencer
 from ferrule.dialects.openai_responses.hosted_tools import HostedTool
-from ferrule.dialects.openai_responses.open_item import OpenItem, Told
+from ferrule.dialects.openai_responses.open_item import Events, OpenItem
 from ferrule.dialects.openai_responses.output_items import (
     approval_item,
     call_item,
@@ -41,7 +42,7 @@ from ferrule.dialects.openai_responses.output_items import (
     reasoning_item,
 )
 from ferrule.dialects.openai_responses.snapshot import Snapshot
-from ferrule.dialects.sequence import Sequence
+from ferrule.dialects.sequence import EventSequence
 from ferrule.errors import DefinitionError, FerruleError
 
 _ERROR_CODES = {429: "rate_limit_exceeded"}
@@ -49,194 +50,200 @@ _ERROR_CODES = {429: "rate_limit_exceeded"}
 
 @dataclass(slots=True)
 class _Round:
-    """What belongs to one answer of the model: the next begins with calls numbered from 0."""
+    """The state of one round. Each round numbers its calls from 0."""
 
-    sequence: Sequence = field(default_factory=Sequence)
+    sequence: EventSequence = field(default_factory=EventSequence)
     ids: list[str] = field(default_factory=list[str])
     is_over: bool = False
 
     @property
     def last_id(self) -> str:
-        """That of the last call. The loop tells calls with one id apart, and this is how."""
-        return apart(self.ids)[-1]
+        """The id of the last call. Duplicate ids are made unique in the same way as in the loop."""
+        return make_unique(self.ids)[-1]
 
 
 class HostedEncoder:
-    """`head` is made by `head_of`. `hosted` are the gateway's tools, by the names that the model knows; the calls of
-    all others are the client's. Every method gives the events to tell; after the last of the response there are none.
+    """`head` comes from `head_of`. `hosted` are the gateway's tools, by the names that the model uses.
+
+    Calls of all other tools are the client's. Every method returns the events to send; after the last event of the
+    response there are none.
     """
 
     def __init__(self, head: Mapping[str, Any], hosted: Mapping[str, HostedTool] | None = None) -> None:
         self._hosted = hosted or {}
-        self._teller = Teller(Snapshot(head))
+        self._sequencer = EventSequencer(Snapshot(head))
         self._round = _Round()
         self._item: OpenItem | None = None
-        """What the model writes now: text, reasoning or a call."""
+        """The item that the model writes now: text, reasoning or a call."""
         self._running: dict[str, OpenItem] = {}
-        self._held: dict[str, Receipt | None] = {}
-        """Calls that nothing is told of yet."""
-        self._asked: dict[str, tuple[ToolCall, str]] = {}
+        self._unannounced: dict[str, Receipt | None] = {}
+        """The receipts of calls that have no item yet, by call id."""
+        self._approval_requests: dict[str, tuple[ToolCall, str]] = {}
         self._reason = FinishReason.STOP
         self._is_broken = False
 
     @staticmethod
-    def restored(events: Iterable[dict[str, Any]], hosted: Mapping[str, HostedTool] | None = None) -> HostedEncoder:
-        """An encoder that goes on after these events, which another had told. Items left open are closed first."""
+    def restore(events: Iterable[dict[str, Any]], hosted: Mapping[str, HostedTool] | None = None) -> HostedEncoder:
+        """Return an encoder that continues after the events of another encoder. It closes open items first."""
         snapshot = Snapshot.of(events)
         if not snapshot.head:
-            raise DefinitionError("there are no events to go on from", hint="Begin a new encoder.")
+            raise DefinitionError("there are no events to continue from", hint="Create a new encoder.")
         encoder = HostedEncoder(snapshot.head, hosted)
-        encoder._teller = Teller(snapshot)
+        encoder._sequencer = EventSequencer(snapshot)
         encoder._is_broken = True
         return encoder
 
     @property
     def is_over(self) -> bool:
-        return self._teller.snapshot.is_over
+        return self._sequencer.snapshot.is_over
 
     @property
     def response(self) -> dict[str, Any]:
-        """The response as the events so far have told it: the body of an answer that is not streamed."""
-        return self._teller.snapshot.response()
+        """The response as of the events so far: the body of an answer that is not streamed."""
+        return self._sequencer.snapshot.response()
 
-    def queue(self) -> Told:
-        """The response exists, and nobody has begun with it."""
-        snapshot = self._teller.snapshot
-        if not snapshot.has_been("created"):
-            self._teller.live("created", "queued")
-        if not snapshot.has_been("queued") and not snapshot.has_been("in_progress"):
-            self._teller.live("queued", "queued")
-        return self._teller.taken()
+    def queue(self) -> Events:
+        """Emit that the response exists and is queued."""
+        snapshot = self._sequencer.snapshot
+        if not snapshot.has_state("created"):
+            self._sequencer.emit_state("created", "queued")
+        if not snapshot.has_state("queued") and not snapshot.has_state("in_progress"):
+            self._sequencer.emit_state("queued", "queued")
+        return self._sequencer.drain()
 
-    def begin(self) -> Told:
-        """The response is being worked on. Every other method begins it where that was not done."""
+    def begin(self) -> Events:
+        """Emit that the response is in progress. Every other method does this first if needed."""
         self._begin()
-        return self._teller.taken()
+        return self._sequencer.drain()
 
-    def listed(self, label: str, tools: Iterable[HostedTool], error: str = "") -> Told:
-        """The tools of a server that the client declared; `error` says why they could not be listed."""
+    def list_tools(self, label: str, tools: Iterable[HostedTool], error: str = "") -> Events:
+        """List the tools of a server that the client declared; `error` says why they could not be listed."""
         if self._begin():
-            item = self._teller.open(list_item(self._teller.id, self._teller.place, label))
-            self._teller.tell(item.step("in_progress"))
-            self._teller.tell(item.step("failed" if error else "completed"))
-            self._teller.end(item, "completed", tools=[tool.listed() for tool in tools], error=error or None)
-        return self._teller.taken()
+            item = self._sequencer.open_item(list_item(self._sequencer.id, self._sequencer.next_index, label))
+            self._sequencer.emit(item.step("in_progress"))
+            self._sequencer.emit(item.step("failed" if error else "completed"))
+            self._sequencer.end_item(
+                item, "completed", tools=[tool.as_list_entry() for tool in tools], error=error or None
+            )
+        return self._sequencer.drain()
 
-    def feed(self, event: Event) -> Told:
-        """What the model says. `Finish` ends a round, not the response."""
+    def feed(self, event: Event) -> Events:
+        """Encode an event of the model. `Finish` ends a round, not the response."""
         if self._begin():
             if self._round.is_over:
                 self._round = _Round()
-                self._leave()
-            for plain in self._round.sequence.feed(event):
-                self._say(plain)
-        return self._teller.taken()
+                self._abandon_calls()
+            for ordered in self._round.sequence.feed(event):
+                self._encode(ordered)
+        return self._sequencer.drain()
 
-    def started(self, call: ToolCall, approval_request_id: str = "") -> Told:
-        """A call's tool runs. `approval_request_id` names the item by which an earlier response asked for leave."""
+    def start_tool(self, call: ToolCall, approval_request_id: str = "") -> Events:
+        """A call's tool starts. `approval_request_id` is the approval request of an earlier response."""
         if self._begin():
-            receipt = self._held.pop(call.id, None) or call.receipt
-            self._asked.pop(call.id, None)
+            receipt = self._unannounced.pop(call.id, None) or call.receipt
+            self._approval_requests.pop(call.id, None)
             item = self._running.get(call.id)
             if item is None:
                 item = self._open_call(call.id, call.name, approval_request_id)
-                self._teller.tell(item.delta(call.function.arguments))
+                self._sequencer.emit(item.delta(call.function.arguments))
                 self._settle(item, call.id, receipt)
-            self._teller.tell(item.step("in_progress"))
-        return self._teller.taken()
+            self._sequencer.emit(item.step("in_progress"))
+        return self._sequencer.drain()
 
-    def progressed(self, call_id: str, told: Mapping[str, Any]) -> Told:
-        """How far a tool has come: the API has no field for it, so it rides on a step that is told again."""
+    def report_progress(self, call_id: str, progress: Mapping[str, Any]) -> Events:
+        """Report a tool's progress. The API has no field for it, so it comes with a repeated `in_progress` event."""
         item = self._running.get(call_id)
         if item is not None and self._begin():
-            self._teller.tell({**item.step("in_progress"), KEY: {"progress": dict(told)}})
-        return self._teller.taken()
+            self._sequencer.emit({**item.step("in_progress"), KEY: {"progress": dict(progress)}})
+        return self._sequencer.drain()
 
-    def finished(self, result: ToolResult) -> Told:
-        """A call has ended; this is what the model will read. A call that was never told of has no item to end."""
+    def finish_tool(self, result: ToolResult) -> Events:
+        """A call has ended with the result that the model reads. A call that was never announced has no item."""
         item = self._running.pop(result.tool_call_id, None)
         if item is not None and self._begin():
-            self._teller.tell(item.step("failed" if result.is_error else "completed"))
+            self._sequencer.emit(item.step("failed" if result.is_error else "completed"))
             if result.is_error:
-                self._teller.end(item, "failed", error=failure_of(result.text))
+                self._sequencer.end_item(item, "failed", error=failure_of(result.text))
             else:
-                self._teller.end(item, "completed", output=result.text)
-        return self._teller.taken()
+                self._sequencer.end_item(item, "completed", output=result.text)
+        return self._sequencer.drain()
 
-    def asked(self, call: ToolCall, approval: str = "") -> Told:
-        """A call waits for leave; `approval` is the id to answer to. It is told when the turn ends waiting."""
+    def request_approval(self, call: ToolCall, approval: str = "") -> Events:
+        """A call waits for approval; `approval` is the id to answer. The item is sent when the turn ends waiting."""
         self._begin()
-        self._asked[call.id] = (call, approval)
-        return self._teller.taken()
+        self._approval_requests[call.id] = (call, approval)
+        return self._sequencer.drain()
 
-    def denied(self, call_id: str) -> None:
-        """A call that waited will not run."""
-        self._held.pop(call_id, None)
-        self._asked.pop(call_id, None)
+    def drop_approval(self, call_id: str) -> None:
+        """Forget a call that waited and will not run."""
+        self._unannounced.pop(call_id, None)
+        self._approval_requests.pop(call_id, None)
 
-    def finish(self, *, waits: bool = False) -> Told:
-        """The answer is over; `waits`: for the answers to what was asked. One that was cut off ends incomplete."""
+    def finish(self, *, waits: bool = False) -> Events:
+        """End the response. `waits`: it ends waiting for approvals. An answer that was cut off ends incomplete."""
         if self._begin():
             self._close("completed")
             if waits:
-                self._ask()
+                self._add_approval_items()
             if self._reason is FinishReason.LENGTH and not waits:
-                self._teller.last("incomplete", "incomplete", incomplete_details={"reason": "max_output_tokens"})
+                self._sequencer.emit_last(
+                    "incomplete", "incomplete", incomplete_details={"reason": "max_output_tokens"}
+                )
             else:
-                self._teller.last("completed", "completed")
-        return self._teller.taken()
+                self._sequencer.emit_last("completed", "completed")
+        return self._sequencer.drain()
 
-    def cut(self, reason: str | None = None) -> Told:
-        """The answer is over before its time. `reason` is the API's word for why, where it has one."""
+    def stop_early(self, reason: str | None = None) -> Events:
+        """End the response early. `reason` is the API's reason, if it has one."""
         if self._begin():
             self._close()
-            self._teller.last("incomplete", "incomplete", incomplete_details={"reason": reason})
-        return self._teller.taken()
+            self._sequencer.emit_last("incomplete", "incomplete", incomplete_details={"reason": reason})
+        return self._sequencer.drain()
 
-    def cancel(self) -> Told:
-        """Somebody no longer wants the answer."""
+    def cancel(self) -> Events:
+        """End a response that was cancelled."""
         if self._begin():
             self._close()
-            self._teller.last("incomplete", "cancelled")
-        return self._teller.taken()
+            self._sequencer.emit_last("incomplete", "cancelled")
+        return self._sequencer.drain()
 
-    def fail(self, error: FerruleError) -> Told:
-        """Ends the response because of an error."""
+    def fail(self, error: FerruleError) -> Events:
+        """End the response with an error."""
         if self._begin():
             self._close()
             code = _ERROR_CODES.get(error.status, "invalid_prompt" if error.status < 500 else "server_error")
-            self._teller.note({"error": {"code": error.code, "retryable": error.retryable}})
-            words = f"{error.message} {error.hint}".strip()
-            self._teller.last("failed", "failed", error={"code": code, "message": words})
-        return self._teller.taken()
+            self._sequencer.add_extension({"error": {"code": error.code, "retryable": error.retryable}})
+            message = f"{error.message} {error.hint}".strip()
+            self._sequencer.emit_last("failed", "failed", error={"code": code, "message": message})
+        return self._sequencer.drain()
 
-    def close(self) -> Told:
-        """Ends the items of an answer that broke off; the response itself is left without an end."""
+    def close(self) -> Events:
+        """End the items of an answer that was cut off; the response itself gets no last event."""
         if not self.is_over:
             self._close()
-        return self._teller.taken()
+        return self._sequencer.drain()
 
     def _begin(self) -> bool:
-        """Whether there is still something to tell."""
+        """Begin the response if needed. Returns False if it is already over."""
         if self.is_over:
             return False
         if self._is_broken:
             self._close()
         for state in ("created", "in_progress"):
-            if not self._teller.snapshot.has_been(state):
-                self._teller.live(state, "in_progress")
+            if not self._sequencer.snapshot.has_state(state):
+                self._sequencer.emit_state(state, "in_progress")
         return True
 
-    def _say(self, event: Event) -> None:
+    def _encode(self, event: Event) -> None:
         match event:
             case TextDelta(text) if text:
-                self._speak("message", text)
+                self._add_text("message", text)
             case ReasoningDelta(text) if text:
-                self._speak("reasoning", text)
+                self._add_text("reasoning", text)
             case CallStart(_, id, name):
                 self._begin_call(id, name)
             case ArgumentsDelta(_, json) if self._item:
-                self._teller.tell(self._item.delta(json))
+                self._sequencer.emit(self._item.delta(json))
             case CallEnd():
                 self._end_call(event)
             case Finish():
@@ -244,20 +251,20 @@ class HostedEncoder:
             case _:
                 pass
 
-    def _speak(self, kind: str, text: str) -> None:
+    def _add_text(self, kind: str, text: str) -> None:
         if self._item is None or self._item.kind != kind:
-            self._hush()
+            self._end_text()
             make = message_item if kind == "message" else reasoning_item
-            self._item = self._teller.open(make(self._teller.id, self._teller.place))
-        self._teller.tell(self._item.delta(text))
+            self._item = self._sequencer.open_item(make(self._sequencer.id, self._sequencer.next_index))
+        self._sequencer.emit(self._item.delta(text))
 
     def _begin_call(self, id: str, name: str) -> None:
-        self._hush()
+        self._end_text()
         self._round.ids.append(id)
         if name not in self._hosted:
-            self._item = self._teller.open(call_item(self._teller.id, self._teller.place, id, name))
-        elif self._hosted[name].waits:
-            self._held[self._round.last_id] = None
+            self._item = self._sequencer.open_item(call_item(self._sequencer.id, self._sequencer.next_index, id, name))
+        elif self._hosted[name].may_need_approval:
+            self._unannounced[self._round.last_id] = None
         else:
             self._item = self._open_call(self._round.last_id, name, "")
 
@@ -265,71 +272,75 @@ class HostedEncoder:
         id = self._round.last_id
         item, self._item = self._item, None
         if item is None and end.complete:
-            self._held[id] = end.receipt
+            self._unannounced[id] = end.receipt
         elif item is None:
-            self._held.pop(id, None)
+            self._unannounced.pop(id, None)
         elif item.kind == "mcp_call" and end.complete:
             self._settle(item, id, end.receipt)
         elif end.complete:
-            self._teller.end(item, "completed", _told_receipt(item.item["call_id"], end.receipt))
+            self._sequencer.end_item(item, "completed", _receipt_field(item.item["call_id"], end.receipt))
         else:
             self._running.pop(id, None)
-            self._teller.end(item, "incomplete")
+            self._sequencer.end_item(item, "incomplete")
 
     def _end_round(self, finish: Finish) -> None:
-        self._hush()
+        self._end_text()
         self._reason = finish.reason
         self._round.is_over = True
-        self._teller.note(self._round.sequence.extension.as_field().get(KEY, {}))
+        self._sequencer.add_extension(self._round.sequence.extension.as_field().get(KEY, {}))
         if finish.usage:
-            self._teller.note({"usage": asdict(finish.usage)})
+            self._sequencer.add_extension({"usage": asdict(finish.usage)})
 
     def _open_call(self, call_id: str, name: str, approval: str) -> OpenItem:
-        begun = hosted_call_item(self._teller.id, self._teller.place, name, self._hosted.get(name), approval)
-        item = self._running[call_id] = self._teller.open(begun)
+        new_item = hosted_call_item(
+            self._sequencer.id, self._sequencer.next_index, name, self._hosted.get(name), approval
+        )
+        item = self._running[call_id] = self._sequencer.open_item(new_item)
         return item
 
     def _settle(self, item: OpenItem, call_id: str, receipt: Receipt | None) -> None:
-        """The arguments of a hosted call are whole; it says so, and by which guarantee."""
-        for event in item.said():
-            self._teller.tell({**event, **_told_receipt(call_id, receipt)})
+        """Emit that the arguments of a hosted call are complete, with its receipt."""
+        for event in item.done_events():
+            self._sequencer.emit({**event, **_receipt_field(call_id, receipt)})
 
-    def _ask(self) -> None:
-        """What was asked for already, before a process died, is not asked for again."""
-        told = {item.item["id"] for item in self._teller.snapshot.items}
-        for call, approval in self._asked.values():
-            begun = approval_item(self._teller.id, self._teller.place, call, self._hosted.get(call.name), approval)
-            if begun["id"] not in told:
-                self._teller.end(self._teller.open(begun), "completed")
+    def _add_approval_items(self) -> None:
+        """Emit the approval requests, except those that an earlier process already emitted."""
+        item_ids = {item.item["id"] for item in self._sequencer.snapshot.items}
+        for call, approval in self._approval_requests.values():
+            item = approval_item(
+                self._sequencer.id, self._sequencer.next_index, call, self._hosted.get(call.name), approval
+            )
+            if item["id"] not in item_ids:
+                self._sequencer.end_item(self._sequencer.open_item(item), "completed")
 
-    def _hush(self) -> None:
-        """Ends the text or the reasoning under way."""
+    def _end_text(self) -> None:
+        """End the open text or reasoning item."""
         item, self._item = self._item, None
         if item is not None:
-            self._teller.end(item, "completed")
+            self._sequencer.end_item(item, "completed")
 
-    def _leave(self) -> None:
-        """A round is over and the next begins: calls that nothing came of were not run, and nobody waits for them."""
+    def _abandon_calls(self) -> None:
+        """Close the calls of the previous round that never ran: the next round has started without them."""
         for item in self._running.values():
-            self._teller.end(item, "incomplete")
+            self._sequencer.end_item(item, "incomplete")
         self._running.clear()
-        self._held.clear()
-        self._asked.clear()
+        self._unannounced.clear()
+        self._approval_requests.clear()
 
-    def _close(self, spoken: str = "incomplete") -> None:
-        """`spoken` is what becomes of text that nobody ended."""
+    def _close(self, text_status: str = "incomplete") -> None:
+        """Close all items. `text_status` is the status of an open text item."""
         self._is_broken = False
         if not self._round.is_over:
-            for plain in self._round.sequence.close():
-                self._say(plain)
-            self._teller.note(self._round.sequence.extension.as_field().get(KEY, {}))
+            for ordered in self._round.sequence.close():
+                self._encode(ordered)
+            self._sequencer.add_extension(self._round.sequence.extension.as_field().get(KEY, {}))
             self._round.is_over = True
-        for item in self._teller.snapshot.open_items:
-            self._teller.end(item, spoken if item is self._item else "incomplete")
+        for item in self._sequencer.snapshot.open_items:
+            self._sequencer.end_item(item, text_status if item is self._item else "incomplete")
         self._item = None
         self._running.clear()
-        self._held.clear()
+        self._unannounced.clear()
 
 
-def _told_receipt(call_id: str, receipt: Receipt | None) -> dict[str, Any]:
+def _receipt_field(call_id: str, receipt: Receipt | None) -> dict[str, Any]:
     return Extension({call_id: receipt} if receipt else {}).as_field()

@@ -1,6 +1,6 @@
-"""A conversation as input items, in the order of its parts.
+"""Encode a conversation as input items, in the order of its parts.
 
-What the model thought in earlier turns is sent only when asked. A result is text; that it is an error is said in it.
+Reasoning of earlier turns is sent only on request. A result is text; if it is an error, the text says so.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ def items_body(messages: Iterable[ChatMessage], *, reasoning: bool) -> list[dict
 
 
 def _items(message: ChatMessage, thoughts: Iterator[int], reasoning: bool) -> Iterator[dict[str, Any]]:
-    spoken: list[str] = []
+    texts: list[str] = []
     for part in message.parts:
         if isinstance(part, Text):
-            spoken.append(part.text)
+            texts.append(part.text)
             continue
-        if spoken:
-            yield _message(message.role, spoken)
-            spoken = []
+        if texts:
+            yield _message(message.role, texts)
+            texts = []
         match part:
             case Reasoning(text) if reasoning:
-                # The API wants an id; it is ours to choose, since nothing is stored.
+                # The API requires an id. Any will do, since nothing is stored.
                 content = [{"type": "reasoning_text", "text": text}]
                 yield {"type": "reasoning", "id": f"rs_{next(thoughts)}", "summary": [], "content": content}
             case ToolCall(id, FunctionCall(name, arguments)) if part.complete:
@@ -39,8 +39,8 @@ def _items(message: ChatMessage, thoughts: Iterator[int], reasoning: bool) -> It
                 yield {"type": "function_call_output", "call_id": id, "output": result_text(part)}
             case _:
                 pass
-    if spoken:
-        yield _message(message.role, spoken)
+    if texts:
+        yield _message(message.role, texts)
 
 
 def _message(role: Role, texts: list[str]) -> dict[str, Any]:

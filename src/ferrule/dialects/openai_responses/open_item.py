@@ -1,7 +1,7 @@
-"""OpenItem: one output item while it is streamed, and the events that tell of it.
+"""OpenItem: one output item while it is streamed, and its events.
 
-Making an event changes nothing; taking it does. So an item is the same whether it was streamed here or is rebuilt from
-events that somebody else had told.
+Creating an event changes nothing; only `apply` does. So an item is the same whether it is streamed here or rebuilt from
+the events of another process.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 from ferrule.dialects.openai_responses.response_body import reasoning_part, text_part
 
-Told = list[dict[str, Any]]
+Events = list[dict[str, Any]]
 _CLOSERS = "} \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class _Spelling:
-    """How the events of a kind of item are called, and what its content part looks like (a call has none)."""
+class _EventNames:
+    """The names of the events of an item type, and its content part (a call has none)."""
 
     event: str
     key: str
@@ -26,88 +26,88 @@ class _Spelling:
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-_SPELLINGS = {
-    "message": _Spelling("response.output_text", "text", text_part, {"logprobs": []}),
-    "reasoning": _Spelling("response.reasoning_text", "text", reasoning_part),
-    "function_call": _Spelling("response.function_call_arguments", "arguments"),
-    "mcp_call": _Spelling("response.mcp_call_arguments", "arguments"),
+_EVENT_NAMES = {
+    "message": _EventNames("response.output_text", "text", text_part, {"logprobs": []}),
+    "reasoning": _EventNames("response.reasoning_text", "text", reasoning_part),
+    "function_call": _EventNames("response.function_call_arguments", "arguments"),
+    "mcp_call": _EventNames("response.mcp_call_arguments", "arguments"),
 }
-_WHOLE = _Spelling("", "")
-"""Of items that come at once."""
+_NO_EVENTS = _EventNames("", "")
+"""Of items that are not streamed."""
 
 
 class OpenItem:
-    """`item` is as it was begun, and once it `is_done` as it ended."""
+    """`item` is the item as it began, and as it ended once it `is_done`."""
 
-    __slots__ = ("_pieces", "_place", "_seen", "_spelling", "at", "is_done", "item")
+    __slots__ = ("_applied", "_names", "_pieces", "_position", "index", "is_done", "item")
 
-    def __init__(self, item: dict[str, Any], at: int) -> None:
+    def __init__(self, item: dict[str, Any], index: int) -> None:
         self.item = item
-        self.at = at
+        self.index = index
         self.is_done = False
-        self._spelling = _SPELLINGS.get(item["type"], _WHOLE)
-        self._place: dict[str, Any] = {"item_id": item["id"], "output_index": at}
+        self._names = _EVENT_NAMES.get(item["type"], _NO_EVENTS)
+        self._position: dict[str, Any] = {"item_id": item["id"], "output_index": index}
         self._pieces: list[str] = []
-        self._seen: set[str] = set()
+        self._applied: set[str] = set()
 
     @property
     def kind(self) -> str:
         return self.item["type"]
 
-    def take(self, event: dict[str, Any]) -> None:
+    def apply(self, event: dict[str, Any]) -> None:
         kind = event["type"]
         if kind == "response.output_item.done":
             self.item, self.is_done = event["item"], True
         elif kind.endswith(".delta"):
             self._pieces.append(event["delta"])
         else:
-            self._seen.add(kind)
+            self._applied.add(kind)
 
-    def begun(self) -> Told:
-        added = {"type": "response.output_item.added", "output_index": self.at, "item": self.item}
-        return [added, *self._part("added", "")]
+    def begin_events(self) -> Events:
+        event = {"type": "response.output_item.added", "output_index": self.index, "item": self.item}
+        return [event, *self._part("added", "")]
 
     def delta(self, text: str) -> dict[str, Any]:
-        spelling = self._spelling
-        place = {**self._place, "content_index": 0} if spelling.part else self._place
-        return {"type": f"{spelling.event}.delta", **place, "delta": text, **spelling.extra}
+        names = self._names
+        position = {**self._position, "content_index": 0} if names.part else self._position
+        return {"type": f"{names.event}.delta", **position, "delta": text, **names.extra}
 
     def step(self, name: str) -> dict[str, Any]:
-        """A step in the item's life, such as that its tool runs."""
-        return {"type": f"response.{self.kind}.{name}", **self._place}
+        """Return the event of a state of the item, such as `in_progress`."""
+        return {"type": f"response.{self.kind}.{name}", **self._position}
 
-    def said(self) -> Told:
-        """That everything has been said; what was told before a process died is not told again."""
-        spelling, text = self._spelling, "".join(self._pieces)
-        if not spelling.event:
+    def done_events(self) -> Events:
+        """Return the events for completed content, except those that were already applied."""
+        names, text = self._names, "".join(self._pieces)
+        if not names.event:
             return []
-        place = {**self._place, "content_index": 0} if spelling.part else self._place
-        # Clients before 3.0 need the name of the function here.
-        named = {"name": self.item["name"]} if self.kind == "function_call" else {}
-        done = {"type": f"{spelling.event}.done", **place, spelling.key: text, **named, **spelling.extra}
-        told = [done, *self._part("done", text)]
-        return [event for event in told if event["type"] not in self._seen]
+        position = {**self._position, "content_index": 0} if names.part else self._position
+        # Versions of OpenAI's client before 3.0 need the name of the function here.
+        function_name = {"name": self.item["name"]} if self.kind == "function_call" else {}
+        done = {"type": f"{names.event}.done", **position, names.key: text, **function_name, **names.extra}
+        events = [done, *self._part("done", text)]
+        return [event for event in events if event["type"] not in self._applied]
 
-    def ended(self, status: str, **fields: Any) -> Told:
-        """A call that is not complete is never said to be done with its arguments."""
-        said = [] if status != "completed" and not self._spelling.part else self.said()
-        begun = [event for event in self._part("added", "") if event["type"] not in self._seen]
-        item = {**self.whole(status), **fields}
-        return [*begun, *said, {"type": "response.output_item.done", "output_index": self.at, "item": item}]
+    def end_events(self, status: str, **fields: Any) -> Events:
+        """Return the last events of the item. The arguments of an incomplete call are never reported as done."""
+        done = [] if status != "completed" and not self._names.part else self.done_events()
+        missing_start = [event for event in self._part("added", "") if event["type"] not in self._applied]
+        item = {**self.as_item(status), **fields}
+        return [*missing_start, *done, {"type": "response.output_item.done", "output_index": self.index, "item": item}]
 
-    def whole(self, status: str = "") -> dict[str, Any]:
-        """The item as it stands. No arguments can be read out of a client's call that must not be run."""
-        if self.is_done or not self._spelling.event:
+    def as_item(self, status: str = "") -> dict[str, Any]:
+        """Return the item as of now. The arguments of a call that must not run are never a complete object."""
+        if self.is_done or not self._names.event:
             return self.item
         text = "".join(self._pieces)
         if self.kind == "function_call" and status != "completed":
             text = text.rstrip(_CLOSERS)
-        make = self._spelling.part
-        said = {self._spelling.key: text} if make is None else {"content": [make(text)]}
-        return {**self.item, "status": status or self.item["status"], **said}
+        make = self._names.part
+        content = {self._names.key: text} if make is None else {"content": [make(text)]}
+        return {**self.item, "status": status or self.item["status"], **content}
 
-    def _part(self, step: str, text: str) -> Told:
-        if self._spelling.part is None:
+    def _part(self, step: str, text: str) -> Events:
+        if self._names.part is None:
             return []
-        place = {**self._place, "content_index": 0}
-        return [{"type": f"response.content_part.{step}", **place, "part": self._spelling.part(text)}]
+        position = {**self._position, "content_index": 0}
+        return [{"type": f"response.content_part.{step}", **position, "part": self._names.part(text)}]

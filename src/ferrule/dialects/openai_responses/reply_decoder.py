@@ -1,6 +1,7 @@
-"""An engine's answer in the spelling of the Responses API, as events. A whole response is read item by item.
+"""Decode an engine's answer in the Responses API into events. A whole response is read item by item.
 
-Tolerates servers that leave events out: what was not streamed is taken from the item's end or from the whole response.
+Tolerates servers that leave events out: content that was not streamed is taken from the item's last event or from the
+whole response.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _LAST_EVENTS = {"response.completed", "response.incomplete", "response.failed"}
 
 
 class ReplyDecoder:
-    """`feed` takes the data of each event, `close` is called when there are no more."""
+    """Call `feed` with the data of each event, and `close` after the last."""
 
     def __init__(self, tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> None:
         self._out: list[Event] = []
         self._calls = IncomingCalls(tools, make_id, self._out.append)
         self._slots: dict[int, int] = {}
-        self._places: dict[str, int] = {}
+        self._index_by_id: dict[str, int] = {}
         self._has_text: set[int] = set()
         self._has_refused = False
         self._has_failed = False
@@ -36,57 +37,57 @@ class ReplyDecoder:
         self._usage: Usage | None = None
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
-        self._calls.tell(Extension.read(event))
-        kind, at = text(event.get("type")), self._place(event)
+        self._calls.add_extension(Extension.read(event))
+        kind, index = text(event.get("type")), self._item_index(event)
         if kind in _TEXT_EVENTS or kind in _THOUGHT_EVENTS:
-            self._say(at, kind, text(event.get("delta")))
+            self._add_text(index, kind, text(event.get("delta")))
         elif kind == "response.output_item.added":
-            self._added(at, mapping(event.get("item")))
-        elif kind == "response.function_call_arguments.delta" and at in self._slots:
-            self._has_text.add(at)
-            self._calls.arguments(self._slots[at], text(event.get("delta")))
+            self._begin_call(index, mapping(event.get("item")))
+        elif kind == "response.function_call_arguments.delta" and index in self._slots:
+            self._has_text.add(index)
+            self._calls.arguments(self._slots[index], text(event.get("delta")))
         elif kind == "response.output_item.done":
-            self._done(at, mapping(event.get("item")))
+            self._finish_item(index, mapping(event.get("item")))
         elif kind in _LAST_EVENTS:
             response = mapping(event.get("response"))
-            self._calls.tell(Extension.read(response))
+            self._calls.add_extension(Extension.read(response))
             self._response(response)
         elif event.get("object") == "response":
             self._response(event)
         elif kind == "error" or event.get("error"):
             self._fail(event.get("error") or event)
-        return self._taken()
+        return self._take_events()
 
     def close(self) -> list[Event]:
-        """Ends what is open. Without the response's own end the answer broke off, and no `Finish` is made up for it."""
+        """End all calls. Without a last event the answer was cut off, and there is no `Finish`."""
         is_broken = self._reason is None or self._has_failed
         self._calls.end_all(is_cut=is_broken or self._reason is FinishReason.LENGTH)
         if self._reason is not None and not self._has_failed:
-            self._out.append(finish_of(self._reason, self._calls.complete, self._usage))
+            self._out.append(finish_of(self._reason, self._calls.complete_count, self._usage))
         elif not self._has_failed:
             self._out.append(Diagnostic("broken_off", "the stream ended before the response did"))
-        return self._taken()
+        return self._take_events()
 
-    def _place(self, event: dict[str, Any]) -> int:
-        """Which item an event is about. llama-server numbers none, and names them all."""
-        numbered = event.get("output_index")
-        named = text(event.get("item_id")) or text(mapping(event.get("item")).get("id"))
-        if isinstance(numbered, int) or not named:
-            return count(numbered)
-        return self._places.setdefault(named, len(self._places))
+    def _item_index(self, event: dict[str, Any]) -> int:
+        """Return the index of the item that an event is about. llama-server sends ids but no indices."""
+        output_index = event.get("output_index")
+        item_id = text(event.get("item_id")) or text(mapping(event.get("item")).get("id"))
+        if isinstance(output_index, int) or not item_id:
+            return count(output_index)
+        return self._index_by_id.setdefault(item_id, len(self._index_by_id))
 
-    def _taken(self) -> list[Event]:
-        taken = self._out.copy()
+    def _take_events(self) -> list[Event]:
+        events = self._out.copy()
         self._out.clear()
-        return taken
+        return events
 
     def _fail(self, error: object) -> None:
         self._has_failed = True
         self._out.append(Diagnostic("engine_error", message_of(error)))
 
     def _response(self, response: dict[str, Any]) -> None:
-        for at, item in enumerate(entries(response.get("output"))):
-            self._done(self._places.get(text(item.get("id")), at), item)
+        for index, item in enumerate(entries(response.get("output"))):
+            self._finish_item(self._index_by_id.get(text(item.get("id")), index), item)
         usage = mapping(response.get("usage"))
         if usage:
             self._usage = Usage(count(usage.get("input_tokens")), count(usage.get("output_tokens")))
@@ -96,63 +97,63 @@ class ReplyDecoder:
                 self._fail(response.get("error"))
             case "incomplete" if why == "content_filter":
                 self._reason = FinishReason.STOP
-                note = "the engine stopped the answer because of what was in it"
+                note = "the engine's content filter stopped the answer"
                 self._out.append(Diagnostic("content_filter", note))
             case "incomplete":
                 self._reason = FinishReason.LENGTH
             case _:
                 self._reason = FinishReason.STOP
 
-    def _say(self, at: int, kind: str, delta: str) -> None:
+    def _add_text(self, index: int, kind: str, delta: str) -> None:
         if not delta:
             return
-        self._has_text.add(at)
-        self._calls.settle()
+        self._has_text.add(index)
+        self._calls.finish_name()
         if kind in _THOUGHT_EVENTS:
             self._out.append(ReasoningDelta(delta))
             return
         if kind == "response.refusal.delta" and not self._has_refused:
             self._has_refused = True
-            self._out.append(Diagnostic("refusal", "the model refused; its words are in the text"))
+            self._out.append(Diagnostic("refusal", "the model refused; its message is in the text"))
         self._out.append(TextDelta(delta))
 
-    def _added(self, at: int, item: dict[str, Any]) -> None:
-        if item.get("type") != "function_call" or at in self._slots:
+    def _begin_call(self, index: int, item: dict[str, Any]) -> None:
+        if item.get("type") != "function_call" or index in self._slots:
             return
-        slot = self._slots[at] = self._calls.open()
+        slot = self._slots[index] = self._calls.open()
         self._calls.identify(slot, text(item.get("call_id")) or text(item.get("id")))
         self._calls.name(slot, text(item.get("name")))
-        self._calls.settle()
+        self._calls.finish_name()
 
-    def _done(self, at: int, item: dict[str, Any]) -> None:
-        """The end of an item: whatever of it was not streamed is said now."""
+    def _finish_item(self, index: int, item: dict[str, Any]) -> None:
+        """End an item: emit the content that was not streamed."""
         match item.get("type"):
             case "function_call":
-                self._added(at, item)
-                slot = self._slots[at]
-                if at not in self._has_text:
-                    self._has_text.add(at)
+                self._begin_call(index, item)
+                slot = self._slots[index]
+                if index not in self._has_text:
+                    self._has_text.add(index)
                     self._calls.arguments(slot, json_text(item.get("arguments")))
                 if self._calls.is_whole(slot):
                     self._calls.end(slot)
-            case "message" if at not in self._has_text:
+            case "message" if index not in self._has_text:
                 for part in entries(item.get("content")):
-                    self._say(at, "response.output_text.delta", text(part.get("text")))
-                    self._say(at, "response.refusal.delta", text(part.get("refusal")))
-            case "reasoning" if at not in self._has_text:
+                    self._add_text(index, "response.output_text.delta", text(part.get("text")))
+                    self._add_text(index, "response.refusal.delta", text(part.get("refusal")))
+            case "reasoning" if index not in self._has_text:
                 thoughts = entries(item.get("content")) or entries(item.get("summary"))
                 for part in thoughts:
-                    self._say(at, "response.reasoning_text.delta", text(part.get("text")))
+                    self._add_text(index, "response.reasoning_text.delta", text(part.get("text")))
             case "message" | "reasoning":
                 pass
             case kind:
-                if at not in self._has_text:
-                    self._has_text.add(at)
-                    note = f"an item of the kind {text(kind)[:60]!r} was left out"
+                if index not in self._has_text:
+                    self._has_text.add(index)
+                    note = f"an item of the unknown type {text(kind)[:60]!r} was left out"
                     self._out.append(Diagnostic("unknown_item", note))
 
 
 def events_of(body: dict[str, Any], tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> list[Event]:
-    """The events of an answer that was not streamed."""
+    """Return the events of an answer that was not streamed."""
     decoder = ReplyDecoder(tools, make_id=make_id)
     return [*decoder.feed(body), *decoder.close()]

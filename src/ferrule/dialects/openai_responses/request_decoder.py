@@ -1,7 +1,7 @@
-"""A client's body, read. What the API allows and Ferrule cannot do is refused with its path, never dropped.
+"""Decode a client's body. Unsupported features of the API are refused with their path, never dropped.
 
-Accepted without effect, because they bind nobody: `include`, `reasoning`, `stream_options`, and a `truncation` that
-would allow the conversation to be cut where it is too long; it never is.
+Some fields are accepted without effect: `include`, `reasoning`, `stream_options`, and `truncation`, which only permits
+to shorten a conversation that is too long; it is never shortened.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ferrule.dialects.choice_policy import read_policy
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_responses.history import History
 from ferrule.dialects.openai_responses.hosted_tools import HostedServer, Hosts, read_hosted
-from ferrule.dialects.openai_responses.responses_request import ResponsesAsk
+from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.tool_choice import read_choice, read_tool
 
-_NOT_KEPT = {
-    "conversation": "Name the response to go on from in previous_response_id, or send the whole conversation as input.",
+_UNSUPPORTED = {
+    "conversation": "Name the response to continue in previous_response_id, or send the whole conversation as input.",
     "prompt": "Send the prompt itself as input and instructions.",
 }
 _STORED = ("previous_response_id", "background")
@@ -27,23 +27,23 @@ _TRUNCATIONS = {"auto": "auto", "disabled": "disabled"}
 _METADATA_PAIRS, _METADATA_KEY, _METADATA_VALUE = 16, 64, 512
 
 
-def read_ask(body: dict[str, Any], hosts: Hosts | None = None) -> ResponsesAsk:
-    """`hosts` are the gateway's servers that the caller may name. `DefinitionError` says what is wrong, and where."""
-    root, known = Field(body), hosts or {}
-    for name, hint in _NOT_KEPT.items():
+def read_responses_request(body: dict[str, Any], hosts: Hosts | None = None) -> ResponsesRequest:
+    """Read a body. `hosts` are the servers that the caller may name. Raises `DefinitionError` for an invalid body."""
+    root, servers_by_label = Field(body), hosts or {}
+    for name, hint in _UNSUPPORTED.items():
         if root[name].is_given:
-            raise root[name].refusal("nothing is kept here under that name", hint)
-    functions, servers = _read_tools(root["tools"], known)
+            raise root[name].refusal("is not supported", hint)
+    functions, servers = _read_tools(root["tools"], servers_by_label)
     choice = read_choice(root["tool_choice"], servers)
     hosted = {tool.definition.name: tool.definition for server in servers for tool in server.tools}
-    root["tool_choice"].made(lambda: choice.offered((*functions, *hosted.values())))
+    root["tool_choice"].build(lambda: choice.select_tools((*functions, *hosted.values())))
     format, schema = _read_format(root["text"])
     instructions = root["instructions"].optional(Field.string)
-    history = _read_input(root["input"], known)
+    history = _read_input(root["input"], servers_by_label)
     system = (ChatMessage.system(instructions),) if instructions is not None else ()
     _check_unused(root)
     request = ToolCallRequest(
-        messages=(*system, *history.ended()),
+        messages=(*system, *history.finish()),
         tools=functions,
         tool_choice=choice,
         tool_choice_policy=read_policy(root),
@@ -56,33 +56,37 @@ def read_ask(body: dict[str, Any], hosts: Hosts | None = None) -> ResponsesAsk:
     )
     store, background = root["store"].or_else(Field.boolean, True), root["background"].or_else(Field.boolean, False)
     if background and not store:
-        raise root["background"].refusal("what is not stored cannot be fetched later", "Leave out store, or send true.")
-    return ResponsesAsk(
+        raise root["background"].refusal(
+            "a response that is not stored cannot be fetched later", "Leave out store, or send true."
+        )
+    return ResponsesRequest(
         request=request,
         previous_response_id=root["previous_response_id"].optional(Field.string),
         store=store,
         background=background,
         stream=root["stream"].or_else(Field.boolean, False),
         approvals=tuple(history.answers),
-        hosted=servers,
+        servers=servers,
         instructions=instructions,
         max_tool_calls=root["max_tool_calls"].optional(_positive),
         metadata=_read_metadata(root["metadata"]),
-        choice=root["tool_choice"].value or "auto",  # pyright: ignore[reportArgumentType]  # it was read above
+        choice=root["tool_choice"].value or "auto",  # pyright: ignore[reportArgumentType]  # validated above
         text={"format": format},
     )
 
 
 def read_request(body: dict[str, Any]) -> ToolCallRequest:
-    """The request alone, for a server that stores nothing and has no tools of its own."""
+    """Read only the request, for a server that stores nothing and has no tools of its own."""
     root = Field(body)
     for name in _STORED:
         if root[name].value:
-            raise root[name].refusal("nothing is stored here", "Send the whole conversation as input, and wait for it.")
-    ask = read_ask(body)
-    if ask.approvals:
-        raise root["input"].refusal("nothing waits for leave here", "Leave out mcp_approval_response.")
-    return ask.request
+            raise root[name].refusal(
+                "nothing is stored", "Send the whole conversation as input, and wait for the response."
+            )
+    responses_request = read_responses_request(body)
+    if responses_request.approvals:
+        raise root["input"].refusal("no call waits for approval", "Leave out mcp_approval_response.")
+    return responses_request.request
 
 
 def _read_tools(field: Field, hosts: Hosts) -> tuple[tuple[ToolDefinition, ...], tuple[HostedServer, ...]]:
@@ -92,34 +96,34 @@ def _read_tools(field: Field, hosts: Hosts) -> tuple[tuple[ToolDefinition, ...],
         if entry["type"].value == "mcp":
             server = read_hosted(entry, hosts)
             if server.label in servers:
-                raise entry["server_label"].refusal(f"{server.label!r} was declared before", "Declare it once.")
+                raise entry["server_label"].refusal(f"{server.label!r} is declared twice", "Declare it once.")
             servers[server.label] = server
             continue
         tool = read_tool(entry)
         if tool.name in functions:
-            raise entry.refusal(f"a tool named {tool.name!r} was given before", "Give each tool a name of its own.")
+            raise entry.refusal(f"duplicate tool name {tool.name!r}", "Give each tool a unique name.")
         functions[tool.name] = tool
     for server in servers.values():
         if both := functions.keys() & set(server.names):
-            told = f"{sorted(both)[0]!r} is a function and a tool of {server.label!r}"
-            raise field.refusal(told, "Give the function another name, or leave the tool out with allowed_tools.")
+            message = f"{sorted(both)[0]!r} is a function and a tool of {server.label!r}"
+            raise field.refusal(message, "Give the function another name, or leave the tool out with allowed_tools.")
     return tuple(functions.values()), tuple(servers.values())
 
 
 def _read_input(input: Field, hosts: Hosts) -> History:
     history = History(hosts)
     if isinstance(input.value, str):
-        history.take(Field({"role": "user", "content": input.value}, input.path))
+        history.add_item(Field({"role": "user", "content": input.value}, input.path))
         return history
     if not input.items():
         raise input.refusal("there is no input", "Send a string or a list with at least one item.")
     for item in input.items():
-        history.take(item)
+        history.add_item(item)
     return history
 
 
 def _read_format(config: Field) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The format as it is told back, and the schema that it means."""
+    """Read the format, as the response echoes it, and its schema."""
     if not config.is_given or not config["format"].is_given:
         return {"type": "text"}, None
     format = config["format"]
@@ -133,20 +137,20 @@ def _read_format(config: Field) -> tuple[dict[str, Any], dict[str, Any] | None]:
             name = format["name"].or_else(Field.string, "response")
             return {"type": "json_schema", "name": name, "schema": schema, "strict": True}, schema
         case _:
-            raise format["type"].refusal("is not known here", "Use text, json_object or json_schema.")
+            raise format["type"].refusal("unknown format", "Use text, json_object or json_schema.")
 
 
 def _read_metadata(field: Field) -> dict[str, str]:
     if not field.is_given:
         return {}
-    told = field.object()
-    if len(told) > _METADATA_PAIRS:
+    metadata = field.object()
+    if len(metadata) > _METADATA_PAIRS:
         raise field.refusal("has too many entries", f"Send at most {_METADATA_PAIRS}.")
-    for key in told:
+    for key in metadata:
         if len(key) > _METADATA_KEY or len(field[key].string()) > _METADATA_VALUE:
             hint = f"Keys may have {_METADATA_KEY} characters, values {_METADATA_VALUE}."
             raise field.refusal(f"{key[:60]!r} or its value is too long", hint)
-    return told
+    return metadata
 
 
 def _positive(field: Field) -> int:

@@ -1,4 +1,4 @@
-"""A request as the body that an engine with the Responses API takes. The API has no seed, top_k or stop sequences."""
+"""Encode a request as the body of the Responses API. The API has no seed, top_k or stop sequences."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _PARAMETERS = {"max_tokens": "max_output_tokens", "temperature": "temperature", 
 def request_body(
     request: ToolCallRequest, *, model: str, stream: bool, reasoning: bool = False, strict: bool = False
 ) -> dict[str, Any]:
-    """`reasoning` sends what the model thought in earlier turns back to it; `strict` asks the engine to hold arguments
-    to the schemas. An engine that has no `allowed_tools` is given `narrowed(request)`.
+    """Return the body. `reasoning` includes that of earlier turns; `strict` asks the engine to enforce the schemas.
+
+    Pass `narrow_tools(request)` for an engine that does not support `allowed_tools`.
     """
     instructions = _instructions(request)
     messages = request.messages if instructions is None else request.messages[1:]
@@ -29,11 +30,11 @@ def request_body(
         "parallel_tool_calls": False if request.tools and not request.parallel_tool_calls else None,
         **{theirs: getattr(request, ours) for ours, theirs in _PARAMETERS.items()},
         "stream": stream,
-        # Nothing of the conversation is kept over there: every request brings all of it.
+        # The engine need not store anything: every request contains the whole conversation.
         "store": False,
     }
     if request.choice != ToolChoice.auto():
-        request.choice.offered(request.tools)
+        request.choice.select_tools(request.tools)
         body["tool_choice"] = choice_body(request.choice)
     if request.response_schema is not None:
         format = {"type": "json_schema", "name": "response", "schema": request.response_schema, "strict": True}
@@ -42,7 +43,7 @@ def request_body(
 
 
 def _instructions(request: ToolCallRequest) -> str | None:
-    """The first message, where it is the system's and one text."""
+    """Return the first message, if it is a system message with one text."""
     match request.messages[:1]:
         case (first,) if first.role is Role.SYSTEM and len(first.parts) == 1 and isinstance(first.parts[0], Text):
             return first.parts[0].text

@@ -1,4 +1,4 @@
-"""A reply as a response that is not streamed. Only complete calls are in it; the order of the parts is kept."""
+"""The body of a response that is not streamed. It contains only complete calls; the order of the parts is preserved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ferrule.core.reply import Reply, ReplyPart
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.openai_error import error_body
-from ferrule.dialects.openai_responses.responses_request import ResponsesAsk
+from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.tool_choice import choice_body, tool_body
 
 __all__ = ["body_of", "count_body", "error_body", "head_of", "item_of", "response_of"]
@@ -21,41 +21,52 @@ __all__ = ["body_of", "count_body", "error_body", "head_of", "item_of", "respons
 def body_of(
     reply: Reply, *, id: str, model: str, created: int, request: ToolCallRequest | None = None
 ) -> dict[str, Any]:
-    """`request` is echoed, as the API does: its tools, its choice."""
-    kept = [part for part in reply.parts if not isinstance(part, ToolCall) or part.complete]
-    output = [item_of(part, item_id(id, at, part)) for at, part in enumerate(kept)]
+    """Return the body. `request` is echoed, as in OpenAI's API: its tools and its choice."""
+    parts = [part for part in reply.parts if not isinstance(part, ToolCall) or part.complete]
+    output = [item_of(part, item_id(id, at, part)) for at, part in enumerate(parts)]
     head = head_of(id=id, model=model, created=created, request=request)
     return {**response_of(head, output, reply.finish_reason, reply.usage), **Extension.of(reply).as_field()}
 
 
 def head_of(
-    *, id: str, model: str, created: int, request: ToolCallRequest | None, ask: ResponsesAsk | None = None
+    *,
+    id: str,
+    model: str,
+    created: int,
+    request: ToolCallRequest | None,
+    responses_request: ResponsesRequest | None = None,
 ) -> dict[str, Any]:
-    """What is the same in every state of a response. `ask` tells back what else the client said."""
+    """Return the fields that are the same in every state of a response. `responses_request` is echoed."""
     tools = [tool_body(tool, strict=False) for tool in request.tools] if request else []
-    hosted = [dict(server.declared) for server in ask.hosted] if ask else []
+    hosted = [dict(server.declared) for server in responses_request.servers] if responses_request else []
     head: dict[str, Any] = {
         "id": id,
         "object": "response",
         "created_at": created,
         "model": model,
         "parallel_tool_calls": request.parallel_tool_calls if request else True,
-        "tool_choice": ask.choice if ask else choice_body(request.tool_choice if request else ToolChoice.auto()),
+        "tool_choice": responses_request.choice
+        if responses_request
+        else choice_body(request.tool_choice if request else ToolChoice.auto()),
         "tools": tools + hosted,
         "error": None,
         "incomplete_details": None,
-        "instructions": ask.instructions if ask else None,
-        "metadata": dict(ask.metadata) if ask else {},
+        "instructions": responses_request.instructions if responses_request else None,
+        "metadata": dict(responses_request.metadata) if responses_request else {},
         "temperature": request.temperature if request else None,
         "top_p": request.top_p if request else None,
         "max_output_tokens": request.max_tokens if request else None,
         "truncation": "disabled",
         "usage": None,
     }
-    if ask is None:
+    if responses_request is None:
         return head
-    told = {"previous_response_id": ask.previous_response_id, "background": ask.background, "store": ask.store}
-    return {**head, **told, "max_tool_calls": ask.max_tool_calls, "text": dict(ask.text)}
+    stored = {
+        "previous_response_id": responses_request.previous_response_id,
+        "background": responses_request.background,
+        "store": responses_request.store,
+    }
+    return {**head, **stored, "max_tool_calls": responses_request.max_tool_calls, "text": dict(responses_request.text)}
 
 
 def response_of(
@@ -110,5 +121,5 @@ def usage_body(usage: Usage) -> dict[str, Any]:
 
 
 def count_body(prompt_tokens: int) -> dict[str, Any]:
-    """The answer to a count of input tokens."""
+    """Return the body of a token count."""
     return {"object": "response.input_tokens", "input_tokens": prompt_tokens}

@@ -1,4 +1,4 @@
-"""ResponsesAsk: a client's body, read. The request to the model, and what that has no room for."""
+"""ResponsesRequest: a decoded body of the Responses API: the model's request, and the API's own fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ferrule.dialects.openai_responses.hosted_tools import HostedServer, HostedT
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """What a person said to an `mcp_approval_request`. `id` is that of the request."""
+    """The answer to an `mcp_approval_request`. `id` is that of the approval request."""
 
     id: str
     approve: bool
@@ -22,11 +22,11 @@ class ApprovalAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsesAsk:
-    """`request` is the conversation as the body tells it, instructions first; its tools are the caller's own functions.
+class ResponsesRequest:
+    """`request` is the conversation in the body, instructions first; its tools are the caller's functions.
 
-    `approvals` are the answers that nothing has come of yet: what a client resends of earlier turns is not among them.
-    `choice` and `text` are told back in the response as they came.
+    `approvals` are the answers that have had no effect yet, without those that the client resends from earlier turns.
+    `choice` and `text` are echoed in the response.
     """
 
     request: ToolCallRequest
@@ -35,7 +35,7 @@ class ResponsesAsk:
     background: bool = False
     stream: bool = False
     approvals: tuple[ApprovalAnswer, ...] = ()
-    hosted: tuple[HostedServer, ...] = ()
+    servers: tuple[HostedServer, ...] = ()
     instructions: str | None = None
     max_tool_calls: int | None = None
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -44,24 +44,26 @@ class ResponsesAsk:
 
     @property
     def hosted_tools(self) -> dict[str, HostedTool]:
-        """The tools of all declared servers, by the names that the model knows; of two labels the first counts."""
-        found: dict[str, HostedTool] = {}
-        for server in self.hosted:
+        """The tools of all declared servers, by the names that the model uses. The first server with a name counts."""
+        tools: dict[str, HostedTool] = {}
+        for server in self.servers:
             for tool in server.tools:
                 name = tool.definition.name
-                found.setdefault(name, replace(tool, waits=tool.waits or name in server.asked))
-        return found
+                tools.setdefault(
+                    name, replace(tool, may_need_approval=tool.may_need_approval or name in server.approval_required)
+                )
+        return tools
 
     @property
-    def asked(self) -> frozenset[str]:
-        """The tools for whose calls the caller wants to be asked for leave."""
-        return frozenset(name for server in self.hosted for name in server.asked)
+    def approval_required(self) -> frozenset[str]:
+        """The tools whose calls the caller wants to approve."""
+        return frozenset(name for server in self.servers for name in server.approval_required)
 
-    def following(self, history: Iterable[ChatMessage], *, instructions: str | None = None) -> ToolCallRequest:
-        """The request with an earlier conversation before it.
+    def with_history(self, history: Iterable[ChatMessage], *, instructions: str | None = None) -> ToolCallRequest:
+        """Return the request with an earlier conversation before it.
 
-        `instructions` are those of the earlier response: they do not carry over. Results get the names of the calls
-        that they answer, which may be in the history.
+        `instructions` are those of the earlier response, which do not carry over. Results get the names of their calls,
+        which may be in the history.
         """
         earlier = tuple(history)
         if instructions is not None and earlier[:1] == (ChatMessage.system(instructions),):
@@ -69,11 +71,13 @@ class ResponsesAsk:
         own = self.request.messages
         head, rest = (own[:1], own[1:]) if self.instructions is not None else ((), own)
         names = {call.id: call.name for message in earlier for call in message.tool_calls}
-        named = tuple(replace(message, parts=tuple(_named(part, names) for part in message.parts)) for message in rest)
-        return replace(self.request, messages=(*head, *earlier, *named))
+        rest_named = tuple(
+            replace(message, parts=tuple(_with_name(part, names) for part in message.parts)) for message in rest
+        )
+        return replace(self.request, messages=(*head, *earlier, *rest_named))
 
 
-def _named(part: Part, names: Mapping[str, str]) -> Part:
+def _with_name(part: Part, names: Mapping[str, str]) -> Part:
     if isinstance(part, ToolResult) and not part.name:
         return replace(part, name=names.get(part.tool_call_id, ""))
     return part

@@ -1,4 +1,4 @@
-"""Bodies of what is asked about a stored response: the response itself, what went into it, that it was deleted."""
+"""Bodies about a stored response: the response itself, its input items, its deletion."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ferrule.dialects.openai_responses.output_items import failure_of
 from ferrule.dialects.openai_responses.snapshot import Snapshot
 from ferrule.errors import DefinitionError, FerruleError
 
-_DEFAULT_LIMIT, _MOST = 20, 100
+_DEFAULT_LIMIT, _MAX_LIMIT = 20, 100
 _ORDERS = {"asc": False, "desc": True}
 
 
 def response_body(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The response as of the last of its events, from queued to however it ended."""
+    """Return the response as of its last event."""
     return Snapshot.of(events).response()
 
 
@@ -27,24 +27,24 @@ def deleted_body(id: str) -> dict[str, Any]:
 
 
 def error_event(error: FerruleError, number: int) -> dict[str, Any]:
-    """An error that is told in a stream beside the response, not of it: the client yields it and goes on reading."""
-    told = error_body(error)["error"]
-    named = {"code": told["code"], "message": told["message"], "param": told["param"]}
-    return {"type": "error", **named, "sequence_number": number}
+    """Return an error of the stream, not of the response: the client yields it and continues to read."""
+    error_fields = error_body(error)["error"]
+    fields = {"code": error_fields["code"], "message": error_fields["message"], "param": error_fields["param"]}
+    return {"type": "error", **fields, "sequence_number": number}
 
 
 def input_items(body: Mapping[str, Any], response_id: str) -> list[dict[str, Any]]:
-    """What a request brought, oldest first, as it is listed later. The body was read before, and found good.
+    """Return the input items of a request, oldest first, as they are listed later. The body must be valid.
 
-    Items without an id get one; everything that a client may leave out is there.
+    Items without an id get one, and optional fields are filled in.
     """
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else entries(given)
-    return [_listed(item, f"item_{response_id}_{at}") for at, item in enumerate(items)]
+    value = body.get("input")
+    items = [{"role": "user", "content": value}] if isinstance(value, str) else entries(value)
+    return [_input_item(item, f"item_{response_id}_{index}") for index, item in enumerate(items)]
 
 
 def input_items_body(items: Sequence[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """A page of them, newest first where the query does not say otherwise; `after` is the id of the one before it."""
+    """Return a page of input items, newest first by default; `after` is the id of the last item of the page before."""
     is_reversed = Field(query.get("order"), "order").or_else(lambda field: field.one_of(_ORDERS), True)
     limit, after = _limit(query.get("limit")), query.get("after")
     ordered = list(reversed(items)) if is_reversed else list(items)
@@ -58,30 +58,32 @@ def input_items_body(items: Sequence[dict[str, Any]], query: Mapping[str, str]) 
     return {"object": "list", "data": page, **ends, "has_more": len(ordered) > limit}
 
 
-def _limit(told: str | None) -> int:
-    if told is None:
+def _limit(value: str | None) -> int:
+    if value is None:
         return _DEFAULT_LIMIT
-    if not (told.isascii() and told.isdigit() and len(told) <= len(str(_MOST)) and 1 <= int(told) <= _MOST):
-        raise DefinitionError(f"limit: {told[:20]!r} is not taken", hint=f"Send a number from 1 to {_MOST}.")
-    return int(told)
+    if not (
+        value.isascii() and value.isdigit() and len(value) <= len(str(_MAX_LIMIT)) and 1 <= int(value) <= _MAX_LIMIT
+    ):
+        raise DefinitionError(f"limit: {value[:20]!r} is invalid", hint=f"Send a number from 1 to {_MAX_LIMIT}.")
+    return int(value)
 
 
-def _listed(item: dict[str, Any], id: str) -> dict[str, Any]:
+def _input_item(item: dict[str, Any], id: str) -> dict[str, Any]:
     kind = text(item.get("type")) or "message"
-    return {"id": text(item.get("id")) or id, "type": kind, **_LISTED[kind](item)}
+    return {"id": text(item.get("id")) or id, "type": kind, **_ITEM_VIEWS[kind](item)}
 
 
 def _message(item: dict[str, Any]) -> dict[str, Any]:
     texts = read_texts(Field(item.get("content")))
     head = {"role": item["role"], "status": "completed"}
     if item["role"] == "assistant":
-        return {**head, "content": [{"type": "output_text", "text": said, "annotations": []} for said in texts]}
-    return {**head, "content": [{"type": "input_text", "text": said} for said in texts]}
+        return {**head, "content": [{"type": "output_text", "text": value, "annotations": []} for value in texts]}
+    return {**head, "content": [{"type": "input_text", "text": value} for value in texts]}
 
 
 def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
-    summary = [{"type": "summary_text", "text": said} for said in read_texts(Field(item.get("summary")))]
-    content = [{"type": "reasoning_text", "text": said} for said in read_texts(Field(item.get("content")))]
+    summary = [{"type": "summary_text", "text": value} for value in read_texts(Field(item.get("summary")))]
+    content = [{"type": "reasoning_text", "text": value} for value in read_texts(Field(item.get("content")))]
     return {"summary": summary, "content": content}
 
 
@@ -92,9 +94,9 @@ def _output(item: dict[str, Any]) -> dict[str, Any]:
 
 def _hosted_call(item: dict[str, Any]) -> dict[str, Any]:
     error = item.get("error")
-    told = {"output": item.get("output"), "error": None if error is None else failure_of(error_text(error))}
+    result = {"output": item.get("output"), "error": None if error is None else failure_of(error_text(error))}
     approval = {"approval_request_id": text(item.get("approval_request_id")) or None}
-    return {**_kept(item, "server_label", "name", "arguments"), **told, **approval}
+    return {**_copy_fields(item, "server_label", "name", "arguments"), **result, **approval}
 
 
 def _list(item: dict[str, Any]) -> dict[str, Any]:
@@ -105,19 +107,19 @@ def _list(item: dict[str, Any]) -> dict[str, Any]:
     return {"server_label": item["server_label"], "tools": tools}
 
 
-def _kept(item: dict[str, Any], *names: str) -> dict[str, Any]:
+def _copy_fields(item: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: item[name] for name in names}
 
 
-_LISTED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+_ITEM_VIEWS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "message": _message,
     "reasoning": _reasoning,
-    "function_call": lambda item: {**_kept(item, "call_id", "name", "arguments"), "status": "completed"},
+    "function_call": lambda item: {**_copy_fields(item, "call_id", "name", "arguments"), "status": "completed"},
     "function_call_output": _output,
     "mcp_call": _hosted_call,
-    "mcp_approval_request": lambda item: _kept(item, "server_label", "name", "arguments"),
+    "mcp_approval_request": lambda item: _copy_fields(item, "server_label", "name", "arguments"),
     "mcp_approval_response": lambda item: {
-        **_kept(item, "approval_request_id", "approve"),
+        **_copy_fields(item, "approval_request_id", "approve"),
         "reason": text(item.get("reason")) or None,
     },
     "mcp_list_tools": _list,

@@ -1,1 +1,1 @@
-"""Chat engines: providers' chat APIs, whose calls are checked and repaired after the fact."""
+"""Chat engines: engines on providers' chat APIs. Calls are checked, and repaired if needed, after generation."""

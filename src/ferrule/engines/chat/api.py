@@ -1,4 +1,4 @@
-"""ChatApi: what tells one provider's chat API from another, as data. Must not know any provider."""
+"""ChatApi: the differences between providers' chat APIs, as data. Must not know any provider."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ferrule.engines.engine import ALL_CHOICES
 
 
 class RequestBody(Protocol):
-    """A request as the provider takes it."""
+    """Encodes a request as the provider's JSON body."""
 
     def __call__(self, request: ToolCallRequest, /, *, stream: bool) -> dict[str, Any]: ...
 
 
 class ReplyDecoder(Protocol):
-    """A provider's messages as events; a whole answer is one message."""
+    """Decodes a provider's messages into events; an answer that is not streamed is one message."""
 
     def feed(self, message: dict[str, Any], /) -> list[Event]: ...
 
@@ -26,7 +26,7 @@ class ReplyDecoder(Protocol):
 
 
 class Framing(Protocol):
-    """How bytes become messages."""
+    """Splits a byte stream into messages."""
 
     def feed(self, data: bytes, /) -> list[dict[str, Any]]: ...
 
@@ -40,18 +40,18 @@ class ChatApi:
     name: str
     """The engine's name in receipts."""
     path: str
-    """Where requests go, after the address."""
+    """The path of requests, after the address."""
     label: str
-    """The way through the engine, as receipts tell it."""
+    """The API's name on receipts (`Receipt.path`)."""
     request_body: RequestBody
     decoder: Callable[[ToolCallRequest], ReplyDecoder]
     framing: Callable[[], Framing]
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     honours: frozenset[str] = ALL_CHOICES
-    """The choices that the API has a word for and that the provider is known to keep."""
-    instead: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Choices that it has no word for but that `request_body` says in another way, and what a receipt tells of it."""
-    lacks: tuple[str, ...] = ()
-    """Fields of a request that the API has no place for. They are not sent, and the reply says so."""
+    """The kinds of choice that the API can express and that the provider follows."""
+    workaround_notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Choices that the API cannot express but `request_body` encodes in another way, with the note for the receipt."""
+    unsupported_fields: tuple[str, ...] = ()
+    """Request fields that the API does not have. They are not sent, and a diagnostic says so."""
     parallel: bool = True
-    """Whether the API can be told to make one call only."""
+    """Whether the API can limit the model to one call per answer."""

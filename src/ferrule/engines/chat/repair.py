@@ -1,6 +1,6 @@
-"""Repair: has a model write the arguments of one call again. Makes the question, reads the answer, sends nothing.
+"""Repair: makes the request for new arguments of one call and reads its answer. Sends nothing itself.
 
-Only arguments are taken from the answer: the call keeps its id and its name, and nothing else in it counts.
+Only the arguments are taken from the answer. The call keeps its id and its name.
 """
 
 from __future__ import annotations
@@ -19,40 +19,42 @@ from ferrule.engines.receipts import INVALID_ARGUMENTS
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What came of asking again: arguments that fit, or why there are none; and what it cost."""
+    """The result of a repair: valid arguments, or the reason why there are none, and the usage."""
 
     arguments: str | None
-    why_not: str = ""
+    reason: str = ""
     usage: Usage | None = None
 
 
-def question(request: ToolCallRequest, attempt: Attempt, text: str) -> ToolCallRequest:
-    """The conversation with the attempt and what is wrong with it; the choice is not set here."""
+def repair_request(request: ToolCallRequest, attempt: Attempt, text: str) -> ToolCallRequest:
+    """Return the conversation with the attempt and its faults appended. The tool choice is not set here."""
     return replace(
         request,
-        messages=(*request.messages, *_told(attempt, text)),
+        messages=(*request.messages, *_repair_messages(attempt, text)),
         parallel_tool_calls=False,
         response_schema=None,
     )
 
 
-def answer(reply: Reply, attempt: Attempt) -> str | None:
-    """The arguments of the first call of the same tool, as they were written; None where there is none."""
+def new_arguments(reply: Reply, attempt: Attempt) -> str | None:
+    """Return the arguments of the first call of the same tool, unchanged; None if there is no such call."""
     calls = (part for part in reply.parts if isinstance(part, ToolCall))
     return next((call.function.arguments for call in calls if call.name == attempt.name), None)
 
 
-def _told(attempt: Attempt, text: str) -> tuple[ChatMessage, ChatMessage]:
-    wrong = f"{INVALID_ARGUMENTS}: {attempt.told}"
+def _repair_messages(attempt: Attempt, text: str) -> tuple[ChatMessage, ChatMessage]:
+    problem = f"{INVALID_ARGUMENTS}: {attempt.message}"
     call = ToolCall(attempt.id, FunctionCall(attempt.name, attempt.arguments))
     if _is_object(call):
-        result = f"{wrong}. Call {attempt.name} again with arguments that fit its schema."
+        result = f"{problem}. Call {attempt.name} again with arguments that match its schema."
         return ChatMessage.assistant(text, [call]), ChatMessage.tool(call.id, result, call.name, is_error=True)
-    # APIs that keep arguments as objects have no place for what is not one, and others fail to render it; so it is
-    # quoted. Sending {} in its place would show the model a call that it did not make.
+    # APIs with arguments as objects cannot represent anything else, and others fail to render it, so it is quoted as
+    # text. Sending {} instead would show the model a call that it did not make.
     quoted = f"{text}\n\n{attempt.name}: {attempt.arguments}".strip()
-    asked = f"{wrong}. Call the tool {attempt.name} again; its arguments must be one JSON object that fits its schema."
-    return ChatMessage.assistant(quoted), ChatMessage.user(asked)
+    instruction = (
+        f"{problem}. Call the tool {attempt.name} again; its arguments must be one JSON object that matches its schema."
+    )
+    return ChatMessage.assistant(quoted), ChatMessage.user(instruction)
 
 
 def _is_object(call: ToolCall) -> bool:

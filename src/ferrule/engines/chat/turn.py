@@ -1,7 +1,7 @@
-"""ChatTurn: one answer of a provider on its way to the caller. Checks calls, holds back, refuses; sends nothing.
+"""ChatTurn: processes the events of one provider answer. Checks, buffers and refuses calls; sends no requests.
 
-When a call may still be repaired its arguments are held back until it is known to be good, because what was handed on
-cannot be taken back. Text, reasoning and the start of a call are handed on as they come.
+While a call may still be repaired, its arguments are buffered until it is known to be valid, because events cannot be
+taken back. Text, reasoning and the start of a call are forwarded as they arrive.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ferrule.core.event import (
     Usage,
 )
 from ferrule.core.fault import Fault
-from ferrule.engines.receipts import INVALID_ARGUMENTS, NOT_OFFERED, Seal
+from ferrule.engines.receipts import INVALID_ARGUMENTS, NOT_OFFERED, ReceiptWriter
 from ferrule.schema.checker import checker_for
 
-# What decoders say of an answer that did not come to its end.
+# The diagnostics of decoders for an answer that did not end properly.
 FAILURES = frozenset({"engine_error", "broken_off"})
 _UNREADABLE = "bad_arguments"
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A call that is not good, and why."""
+    """An invalid call and its faults."""
 
     index: int
     id: str
@@ -42,15 +42,15 @@ class Attempt:
     faults: tuple[Fault, ...]
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         return "; ".join(map(str, self.faults))
 
 
 @dataclass(slots=True)
 class ChatTurn:
-    """Feed it the decoder's events. `attempts` are the calls that wait to be repaired or refused."""
+    """Feed it the decoder's events. `attempts` are the invalid calls, to be repaired or refused."""
 
-    seal: Seal
+    receipts: ReceiptWriter
     can_repair: bool
     is_parallel: bool
     attempts: list[Attempt] = field(default_factory=list[Attempt])
@@ -58,10 +58,10 @@ class ChatTurn:
     failure: Diagnostic | None = None
     text: str = ""
     is_empty: bool = True
-    """Nothing that a caller could act on has been handed on."""
+    """Whether no event that a caller could act on has been forwarded."""
     has_calls: bool = False
-    """The model made a call, good or not."""
-    handed_on: int = 0
+    """Whether the model made a call, valid or not."""
+    completed_calls: int = 0
     _starts: dict[int, CallStart] = field(default_factory=dict[int, CallStart])
     _unreadable: dict[int, Diagnostic] = field(default_factory=dict[int, Diagnostic])
 
@@ -73,7 +73,7 @@ class ChatTurn:
     def usage(self) -> Usage | None:
         return self.finish.usage if self.finish else None
 
-    def passed(self, events: Sequence[Event]) -> Iterator[Event]:
+    def process(self, events: Sequence[Event]) -> Iterator[Event]:
         for event in events:
             match event:
                 case Finish():
@@ -83,35 +83,35 @@ class ChatTurn:
                 case Diagnostic(index=int(index)) if event.code == _UNREADABLE:
                     self._unreadable[index] = event
                 case CallEnd():
-                    yield from self._ended(event)
+                    yield from self._end_call(event)
                 case ArgumentsDelta():
-                    said = list(self.seal.passed([event]))
-                    yield from () if self.can_repair else said
+                    forwarded = list(self.receipts.add_receipts([event]))
+                    yield from () if self.can_repair else forwarded
                 case _:
-                    self._note(event)
-                    yield from self.seal.passed([event])
+                    self._record(event)
+                    yield from self.receipts.add_receipts([event])
 
-    def refused(self, attempt: Attempt, why: str = "") -> Iterator[Event]:
-        """The end of a call that is not handed on; what the model wrote for it can still be seen."""
+    def refuse(self, attempt: Attempt, why: str = "") -> Iterator[Event]:
+        """End an invalid call as not complete; its arguments are still forwarded so that they can be inspected."""
         code = NOT_OFFERED if attempt.faults[0].keyword == NOT_OFFERED else INVALID_ARGUMENTS
-        yield from self._released(attempt.index)
-        yield Diagnostic(code, attempt.told + why, index=attempt.index)
-        yield from self.seal.passed([CallEnd(attempt.index, complete=False)])
+        yield from self._release_arguments(attempt.index)
+        yield Diagnostic(code, attempt.message + why, index=attempt.index)
+        yield from self.receipts.add_receipts([CallEnd(attempt.index, complete=False)])
 
-    def replaced(self, attempt: Attempt, arguments: str, seal: Seal) -> Iterator[Event]:
-        """The end of a call with other arguments than it came with, under the seal that vouches for them."""
+    def replace_arguments(self, attempt: Attempt, arguments: str, receipts: ReceiptWriter) -> Iterator[Event]:
+        """End a call with repaired arguments, with a receipt of `receipts`."""
         start = self._starts[attempt.index]
-        written = [start, ArgumentsDelta(attempt.index, arguments), CallEnd(attempt.index)]
-        yield from self._counted(event for event in seal.passed(written) if event is not start)
+        repaired = [start, ArgumentsDelta(attempt.index, arguments), CallEnd(attempt.index)]
+        yield from self._count_completed(event for event in receipts.add_receipts(repaired) if event is not start)
 
     def invalid_answer(self, schema: dict[str, Any] | None) -> list[Event]:
-        """What is wrong with an answer that was to fit a schema."""
+        """Return a diagnostic if the answer's text does not match its schema."""
         if schema is None or self.has_calls:
             return []
         faults = checker_for(schema).faults_of_text(self.text)
         return [Diagnostic("invalid_answer", "; ".join(map(str, faults)))] if faults else []
 
-    def _note(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         match event:
             case TextDelta(text):
                 self.text += text
@@ -124,43 +124,43 @@ class ChatTurn:
                 return
         self.is_empty = False
 
-    def _ended(self, event: CallEnd) -> Iterator[Event]:
+    def _end_call(self, event: CallEnd) -> Iterator[Event]:
         index = event.index
         unreadable = self._unreadable.pop(index, None)
         if not self.is_parallel and index > 0:
-            yield from self._released(index)
-            yield Diagnostic("one_call_only", "a second call was made where one was allowed", index=index)
-            yield from self.seal.passed([CallEnd(index, complete=False)])
+            yield from self._release_arguments(index)
+            yield Diagnostic("one_call_only", "the model made a second call, but only one was allowed", index=index)
+            yield from self.receipts.add_receipts([CallEnd(index, complete=False)])
         elif not event.complete and unreadable is None:
-            # Whoever sent it says that it must not be run.
-            yield from self._released(index)
-            yield from self.seal.passed([event])
+            # The provider itself says that the call is not complete.
+            yield from self._release_arguments(index)
+            yield from self.receipts.add_receipts([event])
         else:
-            yield from self._judged(index, unreadable)
+            yield from self._check_call(index, unreadable)
 
-    def _judged(self, index: int, unreadable: Diagnostic | None) -> Iterator[Event]:
-        faults = self.seal.faults(index)
+    def _check_call(self, index: int, unreadable: Diagnostic | None) -> Iterator[Event]:
+        faults = self.receipts.faults(index)
         if unreadable and not faults:
-            # A schema that does not say "object" may admit what is no object; a call's arguments are always one.
+            # A schema without type "object" may allow other values, but a call's arguments are always an object.
             faults = (Fault("", "json", unreadable.message),)
         if not faults:
-            yield from self._released(index)
-            yield from self._counted(self.seal.passed([CallEnd(index)]))
+            yield from self._release_arguments(index)
+            yield from self._count_completed(self.receipts.add_receipts([CallEnd(index)]))
             return
         start = self._starts[index]
-        attempt = Attempt(index, start.id, start.name, self.seal.arguments(index), faults)
+        attempt = Attempt(index, start.id, start.name, self.receipts.arguments(index), faults)
         if self.can_repair and faults[0].keyword != NOT_OFFERED:
             self.attempts.append(attempt)
         else:
-            # Other arguments would not make a name that was not offered into one that was.
-            yield from self.refused(attempt)
+            # New arguments cannot repair a call of a tool that was not offered.
+            yield from self.refuse(attempt)
 
-    def _released(self, index: int) -> Iterator[Event]:
-        written = self.seal.arguments(index)
-        if self.can_repair and written:
-            yield ArgumentsDelta(index, written)
+    def _release_arguments(self, index: int) -> Iterator[Event]:
+        arguments = self.receipts.arguments(index)
+        if self.can_repair and arguments:
+            yield ArgumentsDelta(index, arguments)
 
-    def _counted(self, events: Iterator[Event]) -> Iterator[Event]:
+    def _count_completed(self, events: Iterator[Event]) -> Iterator[Event]:
         for event in events:
-            self.handed_on += isinstance(event, CallEnd) and event.complete
+            self.completed_calls += isinstance(event, CallEnd) and event.complete
             yield event

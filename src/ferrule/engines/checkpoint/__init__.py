@@ -1,1 +1,1 @@
-"""What is read from a model's files: GGUF metadata, chat template, special tokens."""
+"""Reading a model's files: GGUF metadata, chat template, special tokens."""

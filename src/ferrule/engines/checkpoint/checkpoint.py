@@ -1,6 +1,6 @@
-"""Checkpoint: the chat template that a model brings along, from a GGUF file, a model's folder or a template's own file.
+"""Checkpoint: reads a model's chat template from a GGUF file, a model's folder or a .jinja file.
 
-Reads files and decides nothing: which format the template is written for is found elsewhere.
+Which format the template is written for is detected elsewhere.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ferrule.engines.checkpoint.gguf import read_metadata
 from ferrule.errors import FormatError
 
 _CODE = "bad_model_file"
-_GIVE_IT = "Give the template itself, as a .jinja file."
-_MOST_BYTES = 64 * 1024 * 1024
-# Where a checkpoint has several templates, the one that knows tools comes first.
-_PREFERRED = ("tool_use", "default")
+_TEMPLATE_HINT = "Pass the template itself, as a .jinja file."
+_MAX_BYTES = 64 * 1024 * 1024
+# If a checkpoint has several templates, the one for tools comes first.
+_PREFERRED_NAMES = ("tool_use", "default")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model's chat template with the texts of its first and last token; `architecture` is "" where it is not told."""
+    """A model's chat template and the texts of its first and last token; `architecture` is "" if unknown."""
 
     template: str
     bos: str = ""
@@ -33,18 +33,18 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """What a model's file or folder says of its chat template. `FormatError` where there is none."""
+    """Read the chat template of a model's file or folder. `FormatError` if there is none."""
     try:
         if path.is_dir():
             return _from_folder(path)
         if path.suffix in (".jinja", ".jinja2", ".j2"):
-            return Checkpoint(_preferred({"default": _text(path)}, path), name=path.name)
+            return Checkpoint(_choose_template({"default": _read_text(path)}, path), name=path.name)
         return _from_gguf(path)
     except OSError as refusal:
         raise FormatError(
             f"cannot read {path.name}: {refusal.strerror}",
             code=_CODE,
-            hint="Name a .gguf file, a folder with tokenizer_config.json, or a .jinja file.",
+            hint="Pass a .gguf file, a folder with tokenizer_config.json, or a .jinja file.",
         ) from refusal
 
 
@@ -55,7 +55,7 @@ def _from_gguf(path: Path) -> Checkpoint:
         for name in cast("list[str]", metadata.get("tokenizer.chat_templates") or [])
     }
     return Checkpoint(
-        _preferred({"default": metadata.get("tokenizer.chat_template"), **named}, path),
+        _choose_template({"default": metadata.get("tokenizer.chat_template"), **named}, path),
         _token(metadata, "bos"),
         _token(metadata, "eos"),
         str(metadata.get("general.name") or path.name),
@@ -73,45 +73,45 @@ def _token(metadata: Mapping[str, Any], which: str) -> str:
 
 
 def _from_folder(folder: Path) -> Checkpoint:
-    settings = _object(folder / "tokenizer_config.json")
-    told = settings.get("chat_template")
-    found: dict[str, Any] = {"default": told}
-    if isinstance(told, list):
-        entries = [cast("dict[str, Any]", entry) for entry in cast("list[Any]", told) if isinstance(entry, dict)]
-        found = {str(entry.get("name")): entry.get("template") for entry in entries}
-    # Newer checkpoints have their templates in files beside the settings, and these are the ones that are used.
-    beside = {"default": folder / "chat_template.jinja"}
-    beside |= {file.stem: file for file in sorted(folder.glob("additional_chat_templates/*.jinja"))}
-    found |= {name: _text(file) for name, file in beside.items() if file.is_file()}
-    model = _object(folder / "config.json")
+    settings = _read_object(folder / "tokenizer_config.json")
+    setting = settings.get("chat_template")
+    templates: dict[str, Any] = {"default": setting}
+    if isinstance(setting, list):
+        entries = [cast("dict[str, Any]", entry) for entry in cast("list[Any]", setting) if isinstance(entry, dict)]
+        templates = {str(entry.get("name")): entry.get("template") for entry in entries}
+    # Newer checkpoints have their templates in separate files, which take precedence over the settings.
+    files = {"default": folder / "chat_template.jinja"}
+    files |= {file.stem: file for file in sorted(folder.glob("additional_chat_templates/*.jinja"))}
+    templates |= {name: _read_text(file) for name, file in files.items() if file.is_file()}
+    model = _read_object(folder / "config.json")
     return Checkpoint(
-        _preferred(found, folder),
-        _content(settings.get("bos_token")),
-        _content(settings.get("eos_token")),
+        _choose_template(templates, folder),
+        _token_content(settings.get("bos_token")),
+        _token_content(settings.get("eos_token")),
         folder.resolve().name,
         str(model.get("model_type") or ""),
     )
 
 
-def _preferred(found: Mapping[str, Any], path: Path) -> str:
-    templates = {name: text for name, text in found.items() if isinstance(text, str) and text.strip()}
-    if not templates:
-        raise FormatError(f"{path.name} carries no chat template", code=_CODE, hint=_GIVE_IT)
-    return next((templates[name] for name in _PREFERRED if name in templates), next(iter(templates.values())))
+def _choose_template(templates: Mapping[str, Any], path: Path) -> str:
+    texts = {name: text for name, text in templates.items() if isinstance(text, str) and text.strip()}
+    if not texts:
+        raise FormatError(f"{path.name} has no chat template", code=_CODE, hint=_TEMPLATE_HINT)
+    return next((texts[name] for name in _PREFERRED_NAMES if name in texts), next(iter(texts.values())))
 
 
-def _content(token: Any) -> str:
-    """A token is its text, or an object that has it under `content`; it may also be null."""
+def _token_content(token: Any) -> str:
+    """Return a token's text. The setting is the text, an object with the text under `content`, or null."""
     value = cast("dict[str, Any]", token).get("content") if isinstance(token, dict) else token
     return value if isinstance(value, str) else ""
 
 
-def _object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty where there is no such file."""
+def _read_object(path: Path) -> dict[str, Any]:
+    """Read the JSON object in a file; empty if there is no such file."""
     if not path.is_file():
         return {}
     try:
-        value = loads(_text(path))
+        value = loads(_read_text(path))
     except RecursionError as damage:
         raise FormatError(f"{path.name} is nested too deeply", code=_CODE) from damage
     except ValueError as damage:
@@ -121,11 +121,11 @@ def _object(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _text(path: Path) -> str:
-    if path.stat().st_size > _MOST_BYTES:
-        raise FormatError(f"{path.name} is too large to be what its name says", code=_CODE)
+def _read_text(path: Path) -> str:
+    if path.stat().st_size > _MAX_BYTES:
+        raise FormatError(f"{path.name} is larger than {_MAX_BYTES} bytes", code=_CODE)
     try:
-        # Newlines as they stand: a template's text is what the model was trained on.
+        # Newlines stay unchanged: the model was trained on exactly this text.
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as damage:
         raise FormatError(f"{path.name} is not UTF-8 text", code=_CODE) from damage

@@ -1,6 +1,6 @@
-"""GGUF: the metadata at the head of a model file: its chat template, its vocabulary, its special tokens.
+"""GGUF: reads the metadata at the head of a model file: chat template, vocabulary, special tokens.
 
-Reads only the head, never the weights. A file that is not what it says it is raises `FormatError`, whatever it holds.
+Reads only the head, never the weights. Any damaged or malicious file raises `FormatError`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ferrule.rules.vocabulary import Vocabulary
 _MAGIC = b"GGUF"
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
-# No head holds more than a few hundred keys or a vocabulary of more than a few million tokens.
-_MOST_KEYS, _MOST_ITEMS, _MOST_BYTES = 100_000, 8_000_000, 64 * 1024 * 1024
-_CONTROL = 3
+# Real heads have a few hundred keys and vocabularies of at most a few million tokens.
+_MAX_KEYS, _MAX_ITEMS, _MAX_BYTES = 100_000, 8_000_000, 64 * 1024 * 1024
+_CONTROL_TOKEN = 3
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """The keys and values at the head of a GGUF file."""
+    """Read the keys and values at the head of a GGUF file."""
     try:
         with path.open("rb") as file:
             return _read_head(file)
@@ -31,27 +31,27 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 def vocabulary_of(metadata: Mapping[str, Any]) -> Vocabulary:
-    """The vocabulary of a byte-level model, as most are: each character of a token stands for one byte."""
+    """Make the vocabulary of a byte-level model, as most are: each character of a token stands for one byte."""
     tokens = cast("list[str]", metadata["tokenizer.ggml.tokens"])
-    kinds = cast("list[int]", metadata.get("tokenizer.ggml.token_type") or [1] * len(tokens))
-    specials = {token: number for number, token in enumerate(tokens) if kinds[number] == _CONTROL}
+    token_types = cast("list[int]", metadata.get("tokenizer.ggml.token_type") or [1] * len(tokens))
+    specials = {token: number for number, token in enumerate(tokens) if token_types[number] == _CONTROL_TOKEN}
     byte_of = {char: byte for byte, char in _byte_characters().items()}
     special_ids = set(specials.values())
-    spelled = [
+    token_bytes = [
         token.encode() if number in special_ids else bytes(byte_of.get(char, 0x3F) for char in token)
         for number, token in enumerate(tokens)
     ]
-    return Vocabulary(spelled, specials, end=int(metadata["tokenizer.ggml.eos_token_id"]))
+    return Vocabulary(token_bytes, specials, end=int(metadata["tokenizer.ggml.eos_token_id"]))
 
 
 def _read_head(file: BinaryIO) -> dict[str, Any]:
     if file.read(4) != _MAGIC:
-        raise FormatError("this is no GGUF file", code="bad_model_file", hint="Name the .gguf file of a model.")
+        raise FormatError("not a GGUF file", code="bad_model_file", hint="Pass the .gguf file of a model.")
     (version,) = _unpack(file, "I")
     if version not in (2, 3):
-        raise FormatError(f"GGUF version {version} is not known", code="bad_model_file")
+        raise FormatError(f"GGUF version {version} is not supported", code="bad_model_file")
     _tensors, count = _unpack(file, "QQ")
-    _within(count, _MOST_KEYS)
+    _check_count(count, _MAX_KEYS)
     return {_string(file): _value(file, *_unpack(file, "I")) for _ in range(count)}
 
 
@@ -61,9 +61,9 @@ def _value(file: BinaryIO, kind: int) -> Any:
     if kind == _STRING:
         return _string(file)
     if kind != _ARRAY:
-        raise FormatError(f"GGUF has no value of kind {kind}", code="bad_model_file")
+        raise FormatError(f"unknown GGUF value type {kind}", code="bad_model_file")
     inner, count = _unpack(file, "IQ")
-    _within(count, _MOST_ITEMS)
+    _check_count(count, _MAX_ITEMS)
     if inner in _SCALARS:
         return list(_unpack(file, f"{count}{_SCALARS[inner]}"))
     read: Callable[[], Any] = (lambda: _string(file)) if inner == _STRING else (lambda: _value(file, inner))
@@ -72,20 +72,22 @@ def _value(file: BinaryIO, kind: int) -> Any:
 
 def _string(file: BinaryIO) -> str:
     (size,) = _unpack(file, "Q")
-    _within(size, _MOST_BYTES)
+    _check_count(size, _MAX_BYTES)
     data = file.read(size)
     if len(data) < size:
         raise struct.error("cut off")
     return data.decode()
 
 
-def _unpack(file: BinaryIO, shape: str) -> tuple[Any, ...]:
-    return struct.unpack(f"<{shape}", file.read(struct.calcsize(f"<{shape}")))
+def _unpack(file: BinaryIO, layout: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{layout}", file.read(struct.calcsize(f"<{layout}")))
 
 
-def _within(count: int, most: int) -> None:
-    if count > most:
-        raise FormatError(f"the head says that {count} things follow", code="bad_model_file")
+def _check_count(count: int, limit: int) -> None:
+    if count > limit:
+        raise FormatError(
+            f"the GGUF head declares {count} items, more than the limit of {limit}", code="bad_model_file"
+        )
 
 
 def _byte_characters() -> dict[int, str]:

@@ -1,7 +1,7 @@
-"""Marks: texts for which some model has a token of its own, and which of them a backend's tokenizer makes one of.
+"""Special tokens: finds which markers of our formats are single tokens of a model.
 
-Calls are written between some of them, and others end a turn. Must not know any backend: each has its own way of
-telling tokens, and of telling special ones from others.
+Some of them delimit calls, others end a turn. Must not know any backend: each reports tokens, and which of them are
+special, in its own way.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from collections.abc import Iterable
 
 from ferrule.wire.registry import formats
 
-Cut = tuple[object, int]
-"""A token that a text was cut into: what it spells, and its number. Some spell no text."""
+TokenPiece = tuple[object, int]
+"""A token of a text: what it spells, and its id. Some tokens spell only part of a character."""
 
 
-def all_marks() -> str:
-    """The marks of every format, for a tokenizer to cut; between them stands what belongs to none."""
-    return "\n".join(sorted(_marks() | _ends()))
+def special_token_texts() -> str:
+    """Return the markers and stops of every format as one text for a tokenizer, separated by newlines."""
+    return "\n".join(sorted(_call_texts() | _stop_texts()))
 
 
-def marks_among(pieces: Iterable[Cut]) -> dict[str, int]:
-    """Those of the tokens that came of it with which calls are written, by their texts."""
-    return _among(pieces, _marks())
+def call_tokens_among(pieces: Iterable[TokenPiece]) -> dict[str, int]:
+    """Return those of the tokens that delimit calls, by their texts."""
+    return _matching_tokens(pieces, _call_texts())
 
 
-def ends_among(pieces: Iterable[Cut]) -> tuple[int, ...]:
-    """Those with which some model ends its turn."""
-    return tuple(_among(pieces, _ends()).values())
+def end_tokens_among(pieces: Iterable[TokenPiece]) -> tuple[int, ...]:
+    """Return those of the tokens that end a turn."""
+    return tuple(_matching_tokens(pieces, _stop_texts()).values())
 
 
-def _among(pieces: Iterable[Cut], texts: frozenset[str]) -> dict[str, int]:
+def _matching_tokens(pieces: Iterable[TokenPiece], texts: frozenset[str]) -> dict[str, int]:
     return {text: token for text, token in pieces if isinstance(text, str) and text in texts}
 
 
-def _marks() -> frozenset[str]:
+def _call_texts() -> frozenset[str]:
     return frozenset(token for form in formats().values() for token in form.tokens)
 
 
-def _ends() -> frozenset[str]:
+def _stop_texts() -> frozenset[str]:
     return frozenset(stop for form in formats().values() for stop in form.stops)

@@ -1,8 +1,9 @@
-"""Doctor: finds out by live probes what an endpoint with OpenAI's chat API really honours, instead of believing it.
+"""Doctor: tests with live probes which features an endpoint with OpenAI's chat API really honours.
 
-`probes` is the table: what is asked and how the answer is judged; `keywords` is the part of it about schemas.
-`asking` speaks to the endpoint, `lever` finds how its model is brought to make a call at all, `judging` turns what was
-seen into a verdict, and `examination` drives all of it.
+`probes` is the table of probes: what is requested and how responses are observed. `keywords` has the probes about
+schemas. `client` sends requests, `elicitation` finds a way to make the model call a tool, `observations` says what one
+response shows, `verdicts` turns observations into a verdict, and `examination` runs all of it. `continuation_cost`
+measures the cost of one more request.
 """
 
 from ferrule.engines.doctor.examination import TOTAL, examine

@@ -1,7 +1,7 @@
-"""Going on: what one more request on a text that was just read costs an endpoint, counted in tokens.
+"""Continuation cost: measures the cost of one more request on a prompt that the endpoint has just read, in tokens.
 
-It is what skipping forced text has to be paid with: each piece that is appended ends a request and begins another.
-Must not know what the price is used for.
+Skipping forced text pays this cost: each appended text ends one request and starts another. Must not know what the cost
+is used for.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ PATH = "/v1/completions"
 _TOKENS = 24
 _ROUNDS = 3
 _STEPS = 4
-# As long as a prompt with a few tools: an endpoint that reads it anew each time is found out.
+# As long as a prompt with a few tools, so that an endpoint without a prompt cache shows a high cost.
 _LINES = 40
-# Stands for an argument's name between two values.
+# Like an argument's name between two values.
 _APPENDED = '", "name": "'
 
 
-class Streams(Protocol):
-    """What is needed of `engines.http`."""
+class StreamingClient(Protocol):
+    """The part of `HttpClient` that is needed here."""
 
     def stream(self, path: str, body: dict[str, Any]) -> AsyncGenerator[bytes, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
-    """One answer: until its first piece, from there to its last, and how many pieces came."""
+class _TimedCompletion:
+    """The seconds until a completion's first piece, from there to its last piece, and the number of pieces."""
 
     first: float
     rest: float
@@ -44,51 +44,55 @@ class _Heard:
     text: str
 
 
-async def price_of_going_on(http: Streams, model: str, clock: Callable[[], float] = time.monotonic) -> float | None:
-    """How many tokens could have been written while one more request came to its first; None where nobody can tell.
+async def measure_continuation_cost(
+    http: StreamingClient, model: str, clock: Callable[[], float] = time.monotonic
+) -> float | None:
+    """Return how many tokens the endpoint could have generated while one more request reached its first token.
 
-    An endpoint without raw completions has no price, and neither has one that gives its answer in a single piece.
+    None if that cannot be measured: the endpoint has no raw completions, or sends its answer in a single piece.
     """
     prompt = _prompt()
     tokens: list[float] = []
     requests: list[float] = []
     try:
-        await _heard(http, model, prompt, 1, clock)
+        await _time_completion(http, model, prompt, 1, clock)
         for _ in range(_ROUNDS):
-            whole = await _heard(http, model, prompt, _TOKENS, clock)
-            if whole.pieces < _TOKENS // 2 or whole.rest <= 0:
+            completion = await _time_completion(http, model, prompt, _TOKENS, clock)
+            if completion.pieces < _TOKENS // 2 or completion.rest <= 0:
                 return None
-            tokens.append(whole.rest / (whole.pieces - 1))
-            said = prompt + whole.text
+            tokens.append(completion.rest / (completion.pieces - 1))
+            text_so_far = prompt + completion.text
             for _ in range(_STEPS):
-                said += _APPENDED
-                requests.append((await _heard(http, model, said, 1, clock)).first)
+                text_so_far += _APPENDED
+                requests.append((await _time_completion(http, model, text_so_far, 1, clock)).first)
     except EngineError as refusal:
         if refusal.code != "engine_refused":
             raise
         return None
-    # The first token of a request would have been written in any case.
+    # The first token of a request would have been generated in any case.
     return max(statistics.median(requests) / statistics.median(tokens) - 1, 0.0)
 
 
-async def _heard(http: Streams, model: str, prompt: str, most: int, clock: Callable[[], float]) -> _Heard:
-    body = {"model": model, "prompt": prompt, "max_tokens": most, "temperature": 0, "stream": True, "seed": 1}
+async def _time_completion(
+    http: StreamingClient, model: str, prompt: str, max_tokens: int, clock: Callable[[], float]
+) -> _TimedCompletion:
+    body = {"model": model, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stream": True, "seed": 1}
     framing = SseObjects()
     moments: list[float] = []
-    said = ""
-    asked = clock()
-    async with aclosing(http.stream(PATH, body)) as received:
-        async for data in received:
+    answer = ""
+    started = clock()
+    async with aclosing(http.stream(PATH, body)) as data_chunks:
+        async for data in data_chunks:
             for chunk in framing.feed(data):
-                written = "".join(text(choice.get("text")) for choice in entries(chunk.get("choices")))
-                if written:
+                piece = "".join(text(choice.get("text")) for choice in entries(chunk.get("choices")))
+                if piece:
                     moments.append(clock())
-                    said += written
+                    answer += piece
     if not moments:
-        return _Heard(clock() - asked, 0.0, 0, "")
-    return _Heard(moments[0] - asked, moments[-1] - moments[0], len(moments), said)
+        return _TimedCompletion(clock() - started, 0.0, 0, "")
+    return _TimedCompletion(moments[0] - started, moments[-1] - moments[0], len(moments), answer)
 
 
 def _prompt() -> str:
-    """Something that can be gone on with for a while: a list of numbered things."""
+    """A prompt that a model can continue for a while: a numbered list."""
     return "".join(f"{dumps({'number': number, 'square': number * number})}\n" for number in range(_LINES))

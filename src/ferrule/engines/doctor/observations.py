@@ -1,4 +1,4 @@
-"""Views: how an answer is looked at for each kind of demand. Each gives what one run showed. Must not ask anything."""
+"""Observers: what the responses of one run show about a feature. Must not send requests."""
 
 from __future__ import annotations
 
@@ -7,178 +7,194 @@ from typing import Any
 
 from ferrule.core.json_text import loads
 from ferrule.dialects.lenient_json import count, mapping, text
-from ferrule.engines.doctor.client import Answer
-from ferrule.engines.doctor.verdicts import Mark, Sight, broken, kept, loose, nothing
+from ferrule.engines.doctor.client import ProbeResponse
+from ferrule.engines.doctor.verdicts import Observation, RunOutcome, cutoff, no_evidence, success, violation
 from ferrule.schema.checker import checker_for
 
-View = Callable[[Sequence[Answer]], Sight]
+Observer = Callable[[Sequence[ProbeResponse]], Observation]
 _NO_CALL = "made no call"
 
 
-def unless_refused(view: Callable[[Answer], Sight]) -> View:
-    """A view of one answer, where a refusal with a status of 4xx is one, and any other failure shows nothing."""
+def unless_refused(observer: Callable[[ProbeResponse], Observation]) -> Observer:
+    """Make an observer of one response; a status of 4xx is a refusal, and any other failure is no evidence."""
 
-    def seen(answers: Sequence[Answer]) -> Sight:
-        (answer,) = answers
-        return refused(answer) or view(answer)
+    def observe(responses: Sequence[ProbeResponse]) -> Observation:
+        (response,) = responses
+        return refusal_of(response) or observer(response)
 
-    return seen
+    return observe
 
 
-def refused(answer: Answer) -> Sight | None:
-    if not answer.refusal:
+def refusal_of(response: ProbeResponse) -> Observation | None:
+    if not response.refusal:
         return None
-    told = f"{answer.status}, {answer.refusal}" if answer.status else answer.refusal
-    return Sight(Mark.REFUSED, told) if 400 <= answer.status < 500 else nothing(f"failed: {told}")
+    detail = f"{response.status}, {response.refusal}" if response.status else response.refusal
+    return Observation(RunOutcome.REFUSAL, detail) if 400 <= response.status < 500 else no_evidence(f"failed: {detail}")
 
 
-def _answered_in_words(answer: Answer) -> Sight:
-    """No call came where one was demanded."""
-    if not answer.is_cut_off:
-        return broken(f"{_NO_CALL} and said {answer.reply.text.strip()[:40]!r}")
-    written = answer.reply.text.strip()
-    if written:
-        return loose(f"wrote {written[:40]!r} and more until the limit, and no call")
-    return nothing("was cut off while it reasoned")
+def _missing_call(response: ProbeResponse) -> Observation:
+    """Observe a response without a call where one was required."""
+    if not response.is_cut_off:
+        return violation(f"{_NO_CALL} and said {response.reply.text.strip()[:40]!r}")
+    text_ = response.reply.text.strip()
+    if text_:
+        return cutoff(f"wrote {text_[:40]!r} and more until the limit, and no call")
+    return no_evidence("was cut off while it reasoned")
 
 
-def some_call(answer: Answer) -> Sight:
-    """A call, and not cut off."""
-    if answer.reply.calls:
-        return kept(f"called {answer.reply.calls[0].name}")
-    return loose("began a call that did not come to its end") if answer.calls else _answered_in_words(answer)
+def some_call(response: ProbeResponse) -> Observation:
+    """Expect a complete call."""
+    if response.reply.calls:
+        return success(f"called {response.reply.calls[0].name}")
+    return cutoff("started a call that was not completed") if response.calls else _missing_call(response)
 
 
-def calls_of(*names: str) -> Callable[[Answer], Sight]:
-    """A call, and only of these; a name counts also where the arguments were cut off."""
+def only_calls_of(*names: str) -> Callable[[ProbeResponse], Observation]:
+    """Expect calls of these tools only; a name counts even if its arguments were cut off."""
 
-    def seen(answer: Answer) -> Sight:
-        others = [call.name for call in answer.calls if call.name not in names]
+    def observe(response: ProbeResponse) -> Observation:
+        others = [call.name for call in response.calls if call.name not in names]
         if others:
-            return broken(f"called {others[0]} instead")
-        return kept(f"called {answer.calls[0].name}") if answer.calls else _answered_in_words(answer)
+            return violation(f"called {others[0]} instead")
+        return success(f"called {response.calls[0].name}") if response.calls else _missing_call(response)
 
-    return seen
-
-
-def no_call(answer: Answer) -> Sight:
-    return broken(f"called {answer.calls[0].name}") if answer.calls else kept("made none")
+    return observe
 
 
-def one_call(answer: Answer) -> Sight:
-    if len(answer.calls) > 1:
-        return broken(f"made {len(answer.calls)} calls")
-    return kept("made one") if answer.reply.calls and not answer.is_cut_off else nothing(_NO_CALL)
+def no_call(response: ProbeResponse) -> Observation:
+    return violation(f"called {response.calls[0].name}") if response.calls else success("made none")
 
 
-def fits(schema: Mapping[str, Any], place: str, keywords: Collection[str]) -> Callable[[Answer], Sight]:
-    """Arguments without a fault of these keywords at this place or under it; other faults are other probes' matter."""
+def one_call(response: ProbeResponse) -> Observation:
+    if len(response.calls) > 1:
+        return violation(f"made {len(response.calls)} calls")
+    return success("made one") if response.reply.calls and not response.is_cut_off else no_evidence(_NO_CALL)
 
-    def seen(answer: Answer) -> Sight:
-        calls = [call for call in answer.calls if call.complete or not answer.is_cut_off]
+
+def arguments_fit(
+    schema: Mapping[str, Any], path: str, keywords: Collection[str]
+) -> Callable[[ProbeResponse], Observation]:
+    """Expect arguments without faults of these keywords at or under the path; other probes cover other faults."""
+
+    def observe(response: ProbeResponse) -> Observation:
+        calls = [call for call in response.calls if call.complete or not response.is_cut_off]
         if not calls:
-            return nothing("was cut off" if answer.is_cut_off else _NO_CALL)
-        written = calls[0].function.arguments
-        faults = checker_for(dict(schema)).faults_of_text(written)
-        ours = [fault for fault in faults if fault.keyword in keywords and fault.path.startswith(place)]
-        if ours:
-            return broken(f"wrote {written}")
+            return no_evidence("was cut off" if response.is_cut_off else _NO_CALL)
+        arguments = calls[0].function.arguments
+        faults = checker_for(dict(schema)).faults_of_text(arguments)
+        matching = [fault for fault in faults if fault.keyword in keywords and fault.path.startswith(path)]
+        if matching:
+            return violation(f"wrote {arguments}")
         return (
-            nothing(f"wrote {written}, which does not fit for another reason") if faults else kept(f"wrote {written}")
+            no_evidence(f"wrote {arguments}, which does not fit for another reason")
+            if faults
+            else success(f"wrote {arguments}")
         )
 
-    return seen
+    return observe
 
 
-def fitting_text(schema: Mapping[str, Any], *, or_call: bool = False) -> Callable[[Answer], Sight]:
-    """A text that fits the schema."""
+def text_fits(schema: Mapping[str, Any], *, or_call: bool = False) -> Callable[[ProbeResponse], Observation]:
+    """Expect a text that matches the schema."""
 
-    def seen(answer: Answer) -> Sight:
-        written = answer.reply.text.strip()
-        if or_call and answer.reply.calls and not written:
-            return kept(f"called {answer.reply.calls[0].name}")
-        if answer.is_cut_off and written.startswith("{"):
-            return nothing(f"was cut off after {written[:40]!r}")
-        if answer.is_cut_off:
-            return loose(f"wrote {written[:40]!r} and more until the limit")
-        faults = checker_for(dict(schema)).faults_of_text(written)
-        return broken(f"wrote {written[:60]!r}") if faults else kept(f"wrote {written[:60]}")
+    def observe(response: ProbeResponse) -> Observation:
+        content = response.reply.text.strip()
+        if or_call and response.reply.calls and not content:
+            return success(f"called {response.reply.calls[0].name}")
+        if response.is_cut_off and content.startswith("{"):
+            return no_evidence(f"was cut off after {content[:40]!r}")
+        if response.is_cut_off:
+            return cutoff(f"wrote {content[:40]!r} and more until the limit")
+        faults = checker_for(dict(schema)).faults_of_text(content)
+        return violation(f"wrote {content[:60]!r}") if faults else success(f"wrote {content[:60]}")
 
-    return seen
-
-
-def finish_word(answer: Answer) -> Sight:
-    """The API's word for an answer that ends in calls."""
-    if not answer.reply.calls or answer.is_cut_off:
-        return nothing(_NO_CALL)
-    said = f"ended a call with {answer.finish!r}"
-    return kept(said) if answer.finish == "tool_calls" else broken(said)
+    return observe
 
 
-def in_pieces(answer: Answer) -> Sight:
-    """Arguments in several pieces."""
-    if not answer.reply.calls:
-        return nothing(_NO_CALL)
-    pieces = [text(mapping(piece.get("function")).get("arguments")) for piece in answer.call_pieces]
-    several = sum(1 for piece in pieces if piece)
-    return kept(f"sent {several} pieces") if several > 1 else broken("sent the arguments in one piece")
+def finish_reason(response: ProbeResponse) -> Observation:
+    """Expect the finish reason `tool_calls` for an answer that ends with calls."""
+    if not response.reply.calls or response.is_cut_off:
+        return no_evidence(_NO_CALL)
+    detail = f"ended a call with {response.finish!r}"
+    return success(detail) if response.finish == "tool_calls" else violation(detail)
 
 
-def good_ids(answer: Answer) -> Sight:
-    """Each call has an id from its first piece on, keeps it, and shares it with no other."""
-    if not answer.calls:
-        return nothing(_NO_CALL)
+def argument_deltas(response: ProbeResponse) -> Observation:
+    """Expect arguments in several chunks."""
+    if not response.reply.calls:
+        return no_evidence(_NO_CALL)
+    pieces = [text(mapping(piece.get("function")).get("arguments")) for piece in response.call_pieces]
+    pieces_with_text = sum(1 for piece in pieces if piece)
+    return (
+        success(f"sent {pieces_with_text} pieces")
+        if pieces_with_text > 1
+        else violation("sent the arguments in one piece")
+    )
+
+
+def call_ids(response: ProbeResponse) -> Observation:
+    """Expect that each call has an id from its first chunk on, that it does not change, and that it is unique."""
+    if not response.calls:
+        return no_evidence(_NO_CALL)
     ids: dict[int, str] = {}
-    for piece in answer.call_pieces:
+    for piece in response.call_pieces:
         index, id = count(piece.get("index")), text(piece.get("id"))
         if not ids.setdefault(index, id):
-            return broken("sent a call without an id")
+            return violation("sent a call without an id")
         if id and id != ids[index]:
-            return broken("changed the id of a call on the way")
+            return violation("changed the id of a call while streaming")
     if len(set(ids.values())) < len(ids):
-        return broken("gave two calls the same id")
-    return kept(f"gave {len(ids)} call{'s' * (len(ids) > 1)} an id each")
+        return violation("gave two calls the same id")
+    return success(f"gave {len(ids)} call{'s' * (len(ids) > 1)} an id each")
 
 
-def usage_told(answer: Answer) -> Sight:
-    usage = [mapping(chunk.get("usage")) for chunk in answer.chunks]
-    told = next((count(one.get("completion_tokens")) for one in reversed(usage) if one), 0)
-    return kept(f"counted {told} tokens") if told else broken("did not say how many tokens were used")
+def usage_report(response: ProbeResponse) -> Observation:
+    usage = [mapping(chunk.get("usage")) for chunk in response.chunks]
+    tokens = next((count(one.get("completion_tokens")) for one in reversed(usage) if one), 0)
+    return success(f"counted {tokens} tokens") if tokens else violation("did not say how many tokens were used")
 
 
-def same_in_pieces(answers: Sequence[Answer]) -> Sight:
-    """Streamed, whole, and whole once more: that one differs from itself shows nothing about streaming."""
-    for answer in answers:
-        sight = refused(answer)
-        if sight:
-            return sight
-    streamed, whole, again = (_sum(answer) for answer in answers)
+def same_when_streamed(responses: Sequence[ProbeResponse]) -> Observation:
+    """Compare a streamed response with two that are not streamed; if these two differ, there is no evidence."""
+    for response in responses:
+        refusal = refusal_of(response)
+        if refusal:
+            return refusal
+    streamed, whole, again = (_calls_and_text(response) for response in responses)
     if whole != again:
-        return nothing("answered differently to the same request")
-    if not answers[1].calls:
-        return nothing(_NO_CALL)
-    return kept("gave the same calls and text") if streamed == whole else broken(f"streamed {streamed}, whole {whole}")
+        return no_evidence("answered differently to the same request")
+    if not responses[1].calls:
+        return no_evidence(_NO_CALL)
+    return (
+        success("gave the same calls and text")
+        if streamed == whole
+        else violation(f"streamed {streamed}, whole {whole}")
+    )
 
 
-def _sum(answer: Answer) -> tuple[list[tuple[str, str]], str]:
-    return [(call.name, call.function.arguments) for call in answer.calls], answer.reply.text.strip()
+def _calls_and_text(response: ProbeResponse) -> tuple[list[tuple[str, str]], str]:
+    return [(call.name, call.function.arguments) for call in response.calls], response.reply.text.strip()
 
 
-def well_refused(answers: Sequence[Answer]) -> Sight:
-    """A wrong request is refused as such, and the endpoint goes on."""
-    wrong, after = answers
+def bad_schema_refusal(responses: Sequence[ProbeResponse]) -> Observation:
+    """Expect that an invalid request is refused with a 4xx status, and that the endpoint still answers afterwards."""
+    wrong, after = responses
     if after.refusal:
-        return broken(f"did not answer any more after it: {after.refusal}")
+        return violation(f"did not answer after it: {after.refusal}")
     if not wrong.refusal:
-        return broken("took a schema with a type that does not exist")
-    told = f"answered {wrong.status} {_shape(wrong.refusal)}" if wrong.status else f"broke off: {wrong.refusal}"
-    return kept(told) if 400 <= wrong.status < 500 else broken(told)
+        return violation("took a schema with a type that does not exist")
+    detail = (
+        f"answered {wrong.status} {_error_shape(wrong.refusal)}"
+        if wrong.status
+        else f"closed the connection: {wrong.refusal}"
+    )
+    return success(detail) if 400 <= wrong.status < 500 else violation(detail)
 
 
-def _shape(refusal: str) -> str:
-    """The words of a refusal may have been cut short, and then it is no JSON any more."""
+def _error_shape(refusal: str) -> str:
+    """Describe the error body. A truncated refusal is not JSON any more."""
     try:
-        said = mapping(mapping(loads(refusal)).get("error")).get("message")
+        message = mapping(mapping(loads(refusal)).get("error")).get("message")
     except (ValueError, RecursionError):
-        said = None
-    return f"and said {said!r:.80}" if text(said) else "with an error that has not the API's shape"
+        message = None
+    return f"and said {message!r:.80}" if text(message) else "with an error that does not have the API's shape"

@@ -1,28 +1,29 @@
-"""Probe: one demand on an endpoint, as data. What is asked, the same without the demand, and how answers are seen."""
+"""Probe: a test of one feature, as data: its requests, the same requests without the feature, and the observer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ferrule.engines.doctor.client import Question
-from ferrule.engines.doctor.elicitation import Lever
-from ferrule.engines.doctor.observations import View
+from ferrule.engines.doctor.client import ProbeRequest
+from ferrule.engines.doctor.elicitation import CallElicitation
+from ferrule.engines.doctor.observations import Observer
 
-Asked = Callable[[Lever, int], list[Question | None]]
-"""The questions of one run, from the lever and the run's number; None is one that the lever cannot say."""
+BuildRequests = Callable[[CallElicitation, int], list[ProbeRequest | None]]
+"""Builds the requests of one run from the elicitation and the run's number; None if it cannot express one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """`needs_call` is set where nothing can be seen unless the model can be brought to call a tool.
+    """`control` builds the same requests without the feature, to show that the feature makes a difference.
 
-    `is_last` is set where the endpoint may not survive it.
+    `needs_call` is set if the probe shows nothing unless the model calls a tool. `is_last` is set if the probe may
+    crash the endpoint.
     """
 
     name: str
-    asked: Asked
-    seen: View
-    without: Asked | None = None
+    requests: BuildRequests
+    observe: Observer
+    control: BuildRequests | None = None
     needs_call: bool = True
     is_last: bool = False

@@ -1,28 +1,28 @@
-"""The table of probes: choices, schemas, streams, answers. A row is a demand; nothing here knows any engine."""
+"""The table of probes: tool choice, schemas, streaming, answers. Must not know any engine."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ferrule.engines.doctor.client import Question
-from ferrule.engines.doctor.elicitation import Call, Lever
+from ferrule.engines.doctor.client import ProbeRequest
+from ferrule.engines.doctor.elicitation import Call, CallElicitation
 from ferrule.engines.doctor.keywords import SCHEMA_PROBES
 from ferrule.engines.doctor.observations import (
-    calls_of,
-    finish_word,
-    fitting_text,
-    good_ids,
-    in_pieces,
+    argument_deltas,
+    bad_schema_refusal,
+    call_ids,
+    finish_reason,
     no_call,
     one_call,
-    same_in_pieces,
+    only_calls_of,
+    same_when_streamed,
     some_call,
+    text_fits,
     unless_refused,
-    usage_told,
-    well_refused,
+    usage_report,
 )
-from ferrule.engines.doctor.probe import Asked, Probe
-from ferrule.engines.doctor.sample_tools import CITY, HELLO, NOTE, body_of, closed, named, tool
+from ferrule.engines.doctor.probe import BuildRequests, Probe
+from ferrule.engines.doctor.sample_tools import CITY, HELLO, NOTE, closed_object, named_choice, request_body, tool
 
 _NOTES: tuple[Call, ...] = (
     ("send_note", {"text": "the train leaves at noon"}),
@@ -31,49 +31,49 @@ _NOTES: tuple[Call, ...] = (
 )
 _CITY: Call = ("find_city", {"city": "Paris"})
 _STREAM: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
-_ANSWER = closed({"mood": {"type": "string", "enum": ["good", "bad"]}, "score": {"enum": [1, 2, 3]}})
-_ANSWERING = {"type": "json_schema", "json_schema": {"name": "answer", "schema": _ANSWER, "strict": True}}
-_ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named("find_city")]}}
-# Strict, so that an engine which looks at no other schema looks at this one.
-_WRONG = tool("send_note", "Sends a short note.", closed({"text": {"type": "nosuch"}}), strict=True)
+_ANSWER_SCHEMA = closed_object({"mood": {"type": "string", "enum": ["good", "bad"]}, "score": {"enum": [1, 2, 3]}})
+_RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "answer", "schema": _ANSWER_SCHEMA, "strict": True}}
+_ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named_choice("find_city")]}}
+# Strict, so that engines that validate only strict schemas look at it.
+_WRONG = tool("send_note", "Sends a short note.", closed_object({"text": {"type": "nosuch"}}), strict=True)
 
 
-def _pulled(*more: Call, **settings: Any) -> Asked:
-    """The model is pulled to send a note, and to make these calls as well; both tools are offered."""
+def _request_note(*more: Call, **settings: Any) -> BuildRequests:
+    """Prompt the model to send a note and to make these calls; both tools are offered."""
 
-    def asked(lever: Lever, run: int) -> list[Question | None]:
-        said = lever.said(_NOTES[run % len(_NOTES)], *more)
-        return [Question(body_of(said, [NOTE, CITY], **settings)) if said else None]
+    def requests(elicitation: CallElicitation, run: int) -> list[ProbeRequest | None]:
+        messages = elicitation.messages(_NOTES[run % len(_NOTES)], *more)
+        return [ProbeRequest(request_body(messages, [NOTE, CITY], **settings)) if messages else None]
 
-    return asked
-
-
-def _greeted(**settings: Any) -> Asked:
-    """The model is told something that asks for no call."""
-    return lambda _, __: [Question(body_of(HELLO, **settings))]
+    return requests
 
 
-def _finish(choice: Any) -> Asked:
-    """The one tool is offered, so that it is called whatever the choice is."""
-
-    def asked(lever: Lever, run: int) -> list[Question | None]:
-        said = lever.said(_NOTES[run % len(_NOTES)])
-        return [Question(body_of(said, [NOTE], tool_choice=choice)) if said else None]
-
-    return asked
+def _request_greeting(**settings: Any) -> BuildRequests:
+    """Send a greeting that needs no call."""
+    return lambda _, __: [ProbeRequest(request_body(HELLO, **settings))]
 
 
-def _three_ways(lever: Lever, run: int) -> list[Question | None]:
-    said = lever.said(_NOTES[run % len(_NOTES)])
-    if not said:
+def _request_only_note(choice: Any) -> BuildRequests:
+    """Offer only one tool, so that it is called whatever the choice is."""
+
+    def requests(elicitation: CallElicitation, run: int) -> list[ProbeRequest | None]:
+        messages = elicitation.messages(_NOTES[run % len(_NOTES)])
+        return [ProbeRequest(request_body(messages, [NOTE], tool_choice=choice)) if messages else None]
+
+    return requests
+
+
+def _three_ways(elicitation: CallElicitation, run: int) -> list[ProbeRequest | None]:
+    messages = elicitation.messages(_NOTES[run % len(_NOTES)])
+    if not messages:
         return [None]
-    body = body_of(said, [NOTE], temperature=0)
-    return [Question({**body, **_STREAM}), Question(body), Question(body, again=1)]
+    body = request_body(messages, [NOTE], temperature=0)
+    return [ProbeRequest({**body, **_STREAM}), ProbeRequest(body), ProbeRequest(body, repeat=1)]
 
 
-def _wrong_then_right(_: Lever, run: int) -> list[Question | None]:
-    wrong = body_of(HELLO, [_WRONG], tool_choice="required")
-    return [Question(wrong, may_break=True), Question(body_of(HELLO), again=1 + run, may_break=True)]
+def _wrong_then_right(_: CallElicitation, run: int) -> list[ProbeRequest | None]:
+    wrong = request_body(HELLO, [_WRONG], tool_choice="required")
+    return [ProbeRequest(wrong, may_crash=True), ProbeRequest(request_body(HELLO), repeat=1 + run, may_crash=True)]
 
 
 _BOTH = {"tools": [NOTE, CITY]}
@@ -82,49 +82,66 @@ _ONE = unless_refused
 PROBES: tuple[Probe, ...] = (
     Probe(
         name="required",
-        asked=_greeted(**_BOTH, tool_choice="required"),
-        without=_greeted(**_BOTH),
-        seen=_ONE(some_call),
+        requests=_request_greeting(**_BOTH, tool_choice="required"),
+        control=_request_greeting(**_BOTH),
+        observe=_ONE(some_call),
         needs_call=False,
     ),
     Probe(
         name="named",
-        asked=_pulled(tool_choice=named("find_city")),
-        without=_pulled(),
-        seen=_ONE(calls_of("find_city")),
+        requests=_request_note(tool_choice=named_choice("find_city")),
+        control=_request_note(),
+        observe=_ONE(only_calls_of("find_city")),
     ),
-    Probe(name="allowed", asked=_pulled(tool_choice=_ALLOWED), without=_pulled(), seen=_ONE(calls_of("find_city"))),
-    Probe(name="none", asked=_pulled(tool_choice="none"), without=_pulled(), seen=_ONE(no_call)),
+    Probe(
+        name="allowed",
+        requests=_request_note(tool_choice=_ALLOWED),
+        control=_request_note(),
+        observe=_ONE(only_calls_of("find_city")),
+    ),
+    Probe(name="none", requests=_request_note(tool_choice="none"), control=_request_note(), observe=_ONE(no_call)),
     Probe(
         name="parallel off",
-        asked=_pulled(_CITY, parallel_tool_calls=False),
-        without=_pulled(_CITY, parallel_tool_calls=True),
-        seen=_ONE(one_call),
+        requests=_request_note(_CITY, parallel_tool_calls=False),
+        control=_request_note(_CITY, parallel_tool_calls=True),
+        observe=_ONE(one_call),
     ),
     *SCHEMA_PROBES,
-    Probe(name="stream: argument deltas", asked=_pulled(**_STREAM), seen=_ONE(in_pieces)),
-    Probe(name="stream: same as whole", asked=_three_ways, seen=same_in_pieces),
-    Probe(name="stream: ids", asked=_pulled(_CITY, **_STREAM, parallel_tool_calls=True), seen=_ONE(good_ids)),
-    Probe(name="stream: usage", asked=_greeted(**_STREAM), seen=_ONE(usage_told), needs_call=False),
-    Probe(name="finish reason: auto", asked=_finish("auto"), seen=_ONE(finish_word)),
-    Probe(name="finish reason: required", asked=_finish("required"), seen=_ONE(finish_word)),
-    Probe(name="finish reason: named", asked=_finish(named("send_note")), seen=_ONE(finish_word)),
+    Probe(name="stream: argument deltas", requests=_request_note(**_STREAM), observe=_ONE(argument_deltas)),
+    Probe(name="stream: same as whole", requests=_three_ways, observe=same_when_streamed),
+    Probe(
+        name="stream: ids", requests=_request_note(_CITY, **_STREAM, parallel_tool_calls=True), observe=_ONE(call_ids)
+    ),
+    Probe(name="stream: usage", requests=_request_greeting(**_STREAM), observe=_ONE(usage_report), needs_call=False),
+    Probe(name="finish reason: auto", requests=_request_only_note("auto"), observe=_ONE(finish_reason)),
+    Probe(name="finish reason: required", requests=_request_only_note("required"), observe=_ONE(finish_reason)),
+    Probe(
+        name="finish reason: named", requests=_request_only_note(named_choice("send_note")), observe=_ONE(finish_reason)
+    ),
     Probe(
         name="answer schema",
-        asked=_greeted(response_format=_ANSWERING),
-        without=_greeted(),
-        seen=_ONE(fitting_text(_ANSWER)),
+        requests=_request_greeting(response_format=_RESPONSE_FORMAT),
+        control=_request_greeting(),
+        observe=_ONE(text_fits(_ANSWER_SCHEMA)),
         needs_call=False,
     ),
     Probe(
         name="answer schema beside tools",
-        asked=_greeted(**_BOTH, response_format=_ANSWERING),
-        without=_greeted(**_BOTH),
-        seen=_ONE(fitting_text(_ANSWER, or_call=True)),
+        requests=_request_greeting(**_BOTH, response_format=_RESPONSE_FORMAT),
+        control=_request_greeting(**_BOTH),
+        observe=_ONE(text_fits(_ANSWER_SCHEMA, or_call=True)),
         needs_call=False,
     ),
     Probe(
-        name="call beside an answer schema", asked=_pulled(response_format=_ANSWERING), seen=_ONE(calls_of("send_note"))
+        name="call beside an answer schema",
+        requests=_request_note(response_format=_RESPONSE_FORMAT),
+        observe=_ONE(only_calls_of("send_note")),
     ),
-    Probe(name="bad schema refused", asked=_wrong_then_right, seen=well_refused, needs_call=False, is_last=True),
+    Probe(
+        name="bad schema refused",
+        requests=_wrong_then_right,
+        observe=bad_schema_refusal,
+        needs_call=False,
+        is_last=True,
+    ),
 )

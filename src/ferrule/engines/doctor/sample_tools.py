@@ -1,4 +1,4 @@
-"""What the doctor offers: two harmless tools, and the body of a request around what is said."""
+"""Sample tools: two harmless tools for the doctor's probes, and the request bodies around them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.openai_chat.tool_choice import tool_body
 
-Said = Mapping[str, str]
-"""A message."""
+Message = Mapping[str, str]
+"""A chat message as JSON."""
 MAX_TOKENS = 96
-"""Small, so that an examination takes a minute or two on a CPU."""
+"""Small, so that an examination takes only a minute or two on a CPU."""
 
 
-def closed(properties: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """An object with these properties and no others, all of them required unless `more` says otherwise."""
+def closed_object(properties: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Make an object schema with only these properties, all required unless `more` says otherwise."""
     shape = {"type": "object", "properties": dict(properties), "required": list(properties)}
     return {**shape, "additionalProperties": False, **more}
 
@@ -24,24 +24,24 @@ def tool(name: str, description: str, parameters: Mapping[str, Any], *, strict: 
     return tool_body(ToolDefinition(name, description, dict(parameters)), strict=strict)
 
 
-NOTE = tool("send_note", "Sends a short note.", closed({"text": {"type": "string"}}))
-CITY = tool("find_city", "Finds a city on the map.", closed({"city": {"type": "string"}}))
+NOTE = tool("send_note", "Sends a short note.", closed_object({"text": {"type": "string"}}))
+CITY = tool("find_city", "Finds a city on the map.", closed_object({"city": {"type": "string"}}))
 
 
-def named(name: str) -> dict[str, Any]:
-    """The choice of one tool."""
+def named_choice(name: str) -> dict[str, Any]:
+    """The `tool_choice` of one tool."""
     return {"type": "function", "function": {"name": name}}
 
 
-def user(said: str) -> list[Said]:
-    return [{"role": "user", "content": said}]
+def user_message(text: str) -> list[Message]:
+    return [{"role": "user", "content": text}]
 
 
-HELLO = user("Say hello in one word.")
+HELLO = user_message("Say hello in one word.")
 
 
-def body_of(said: Sequence[Said], tools: Sequence[Mapping[str, Any]] = (), **more: Any) -> dict[str, Any]:
-    """A request without model and seed, at a temperature where a model strays."""
-    offered = {"tools": list(tools)} if tools else {}
-    head = {"messages": list(said), "max_tokens": MAX_TOKENS, "temperature": 1}
-    return {**head, **offered, **more}
+def request_body(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (), **more: Any) -> dict[str, Any]:
+    """Make a request body without model and seed, at a temperature at which a model varies."""
+    tools_field = {"tools": list(tools)} if tools else {}
+    head = {"messages": list(messages), "max_tokens": MAX_TOKENS, "temperature": 1}
+    return {**head, **tools_field, **more}

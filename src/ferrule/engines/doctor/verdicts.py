@@ -1,7 +1,7 @@
-"""Judging: from what was seen in each run to a verdict and a sentence. Must not know any probe.
+"""Verdicts: turns the observations of all runs into a finding. Must not know any probe.
 
-That a demand is kept shows something only where it would not be kept otherwise, so a demand that was kept every time
-is left out of the same requests, and if the answers stay the same the verdict is "unknown".
+That a feature works in every run proves something only if the model behaves differently without it. So the same
+requests are sent without the feature as a control, and if the outcome stays the same, the verdict is "unknown".
 """
 
 from __future__ import annotations
@@ -12,106 +12,120 @@ from enum import Enum
 
 from ferrule.engines.profile import Finding, Verdict
 
-_MOST_WORDS = 160
+_MAX_DETAIL = 160
 
 
-class Mark(Enum):
-    """What one run showed of a demand."""
+class RunOutcome(Enum):
+    """What one run showed about a feature."""
 
-    KEPT = "kept"
-    BROKEN = "broken"
-    LOOSE = "loose"
-    """Not what was demanded, but the limit came before it could be."""
-    REFUSED = "refused"
-    NOTHING = "nothing"
-    """It could not show anything, as when no call came whose arguments were to be judged."""
+    SUCCESS = "kept"
+    VIOLATION = "broken"
+    CUTOFF = "loose"
+    """Not what was requested, but the token limit cut the response off before it could be."""
+    REFUSAL = "refused"
+    NO_EVIDENCE = "nothing"
+    """The run showed nothing, for example because there was no call whose arguments could be checked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """`words` go on after "it", as in "called send_note instead"."""
+class Observation:
+    """`detail` continues a sentence that begins with "it", as in "called send_note instead"."""
 
-    mark: Mark
-    words: str = ""
-
-
-def kept(words: str = "") -> Sight:
-    return Sight(Mark.KEPT, words)
+    outcome: RunOutcome
+    detail: str = ""
 
 
-def broken(words: str) -> Sight:
-    return Sight(Mark.BROKEN, words)
+def success(detail: str = "") -> Observation:
+    return Observation(RunOutcome.SUCCESS, detail)
 
 
-def loose(words: str) -> Sight:
-    return Sight(Mark.LOOSE, words)
+def violation(detail: str) -> Observation:
+    return Observation(RunOutcome.VIOLATION, detail)
 
 
-def nothing(words: str) -> Sight:
-    return Sight(Mark.NOTHING, words)
+def cutoff(detail: str) -> Observation:
+    return Observation(RunOutcome.CUTOFF, detail)
 
 
-def is_enough(sights: Sequence[Sight], runs: int) -> bool:
-    """Whether as many runs as were wanted showed something."""
-    return len(sights) - len(_of(sights, Mark.NOTHING)) >= runs
+def no_evidence(detail: str) -> Observation:
+    return Observation(RunOutcome.NO_EVIDENCE, detail)
 
 
-def is_kept(sights: Sequence[Sight], runs: int) -> bool:
-    """Whether nothing speaks against it and enough for it: half of the runs, and two unless only one was wanted."""
-    good = len(_of(sights, Mark.KEPT))
-    return good + len(_of(sights, Mark.NOTHING)) == len(sights) and good >= max(min(2, runs), (runs + 1) // 2)
+def has_enough_evidence(observations: Sequence[Observation], runs: int) -> bool:
+    """Whether at least `runs` runs showed something."""
+    return len(observations) - len(_with_outcome(observations, RunOutcome.NO_EVIDENCE)) >= runs
 
 
-def is_loose(sights: Sequence[Sight]) -> bool:
-    """Whether all that was answered was cut off by the limit."""
-    marks = {sight.mark for sight in sights} - {Mark.NOTHING, Mark.REFUSED}
-    return marks == {Mark.LOOSE}
+def is_honoured(observations: Sequence[Observation], runs: int) -> bool:
+    """Whether no run contradicts the feature and enough confirm it: half of the runs, and at least two of several."""
+    successes = len(_with_outcome(observations, RunOutcome.SUCCESS))
+    return successes + len(_with_outcome(observations, RunOutcome.NO_EVIDENCE)) == len(
+        observations
+    ) and successes >= max(min(2, runs), (runs + 1) // 2)
 
 
-def concluded(name: str, sights: Sequence[Sight], runs: int, without: Sequence[Sight] | None) -> Finding:
-    """`without` are the runs of the same requests with the demand left out; None where there is no such thing."""
-    if is_kept(sights, runs):
-        return _of_kept(name, sights, without)
-    if is_loose(sights):
-        return _of_loose(name, sights, without)
-    good, bad = _of(sights, Mark.KEPT), _of(sights, Mark.BROKEN) or _of(sights, Mark.LOOSE)
-    refused, total = _of(sights, Mark.REFUSED), len(sights)
-    if bad and good:
-        told = f"Kept in {len(good)} of {total} runs, but not always: it {_words(bad)}."
-        return Finding(name, Verdict.PARTLY, told)
-    if bad:
-        return Finding(name, Verdict.IGNORED, f"Not kept in {len(bad)} of {total} runs: it {_words(bad)}.")
-    if refused and not good:
-        return Finding(name, Verdict.REFUSED, f"Refused: {_words(refused)}")
-    seen = _of(sights, Mark.NOTHING)
-    why = f"it {_words(seen)}" if seen else "the other runs were refused"
-    return Finding(name, Verdict.UNKNOWN, f"Too little to judge by, {len(good)} of {total} runs: {why}.")
+def is_cut_off(observations: Sequence[Observation]) -> bool:
+    """Whether every response that showed something was cut off by the token limit."""
+    outcomes = {observation.outcome for observation in observations} - {RunOutcome.NO_EVIDENCE, RunOutcome.REFUSAL}
+    return outcomes == {RunOutcome.CUTOFF}
 
 
-def _of_kept(name: str, sights: Sequence[Sight], without: Sequence[Sight] | None) -> Finding:
-    good = _of(sights, Mark.KEPT)
-    count = f"Kept in {len(good)} of {len(sights)} runs"
-    how = f": it {good[0].words}" if good[0].words else ""
-    if without is None:
+def conclude(
+    name: str, observations: Sequence[Observation], runs: int, control: Sequence[Observation] | None
+) -> Finding:
+    """Make the finding. `control` are the runs of the same requests without the feature; None if there are none."""
+    if is_honoured(observations, runs):
+        return _conclude_honoured(name, observations, control)
+    if is_cut_off(observations):
+        return _conclude_cut_off(name, observations, control)
+    successes, violations = (
+        _with_outcome(observations, RunOutcome.SUCCESS),
+        _with_outcome(observations, RunOutcome.VIOLATION) or _with_outcome(observations, RunOutcome.CUTOFF),
+    )
+    refusals, total = _with_outcome(observations, RunOutcome.REFUSAL), len(observations)
+    if violations and successes:
+        evidence = f"Honoured in {len(successes)} of {total} runs only: otherwise it {_first_detail(violations)}."
+        return Finding(name, Verdict.PARTLY, evidence)
+    if violations:
+        return Finding(
+            name, Verdict.IGNORED, f"Not honoured in {len(violations)} of {total} runs: it {_first_detail(violations)}."
+        )
+    if refusals and not successes:
+        return Finding(name, Verdict.REFUSED, f"Refused: {_first_detail(refusals)}")
+    inconclusive = _with_outcome(observations, RunOutcome.NO_EVIDENCE)
+    why = f"it {_first_detail(inconclusive)}" if inconclusive else "the other runs were refused"
+    return Finding(name, Verdict.UNKNOWN, f"Not enough evidence, {len(successes)} of {total} runs: {why}.")
+
+
+def _conclude_honoured(
+    name: str, observations: Sequence[Observation], control: Sequence[Observation] | None
+) -> Finding:
+    successes = _with_outcome(observations, RunOutcome.SUCCESS)
+    count = f"Honoured in {len(successes)} of {len(observations)} runs"
+    how = f": it {successes[0].detail}" if successes[0].detail else ""
+    if control is None:
         return Finding(name, Verdict.HONOURED, f"{count}{how}.")
-    strayed = _of(without, Mark.BROKEN) or _of(without, Mark.LOOSE)
-    if strayed:
-        return Finding(name, Verdict.HONOURED, f"{count}; not demanded, it {_words(strayed)}.")
-    return Finding(name, Verdict.UNKNOWN, f"{count}, but the model did not stray without the demand either.")
+    violations = _with_outcome(control, RunOutcome.VIOLATION) or _with_outcome(control, RunOutcome.CUTOFF)
+    if violations:
+        return Finding(name, Verdict.HONOURED, f"{count}; when not requested, it {_first_detail(violations)}.")
+    return Finding(name, Verdict.UNKNOWN, f"{count}, but the model did the same when it was not requested.")
 
 
-def _of_loose(name: str, sights: Sequence[Sight], without: Sequence[Sight] | None) -> Finding:
-    count = f"In {len(_of(sights, Mark.LOOSE))} of {len(sights)} runs it {_words(_of(sights, Mark.LOOSE))}"
-    if without and all(sight.mark is Mark.BROKEN for sight in without):
-        told = f"{count}; not demanded, the answer ended by itself, so the demand is there but can be put off."
-        return Finding(name, Verdict.PARTLY, told)
+def _conclude_cut_off(name: str, observations: Sequence[Observation], control: Sequence[Observation] | None) -> Finding:
+    cut_off = _with_outcome(observations, RunOutcome.CUTOFF)
+    count = f"In {len(cut_off)} of {len(observations)} runs it {_first_detail(cut_off)}"
+    if control and all(observation.outcome is RunOutcome.VIOLATION for observation in control):
+        evidence = (
+            f"{count}; when not requested, the answer ended by itself, so it has an effect, but text can delay it."
+        )
+        return Finding(name, Verdict.PARTLY, evidence)
     return Finding(name, Verdict.UNKNOWN, f"{count}.")
 
 
-def _of(sights: Sequence[Sight], mark: Mark) -> list[Sight]:
-    return [sight for sight in sights if sight.mark is mark]
+def _with_outcome(observations: Sequence[Observation], outcome: RunOutcome) -> list[Observation]:
+    return [observation for observation in observations if observation.outcome is outcome]
 
 
-def _words(sights: Sequence[Sight]) -> str:
-    words = " ".join(sights[0].words.split())
-    return words if len(words) <= _MOST_WORDS else words[: _MOST_WORDS - 1].rstrip() + "…"
+def _first_detail(observations: Sequence[Observation]) -> str:
+    detail = " ".join(observations[0].detail.split())
+    return detail if len(detail) <= _MAX_DETAIL else detail[: _MAX_DETAIL - 1].rstrip() + "…"

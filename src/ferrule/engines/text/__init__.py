@@ -1,1 +1,1 @@
-"""Text engines: any backend that continues a prompt, with our prompt, our constraint and our parser."""
+"""Text engines: engines on backends that continue a prompt, with our prompt, grammar and parser."""

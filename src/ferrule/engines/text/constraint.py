@@ -1,6 +1,7 @@
-"""TextRules: the rules of a text engine, each made once however many ask for it, and kept by what it was made from.
+"""ConstraintCache: builds and caches the grammars of a text engine.
 
-Must not know prompts, answers or any backend.
+Each constraint is built once, even if many requests need it at the same time. Must not know prompts, answers or any
+backend.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.generator import Grammar, ModelFacts, TextGenerator
 from ferrule.engines.grammar import grammar_of
-from ferrule.engines.text.skip import Skipper, held_steps, worth_of
+from ferrule.engines.text.skip import SkipGenerator, min_forced_length, new_step_cache
 from ferrule.engines.text.skip_guard import SkipGuard
 from ferrule.engines.text.token_text import Tokenizer
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
 from ferrule.rules.rule import Rule
-from ferrule.rules.skip.steps import Plan
-from ferrule.schema.bounds import Bounds, bounded
+from ferrule.rules.skip.steps import SkipPlan
+from ferrule.schema.bounds import Bounds, apply_bounds
 from ferrule.wire.format import Format
 from ferrule.wire.rule_builder import ReasoningMode, bind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Everything that a rule is made from."""
+class ConstraintSpec:
+    """Everything that determines a constraint."""
 
     request: ToolCallRequest
     tools: Sequence[ToolDefinition]
     schema: dict[str, Any] | None
-    """Of the answer itself, where it is bound to one."""
+    """The schema of the answer's text, if there is one."""
     format: Format
     facts: ModelFacts
     target: str
@@ -53,7 +54,10 @@ class Wanted:
         bounds = self.bounds
         return bind(
             self.format,
-            [replace(tool, parameters=bounded(tool.parameters, bounds)) if bounds else tool for tool in self.tools],
+            [
+                replace(tool, parameters=apply_bounds(tool.parameters, bounds)) if bounds else tool
+                for tool in self.tools
+            ],
             self.request.choice,
             parallel=self.request.parallel_tool_calls,
             reasoning=self.reasoning,
@@ -64,53 +68,57 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A rule as the backend takes it: in its language, by its fingerprint, and step by step where it is skipped."""
+class Constraint:
+    """A rule as the backend uses it: the grammar, the rule's fingerprint, and the skip generator if skipping is on."""
 
     grammar: Grammar
-    rule: str
-    skipper: Skipper | None
+    rule_fingerprint: str
+    skip_generator: SkipGenerator | None
 
 
-class TextRules:
-    """For one backend."""
+class ConstraintCache:
+    """The constraints of one backend."""
 
     def __init__(self, generator: TextGenerator) -> None:
         self.guard = SkipGuard()
         self._generator = generator
-        self._steps = held_steps()
-        cut = generator.cut
-        self._tokenizer = Tokenizer(partial(cut, is_prompt=False), partial(cut, is_prompt=True), generator.spelled)
-        self._held: ByteCache[RuleKey, Made] = ByteCache(lambda held: len(held.grammar.text))
-        self._making: dict[tuple[asyncio.AbstractEventLoop, RuleKey], asyncio.Future[Made]] = {}
+        self._step_cache = new_step_cache()
+        tokenize = generator.tokenize
+        self._tokenizer = Tokenizer(
+            partial(tokenize, is_prompt=False), partial(tokenize, is_prompt=True), generator.detokenize
+        )
+        self._cache: ByteCache[RuleKey, Constraint] = ByteCache(lambda constraint: len(constraint.grammar.text))
+        self._pending: dict[tuple[asyncio.AbstractEventLoop, RuleKey], asyncio.Future[Constraint]] = {}
 
-    async def made(self, wanted: Wanted) -> Made:
-        """Made in a thread, for it takes long enough to hold up everybody else; once, however many wait for it."""
-        key = wanted.key
-        held = self._held.held(key)
-        if held is not None:
-            return held
-        # A future belongs to its loop: who asks from another thread's makes the rule once more.
+    async def get(self, spec: ConstraintSpec) -> Constraint:
+        """Return the constraint from the cache, or build it in a thread, so that the event loop is not blocked."""
+        key = spec.key
+        cached = self._cache.lookup(key)
+        if cached is not None:
+            return cached
+        # A future belongs to one event loop. A request from another loop builds the constraint again.
         loop = asyncio.get_running_loop()
-        making = self._making.get((loop, key))
-        if making is None:
-            making = loop.create_task(asyncio.to_thread(self._make, wanted))
-            self._making[loop, key] = making
-            making.add_done_callback(lambda made: self._keep(loop, key, made))
-        # Whoever goes away must not take it from the others.
-        return await asyncio.shield(making)
+        pending = self._pending.get((loop, key))
+        if pending is None:
+            pending = loop.create_task(asyncio.to_thread(self._build, spec))
+            self._pending[loop, key] = pending
+            pending.add_done_callback(lambda done: self._store(loop, key, done))
+        # One cancelled request must not cancel the build for the others.
+        return await asyncio.shield(pending)
 
-    def _make(self, wanted: Wanted) -> Made:
-        rule = wanted.rule()
-        emit = partial(grammar_of, target=wanted.target, facts=wanted.facts)
-        skipper = None
-        if wanted.skips:
+    def _build(self, spec: ConstraintSpec) -> Constraint:
+        rule = spec.rule()
+        emit = partial(grammar_of, target=spec.target, facts=spec.facts)
+        skip_generator = None
+        if spec.skips:
             traits = self._generator.traits
-            plan = Plan(rule, wanted.facts.specials, worth_of(traits.going_on), traits.stops)
-            skipper = Skipper(plan, emit, self._tokenizer, self.guard, self._steps)
-        return Made(emit(rule), rule.fingerprint, skipper)
+            plan = SkipPlan(
+                rule, spec.facts.special_tokens, min_forced_length(traits.continuation_cost), traits.max_stops
+            )
+            skip_generator = SkipGenerator(plan, emit, self._tokenizer, self.guard, self._step_cache)
+        return Constraint(emit(rule), rule.fingerprint, skip_generator)
 
-    def _keep(self, loop: asyncio.AbstractEventLoop, key: RuleKey, made: asyncio.Future[Made]) -> None:
-        self._making.pop((loop, key), None)
-        if not made.cancelled() and made.exception() is None:
-            self._held.get(key, made.result)
+    def _store(self, loop: asyncio.AbstractEventLoop, key: RuleKey, done: asyncio.Future[Constraint]) -> None:
+        self._pending.pop((loop, key), None)
+        if not done.cancelled() and done.exception() is None:
+            self._cache.get(key, done.result)

@@ -1,7 +1,7 @@
-"""TextEngine: any text generator and a Format make an engine. The one place where render, bind and parse meet.
+"""TextEngine: an engine made of a text generator and a Format. The one place where render, bind and parse meet.
 
-The prompt comes from the model's template, the grammar from the tools, the events from the parser, and every call
-leaves through the seal. Must not know any backend.
+The prompt comes from the model's chat template, the grammar from the tools, the events from the parser, and every call
+gets a receipt. Must not know any backend.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ferrule.core.receipt import How, Receipt
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
-from ferrule.engines.generator import Ended, Grammar, ModelFacts, Piece, TextGenerator, Writing
-from ferrule.engines.grammar import ONE_SPELLING, encoding_under
-from ferrule.engines.receipts import LET_GO, Seal
-from ferrule.engines.text.constraint import TextRules, Wanted
-from ferrule.engines.text.prompt import FallbackMode, Prompting, prompting_for
-from ferrule.engines.text.reply_state import Seen
-from ferrule.engines.text.skip import Skipper
-from ferrule.engines.text.skip_guard import PAUSED
-from ferrule.engines.text.token_budget import bounds_within, room_after
-from ferrule.engines.tool_admission import admitted, admitted_schema
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece, TextGenerator
+from ferrule.engines.grammar import CANONICAL_TOKEN_TARGETS, encoding_for
+from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, ReceiptWriter
+from ferrule.engines.text.constraint import ConstraintCache, ConstraintSpec
+from ferrule.engines.text.prompt import FallbackMode, PromptBuilder, prompt_builder_for
+from ferrule.engines.text.reply_state import ReplyState
+from ferrule.engines.text.skip import SkipGenerator
+from ferrule.engines.text.skip_guard import SKIP_PAUSED
+from ferrule.engines.text.token_budget import answer_budget, bounds_within_budget
+from ferrule.engines.tool_admission import admit_schema, admit_tools
 from ferrule.errors import UnsupportedError
 from ferrule.rules.claims import claims_of
 from ferrule.wire.format import Format
@@ -38,17 +38,26 @@ from ferrule.wire.registry import get_format
 from ferrule.wire.rule_builder import ReasoningMode
 
 MAX_TOKENS = 2048
-"""The budget of a request that sets none."""
+"""The token limit of a request that sets none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOptions:
-    """How a text engine goes about it; the defaults are right for most.
+    """Options of engines that generate text: `llama`, `llama-server`, `vllm` and `sglang`. The defaults suit most uses.
 
-    `format` is found from the model's template unless given. `is_constrained` off leaves the model free, with every
-    call still checked. `is_bounded` off leaves open strings and arrays without an end (see `schema.bound`). `any_order`
-    lets arguments come in any order where the target can say so. `skips` appends what the rule forces to the prompt
-    instead of having it generated; None does so where the backend goes on cheaply.
+    `format` is the wire format of calls; by default it is detected from the model's chat template. `target` is the
+    grammar language; by default it is the backend's best. `is_constrained=False` turns the grammar off, and calls are
+    only checked afterwards. `is_bounded=False` removes the limits on the length of strings and arrays (see
+    `schema.bounds`). `any_order` allows arguments in any order if the target supports it. `skips` appends text that the
+    grammar forces to the prompt instead of generating it; None does so where one more request is cheap and the answer
+    stays the same.
+
+    Example:
+        from ferrule import TextOptions, load_engine
+        from ferrule.engines.llama import llama
+
+        engine = llama("model.gguf", TextOptions(format="hermes", max_tokens=512))
+        same = load_engine("llama:model.gguf?format=hermes&max_tokens=512")
     """
 
     format: Format | str | None = None
@@ -63,17 +72,17 @@ class TextOptions:
 
 
 class TextEngine(Engine):
-    """Calls that are right by construction, from anything that continues text."""
+    """Generates calls that are valid by construction, on any backend that continues text."""
 
     def __init__(self, generator: TextGenerator, options: TextOptions | None = None) -> None:
         self.options = options or TextOptions()
         self.generator = generator
-        self._known: _Known | None = None
-        self._rules = TextRules(generator)
-        self.traits: Traits = self._seen_traits()
+        self._model: _LoadedModel | None = None
+        self._constraints = ConstraintCache(generator)
+        self.traits: Traits = self._current_traits()
 
-    def _seen_traits(self) -> Traits:
-        """As the backend's are known by now: what it is held by is seen only when it is first asked."""
+    def _current_traits(self) -> Traits:
+        """The backend's traits as known so far: which grammars it enforces is known only after the first request."""
         return replace(self.generator.traits, honours=ALL_CHOICES if self._target else frozenset({"auto"}))
 
     @property
@@ -87,179 +96,181 @@ class TextEngine(Engine):
     def _skips(self) -> bool:
         if self.options.skips is not None:
             return self.options.skips
-        # Without being asked only where it is faster and changes no word.
-        return self.generator.traits.goes_on_cheaply and self._target in ONE_SPELLING
+        # By default only where skipping is faster and does not change the answer.
+        return self.generator.traits.continues_cheaply and self._target in CANONICAL_TOKEN_TARGETS
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        known = await self._ready()
-        work = await self._work(request, known)
-        shows = request.shows_wire
-        if shows and work.writing.grammar is not None:
-            yield work.rule_shown(work.writing.grammar)
+        model = await self._load_model()
+        job = await self._prepare(request, model)
+        shows_wire = request.shows_wire
+        if shows_wire and job.request.grammar is not None:
+            yield job.rule_event(job.request.grammar)
         started = time.monotonic()
-        seen = Seen()
-        watch = work.writing.grammar.watch() if work.writing.grammar and work.writing.grammar.watch else None
-        async with aclosing(work.pieces(self.generator)) as pieces:
+        state = ReplyState()
+        watcher = (
+            job.request.grammar.make_watcher() if job.request.grammar and job.request.grammar.make_watcher else None
+        )
+        async with aclosing(job.pieces(self.generator)) as pieces:
             async for piece in pieces:
-                work.seal.seconds = time.monotonic() - started
-                if isinstance(piece, Ended):
-                    seen.ended = piece
+                job.receipts.seconds = time.monotonic() - started
+                if isinstance(piece, CompletionEnd):
+                    state.end = piece
                     break
-                work.seal.tokens += piece.tokens
-                work.seal.skipped += piece.skipped
-                if shows and piece.text:
+                job.receipts.tokens += piece.tokens
+                job.receipts.skipped += piece.skipped
+                if shows_wire and piece.text:
                     yield WireText(piece.text, piece.skipped > 0)
-                if watch is not None and work.seal.is_held and not watch.feed(piece.text):
-                    work.seal.is_held = False
-                    yield Diagnostic("grammar_lost", LET_GO)
-                for event in work.seal.passed(work.parser.feed(piece.text)):
-                    yield seen.noted(event)
-        for event in work.seal.passed(work.parser.close()):
-            yield seen.noted(event)
-        for event in seen.judged(work.response_schema, is_demanded=work.is_call_demanded):
+                if watcher is not None and job.receipts.follows_grammar and not watcher.feed(piece.text):
+                    job.receipts.follows_grammar = False
+                    yield Diagnostic("grammar_lost", GRAMMAR_NOT_FOLLOWED)
+                for event in job.receipts.add_receipts(job.parser.feed(piece.text)):
+                    yield state.record(event)
+        for event in job.receipts.add_receipts(job.parser.close()):
+            yield state.record(event)
+        for event in state.diagnostics(job.response_schema, is_demanded=job.is_call_demanded):
             yield event
-        yield seen.finish(work.seal.tokens)
+        yield state.finish(job.receipts.tokens)
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
-        """By the model's own tokenizer, of the very prompt that the request would be answered from."""
-        known = await self._ready()
-        tools = admitted(request.tools)
-        prompt, _ = await known.prompting.prompt(request.messages, tools, self.generator.templated, date.today())
-        counted = await self.generator.count(prompt)
-        return await super().count_tokens(request) if counted is None else counted
+        """Count the tokens of the prompt that the request would be answered from, with the model's own tokenizer."""
+        model = await self._load_model()
+        tools = admit_tools(request.tools)
+        prompt, _ = await model.prompts.build(request.messages, tools, self.generator.apply_template, date.today())
+        count = await self.generator.count_tokens(prompt)
+        return await super().count_tokens(request) if count is None else count
 
     async def enforcement(self, tool: ToolDefinition) -> Enforcement:
-        """Asks the backend where nothing is known of it yet."""
-        format = (await self._ready()).prompting.format
-        return Enforcement(self._target or "", claims_of(tool, encoding_under(format, self._target)))
+        """Contacts the backend if it has not been contacted yet."""
+        format = (await self._load_model()).prompts.format
+        return Enforcement(self._target or "", claims_of(tool, encoding_for(format, self._target)))
 
     async def close(self) -> None:
         await self.generator.close()
 
     async def format(self) -> Format:
-        """The wire format that the model is spoken to in."""
-        return (await self._ready()).prompting.format
+        """Return the wire format that is used with the model."""
+        return (await self._load_model()).prompts.format
 
-    async def _ready(self) -> _Known:
-        if self._known is None:
+    async def _load_model(self) -> _LoadedModel:
+        if self._model is None:
             facts = await self.generator.facts()
-            self.traits = self._seen_traits()
-            asked, held = self.options.target, self.generator.traits.targets
-            if asked is not None and asked not in held:
+            self.traits = self._current_traits()
+            target, targets = self.options.target, self.generator.traits.targets
+            if target is not None and target not in targets:
                 raise UnsupportedError(
-                    f"{self.traits.name} is not held by a grammar in {asked!r}",
-                    hint=f"It is held by {', '.join(held) or 'none'}; leave `target` out to use the best.",
+                    f"{self.traits.name} does not enforce grammars in {target!r}",
+                    hint=f"It enforces: {', '.join(targets) or 'none'}. Omit `target` to use the best one.",
                 )
-            named = self.options.format
-            format = get_format(named) if isinstance(named, str) else named
-            prompting = await prompting_for(
-                facts, format, date.today(), self.options.fallback_mode, self.generator.templated
+            option = self.options.format
+            format = get_format(option) if isinstance(option, str) else option
+            prompts = await prompt_builder_for(
+                facts, format, date.today(), self.options.fallback_mode, self.generator.apply_template
             )
-            self._known = _Known(facts, prompting)
-        return self._known
+            self._model = _LoadedModel(facts, prompts)
+        return self._model
 
-    async def _work(self, request: ToolCallRequest, known: _Known) -> _Work:
-        """Everything that is decided before the first token; whatever cannot be honoured raises here."""
-        tools = admitted(request.tools)
-        schema = admitted_schema(request.response_schema)
-        offered = request.choice.offered(tools)
-        format = known.prompting.format
-        prompt, notes = await known.prompting.prompt(request.messages, tools, self.generator.templated, date.today())
-        mode, prefix = self._reasoning(known, prompt)
-        asked = request.max_tokens or self.options.max_tokens
-        room = await room_after(prompt, asked, known.facts.context, self.generator.count)
+    async def _prepare(self, request: ToolCallRequest, model: _LoadedModel) -> _Job:
+        """Decide everything before the first token; a request that cannot be honoured raises here."""
+        tools = admit_tools(request.tools)
+        schema = admit_schema(request.response_schema)
+        offered = request.choice.select_tools(tools)
+        format = model.prompts.format
+        prompt, notes = await model.prompts.build(request.messages, tools, self.generator.apply_template, date.today())
+        mode, prefix = self._reasoning_mode(model, prompt)
+        requested = request.max_tokens or self.options.max_tokens
+        budget = await answer_budget(prompt, requested, model.facts.context, self.generator.count_tokens)
         target = self._target
         is_bounded = self.options.is_bounded and offered and target is not None
-        bounds = bounds_within(request, offered, room, asked, format) if is_bounded else None
+        bounds = bounds_within_budget(request, offered, budget, requested, format) if is_bounded else None
         if target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
             raise UnsupportedError(
-                f"{self.traits.name} cannot be held to {request.choice.mode.value!r} without a grammar",
-                hint="Leave the engine constrained, or ask with auto.",
+                f"{self.traits.name} cannot enforce tool_choice {request.choice.mode.value!r} without a grammar",
+                hint="Use is_constrained=True, or tool_choice auto.",
             )
-        made = None
+        constraint = None
         if target is not None:
-            wanted = Wanted(
+            spec = ConstraintSpec(
                 request=request,
                 tools=tools,
                 schema=schema,
                 format=format,
-                facts=known.facts,
+                facts=model.facts,
                 target=target,
                 reasoning=mode,
                 bounds=bounds,
                 any_order=self.options.any_order,
                 skips=self._skips,
             )
-            made = await self._rules.made(wanted)
-        grammar = made.grammar if made else None
-        # A stop of the request's own may stand anywhere, in what is forced too.
-        skipper = made.skipper if made and not request.stop else None
-        if skipper is not None and not self._rules.guard.allows():
-            skipper, notes = None, (*notes, PAUSED)
+            constraint = await self._constraints.get(spec)
+        grammar = constraint.grammar if constraint else None
+        # A stop string of the request may occur anywhere, also in forced text, which the backend would never see.
+        skip_generator = constraint.skip_generator if constraint and not request.stop else None
+        if skip_generator is not None and not self._constraints.guard.allows():
+            skip_generator, notes = None, (*notes, SKIP_PAUSED)
         draft = Receipt(
             how=How.GRAMMAR if grammar else How.VALIDATED,
             engine=self.traits.name,
             path=f"completion+{grammar.target}" if grammar else "completion",
             format=format.name,
-            rule=made.rule if made else "",
+            rule=constraint.rule_fingerprint if constraint else "",
             notes=notes,
         )
-        seal = Seal({tool.name: tool for tool in offered}, draft, encoding_under(format, target), bounds)
-        before = sum(len(message.tool_calls) for message in request.messages)
-        return _Work(
-            Writing(
+        receipts = ReceiptWriter({tool.name: tool for tool in offered}, draft, encoding_for(format, target), bounds)
+        calls_before = sum(len(message.tool_calls) for message in request.messages)
+        return _Job(
+            CompletionRequest(
                 prompt=prompt,
                 grammar=grammar,
-                max_tokens=room,
+                max_tokens=budget,
                 temperature=request.temperature,
                 top_p=request.top_p,
                 top_k=request.top_k,
                 seed=request.seed,
                 stop=request.stop if grammar else (*request.stop, *format.stops),
-                marks=format.tokens,
+                preserved_tokens=format.tokens,
             ),
-            Parser(format, offered, prefix=prefix, calls_before=before),
-            seal,
+            Parser(format, offered, prefix=prefix, calls_before=calls_before),
+            receipts,
             schema,
             request.choice.mode is ChoiceMode.REQUIRED,
-            skipper,
+            skip_generator,
         )
 
-    def _reasoning(self, known: _Known, prompt: str) -> tuple[ReasoningMode, str]:
-        """Whether the model may reason, and what the prompt has opened of it already."""
-        format = known.prompting.format
+    def _reasoning_mode(self, model: _LoadedModel, prompt: str) -> tuple[ReasoningMode, str]:
+        """Return whether the model may reason, and the opening marker if the prompt already ends with it."""
+        format = model.prompts.format
         think = next((item for item in format.reply.items if isinstance(item, Think)), None)
         if think is None:
             return ReasoningMode.OFF, ""
-        opened = think.open.canonical
-        if prompt.rstrip().endswith(opened.strip()):
-            return ReasoningMode.PREFILLED, opened
-        knows_it = opened.strip() in known.prompting.source
-        return self.options.reasoning or (ReasoningMode.ON if knows_it else ReasoningMode.OFF), ""
+        opening = think.open.canonical
+        if prompt.rstrip().endswith(opening.strip()):
+            return ReasoningMode.PREFILLED, opening
+        is_supported = opening.strip() in model.prompts.source
+        return self.options.reasoning or (ReasoningMode.ON if is_supported else ReasoningMode.OFF), ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _LoadedModel:
     facts: ModelFacts
-    prompting: Prompting
+    prompts: PromptBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """One request, ready to be written."""
+class _Job:
+    """One request, ready to be generated."""
 
-    writing: Writing
+    request: CompletionRequest
     parser: Parser
-    seal: Seal
+    receipts: ReceiptWriter
     response_schema: dict[str, Any] | None
     is_call_demanded: bool
-    skipper: Skipper | None
+    skip_generator: SkipGenerator | None
 
-    def pieces(self, generator: TextGenerator) -> AsyncGenerator[Piece | Ended, None]:
-        if self.skipper is None:
-            return generator.write(self.writing)
-        return self.skipper.write(generator.write, self.writing)
+    def pieces(self, generator: TextGenerator) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        if self.skip_generator is None:
+            return generator.generate(self.request)
+        return self.skip_generator.generate(generator.generate, self.request)
 
-    def rule_shown(self, grammar: Grammar) -> RuleShown:
-        format = self.seal.draft.format
-        return RuleShown(format, grammar.target, grammar.text, self.writing.prompt, grammar.triggers)
+    def rule_event(self, grammar: Grammar) -> RuleShown:
+        format = self.receipts.draft.format
+        return RuleShown(format, grammar.target, grammar.text, self.request.prompt, grammar.triggers)

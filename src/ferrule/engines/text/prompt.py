@@ -1,7 +1,7 @@
-"""Prompting: a conversation and its tools as the text that a model continues.
+"""PromptBuilder: turns a conversation and its tools into the prompt that a model continues.
 
-The model's own template is used where it shows tools and keeps history whole; where it does not, the format explains
-the tools in the system message and results come back as a user's message, so that the loop works on any model.
+The model's own chat template is used if it shows tools and keeps earlier calls. If it does not, the format explains the
+tools in the system message and results are sent as user messages, so that tool calling works with any model.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ferrule.wire.format import Format
 from ferrule.wire.prompt import as_plain_text, format_with_tools
 from ferrule.wire.registry import get_format
 from ferrule.wire.template.chat_template import ChatTemplate, messages_of
-from ferrule.wire.template.probe import FaultKind, TemplateFault, probe, probing, sample, shows_tools
+from ferrule.wire.template.probe import FaultKind, TemplateFault, probe, probe_steps, sample, shows_tools
 
-Spelled = tuple[list[dict[str, Any]], list[dict[str, Any]] | None]
-Templated = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], Awaitable[str | None]]
+TemplateInput = tuple[list[dict[str, Any]], list[dict[str, Any]] | None]
+ApplyTemplate = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], Awaitable[str | None]]
 
-# For a model that comes without any template: the shape that most open models were tuned on.
+# For a model without a template: the layout that most open models were tuned on.
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -35,7 +35,7 @@ CHATML = (
 
 
 class FallbackMode(StrEnum):
-    """AUTO: explain the tools in the prompt where the template cannot. ALWAYS: also where it can. NEVER: refuse."""
+    """AUTO: explain the tools in the prompt if the template cannot show them. ALWAYS: even if it can. NEVER: refuse."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -43,113 +43,121 @@ class FallbackMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Prompting:
-    """How prompts are made for one model. `faults` are what the probe found its template to damage."""
+class PromptBuilder:
+    """Builds prompts for one model. `faults` are the defects that the probe found in its template."""
 
     format: Format
     template: ChatTemplate
     source: str
-    """The template's own text, or what it wrote of a sample where nobody gives it out."""
+    """The template's source, or a sample that the server rendered if the source is not available."""
     fallback: FallbackMode = FallbackMode.AUTO
     faults: tuple[TemplateFault, ...] = ()
     has_template: bool = True
 
-    async def prompt(
-        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition], templated: Templated, today: date
+    async def build(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolDefinition],
+        apply_template: ApplyTemplate,
+        today: date,
     ) -> tuple[str, tuple[str, ...]]:
-        """The prompt, by the backend's own template where it can be asked, and what a person should know about it."""
-        (spelled, shown), notes = self._spelled(messages, tools)
+        """Return the prompt and notes for the receipt. The backend renders the template if it can."""
+        (template_messages, template_tools), notes = self._template_input(messages, tools)
         try:
-            return await self._written(spelled, shown, templated, today), notes
+            return await self._render(template_messages, template_tools, apply_template, today), notes
         except (TemplateError, EngineError) as refusal:
             is_about_template = isinstance(refusal, TemplateError) or refusal.code == "engine_refused"
             if not is_about_template or not tools or self.fallback is FallbackMode.NEVER:
                 raise
-            spelled, shown = self._explained(messages, tools)
-            told = f"the template refused this conversation ({refusal.message}), so tools are explained in the prompt"
-            return await self._written(spelled, shown, templated, today), (*notes, told)
+            template_messages, template_tools = self._explain_tools(messages, tools)
+            note = f"the template refused this conversation ({refusal.message}), so tools are explained in the prompt"
+            return await self._render(template_messages, template_tools, apply_template, today), (*notes, note)
 
-    async def _written(
-        self, spelled: list[dict[str, Any]], shown: list[dict[str, Any]] | None, templated: Templated, today: date
+    async def _render(
+        self,
+        template_messages: list[dict[str, Any]],
+        template_tools: list[dict[str, Any]] | None,
+        apply_template: ApplyTemplate,
+        today: date,
     ) -> str:
-        asked = await templated(spelled, shown) if self.has_template else None
-        if asked is not None:
-            return asked
-        # It takes as long as a stranger's template and a client's conversation make it: others are served meanwhile.
-        return await asyncio.to_thread(self.template.render, spelled, shown, now=today)
+        rendered = await apply_template(template_messages, template_tools) if self.has_template else None
+        if rendered is not None:
+            return rendered
+        # Rendering takes as long as the template and the conversation make it, so it must not block the event loop.
+        return await asyncio.to_thread(self.template.render, template_messages, template_tools, now=today)
 
-    def _spelled(
+    def _template_input(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
-    ) -> tuple[Spelled, tuple[str, ...]]:
+    ) -> tuple[TemplateInput, tuple[str, ...]]:
         notes = () if self.has_template else ("the model has no chat template, so ChatML is used",)
-        kinds = {fault.kind: fault.told for fault in self.faults}
+        faults = {fault.kind: fault.message for fault in self.faults}
         if self.fallback is FallbackMode.ALWAYS and tools:
-            return self._explained(messages, tools), notes
-        if tools and FaultKind.NO_TOOLS in kinds:
-            self._refuse_if_never(kinds[FaultKind.NO_TOOLS])
-            return self._explained(messages, tools), (*notes, "tools are explained in the prompt")
-        shown = [tool.as_function() for tool in tools] or None
-        damage = next((told for kind, told in kinds.items() if kind is not FaultKind.DROPS_TEXT), "")
+            return self._explain_tools(messages, tools), notes
+        if tools and FaultKind.NO_TOOLS in faults:
+            self._refuse_if_never(faults[FaultKind.NO_TOOLS])
+            return self._explain_tools(messages, tools), (*notes, "tools are explained in the prompt")
+        template_tools = [tool.as_function() for tool in tools] or None
+        damage = next((note for kind, note in faults.items() if kind is not FaultKind.DROPS_TEXT), "")
         if damage and any(message.tool_calls or message.results for message in messages):
             self._refuse_if_never(damage)
-            told = f"earlier calls are written by the format and not by the template. {damage}"
+            note = f"earlier calls are rendered by the format, not by the template. {damage}"
             plain = as_plain_text(self.format, messages, tools)
-            return (messages_of(plain, self.format), shown), (*notes, told)
-        return (messages_of(messages, self.format), shown), notes
+            return (messages_of(plain, self.format), template_tools), (*notes, note)
+        return (messages_of(messages, self.format), template_tools), notes
 
-    def _explained(self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]) -> Spelled:
+    def _explain_tools(self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]) -> TemplateInput:
         return messages_of(format_with_tools(self.format, messages, tools), self.format), None
 
-    def _refuse_if_never(self, told: str) -> None:
+    def _refuse_if_never(self, problem: str) -> None:
         if self.fallback is FallbackMode.NEVER:
             raise DefinitionError(
-                f"the model's template cannot carry this conversation in {self.format.name}. {told}",
+                f"the model's template cannot represent this conversation in {self.format.name}. {problem}",
                 code="unfit_template",
-                hint="Allow the fallback, which writes calls by the format, or give the engine another template.",
+                hint="Allow the fallback (fallback_mode=auto), or start the engine with another template.",
             )
 
 
-async def prompting_for(
+async def prompt_builder_for(
     facts: ModelFacts,
     format: Format | None,
     today: date,
     fallback: FallbackMode = FallbackMode.AUTO,
-    templated: Templated | None = None,
-) -> Prompting:
-    """How to prompt a model: its format found from its template unless one is given.
+    apply_template: ApplyTemplate | None = None,
+) -> PromptBuilder:
+    """Make the prompt builder for a model. Its format is detected from its template unless one is given.
 
-    `templated` is asked where the engine has a template but does not give it out.
+    `apply_template` is used if the backend has a template but does not publish it.
     """
-    if facts.shows_its_template and templated is not None:
-        return await _behind_an_engine(facts, format, fallback, templated)
+    if facts.renders_on_server and apply_template is not None:
+        return await _remote_prompt_builder(facts, format, fallback, apply_template)
     source = facts.template or CHATML
     template = ChatTemplate(source, facts.bos, facts.eos)
-    found = format or detect(source).format
-    faults = await asyncio.to_thread(probe, template, found, now=today)
-    return Prompting(found, template, source, fallback, faults, bool(facts.template))
+    model_format = format or detect(source).format
+    faults = await asyncio.to_thread(probe, template, model_format, now=today)
+    return PromptBuilder(model_format, template, source, fallback, faults, bool(facts.template))
 
 
-async def _behind_an_engine(
-    facts: ModelFacts, format: Format | None, fallback: FallbackMode, templated: Templated
-) -> Prompting:
-    written = await _answered(templated, *sample(format or get_format(FALLBACK)))
-    text = "" if isinstance(written, TemplateError) else written
-    found = format or detect_rendered(text, shows_tools=shows_tools(text)).format
-    questions = probing(found)
-    asked = next(questions)
+async def _remote_prompt_builder(
+    facts: ModelFacts, format: Format | None, fallback: FallbackMode, apply_template: ApplyTemplate
+) -> PromptBuilder:
+    rendered = await _try_template(apply_template, *sample(format or get_format(FALLBACK)))
+    text = "" if isinstance(rendered, TemplateError) else rendered
+    model_format = format or detect_rendered(text, shows_tools=shows_tools(text)).format
+    probe_inputs = probe_steps(model_format)
+    template_input = next(probe_inputs)
     while True:
         try:
-            asked = questions.send(await _answered(templated, *asked))
+            template_input = probe_inputs.send(await _try_template(apply_template, *template_input))
         except StopIteration as done:
             faults: tuple[TemplateFault, ...] = done.value
-            return Prompting(found, ChatTemplate(CHATML), text, fallback, faults)
+            return PromptBuilder(model_format, ChatTemplate(CHATML), text, fallback, faults)
 
 
-async def _answered(
-    templated: Templated, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None
+async def _try_template(
+    apply_template: ApplyTemplate, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None
 ) -> str | TemplateError:
     try:
-        return await templated(messages, tools) or ""
+        return await apply_template(messages, tools) or ""
     except EngineError as refusal:
         if refusal.code != "engine_refused":
             raise

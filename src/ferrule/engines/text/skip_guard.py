@@ -1,7 +1,7 @@
-"""SkipGuard: whether skipping pays on a backend, by what answers took beside what they would have taken whole.
+"""SkipGuard: decides whether skipping saves time on a backend.
 
-The price of a token and of one more request are those of the answers themselves, so that they are of the load that
-there is. Counts; knows no clock.
+It compares the time that recent answers took with the time that they would have taken without skipping. The cost of a
+token and of a request comes from the answers themselves, so it reflects the current load. Does not read the clock.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections import deque
 from dataclasses import dataclass, field
 
 _WINDOW = 16
-_ENOUGH = 8
-_LEAST_GAIN = 1.0
-PAUSED = "forced text was generated: the last answers gained nothing by skipping it"
-"""What the receipt of an answer says that was not skipped."""
-# Long enough that the price of looking again is lost among the answers that are written whole.
+_MIN_ANSWERS = 8
+_MIN_SPEEDUP = 1.0
+SKIP_PAUSED = "forced text was not skipped: skipping saved no time in recent answers"
+"""The note on the receipt of an answer for which the guard turned skipping off."""
+# In answers. Long enough that the cost of trying again is small beside the answers in between.
 _PAUSE = 64
 
 
 @dataclass(slots=True)
 class HoleTime:
-    """What one request of an answer took: until its first piece, and from there to its end."""
+    """The time that one request of an answer took, in seconds: until its first piece, and from there to its end."""
 
     first: float
     rest: float
@@ -29,18 +29,18 @@ class HoleTime:
 
 @dataclass(slots=True)
 class AnswerTime:
-    """What one answer took in all."""
+    """The time that one answer took, request by request."""
 
     skipped: int = 0
     holes: list[HoleTime] = field(default_factory=list[HoleTime])
 
     @property
-    def taken(self) -> float:
+    def actual(self) -> float:
         return sum(hole.first + hole.rest for hole in self.holes)
 
     @property
-    def whole(self) -> float | None:
-        """What it would have taken token by token; None where too few were generated to say."""
+    def without_skip(self) -> float | None:
+        """The estimated time without skipping; None if too few tokens were generated to estimate it."""
         steps = sum(max(hole.tokens - 1, 0) for hole in self.holes)
         if not steps:
             return None
@@ -51,29 +51,29 @@ class AnswerTime:
 
 @dataclass(slots=True)
 class SkipGuard:
-    """Lets skipping be as long as the last answers gained by it; else switches it off for a while, and looks again."""
+    """Allows skipping while recent answers gained by it; otherwise turns it off for some answers, then tries again."""
 
-    _seen: deque[tuple[float, float]] = field(default_factory=lambda: deque[tuple[float, float]](maxlen=_WINDOW))
-    _paused: int = 0
+    _answers: deque[tuple[float, float]] = field(default_factory=lambda: deque[tuple[float, float]](maxlen=_WINDOW))
+    _answers_to_pause: int = 0
 
     def allows(self) -> bool:
-        """Asked once for every answer."""
-        if self._paused:
-            self._paused -= 1
+        """Whether the next answer may skip. Call it once for every answer."""
+        if self._answers_to_pause:
+            self._answers_to_pause -= 1
             return False
         return True
 
     def add(self, answer: AnswerTime) -> None:
-        whole = answer.whole
-        if whole is None:
+        without_skip = answer.without_skip
+        if without_skip is None:
             return
-        self._seen.append((whole, answer.taken))
-        if len(self._seen) >= _ENOUGH and self.gain < _LEAST_GAIN:
-            self._paused = _PAUSE
-            self._seen.clear()
+        self._answers.append((without_skip, answer.actual))
+        if len(self._answers) >= _MIN_ANSWERS and self.speedup < _MIN_SPEEDUP:
+            self._answers_to_pause = _PAUSE
+            self._answers.clear()
 
     @property
-    def gain(self) -> float:
-        """How many times longer the last answers would have taken whole; 1 before there are any."""
-        taken = sum(taken for _, taken in self._seen)
-        return sum(whole for whole, _ in self._seen) / taken if taken else 1.0
+    def speedup(self) -> float:
+        """How many times longer the recent answers would have taken without skipping; 1 before there are any."""
+        actual = sum(actual for _, actual in self._answers)
+        return sum(without_skip for without_skip, _ in self._answers) / actual if actual else 1.0

@@ -1,4 +1,4 @@
-"""Room: how long an answer may be after its prompt, and how long each open value in it. Knows no backend."""
+"""Token budget: how long an answer and each open value in it may become. Must not know any backend."""
 
 from __future__ import annotations
 
@@ -13,52 +13,54 @@ from ferrule.schema.bounds import Bounds, Overhead, bounds_for
 from ferrule.wire.format import Format
 from ferrule.wire.overhead import overhead_of
 
-# A character outside of ASCII is two to four bytes, and a small vocabulary has a token for few of them whole.
-_TOKENS_A_FOREIGN_CHARACTER = 3
+# A character outside ASCII has two to four bytes, and a small vocabulary has a single token for few of them.
+_TOKENS_PER_FOREIGN_CHARACTER = 3
 _FOREIGN_SHARE = 0.2
 _ADDED_TOKENS = 8
 
 
-async def room_after(prompt: str, asked: int, context: int, count: Callable[[str], Awaitable[int | None]]) -> int:
-    """What was asked for, as far as there is room for it after the prompt."""
-    # A token is a byte or more, save those that a tokenizer adds: most prompts need no counting.
-    if not context or asked + len(prompt.encode("utf-8", "replace")) + _ADDED_TOKENS <= context:
-        return asked
-    taken = await count(prompt)
-    if taken is None:
-        return asked
-    if taken >= context:
+async def answer_budget(
+    prompt: str, max_tokens: int, context: int, count: Callable[[str], Awaitable[int | None]]
+) -> int:
+    """Return `max_tokens`, reduced to what the context has left after the prompt."""
+    # A token is at least one byte, except those that the tokenizer adds, so most prompts need not be counted.
+    if not context or max_tokens + len(prompt.encode("utf-8", "replace")) + _ADDED_TOKENS <= context:
+        return max_tokens
+    prompt_tokens = await count(prompt)
+    if prompt_tokens is None:
+        return max_tokens
+    if prompt_tokens >= context:
         raise DefinitionError(
-            f"the prompt has {taken} tokens, and the model takes {context} with its answer",
+            f"the prompt has {prompt_tokens} tokens, but prompt and answer together may have only {context}",
             code="context_length_exceeded",
-            hint="Send fewer messages or tools, or give the engine a larger context.",
+            hint="Send fewer messages or tools, or start the engine with a larger context.",
         )
-    return min(asked, context - taken)
+    return min(max_tokens, context - prompt_tokens)
 
 
-def bounds_within(
-    request: ToolCallRequest, offered: Sequence[ToolDefinition], room: int, asked: int, format: Format
+def bounds_within_budget(
+    request: ToolCallRequest, offered: Sequence[ToolDefinition], budget: int, max_tokens: int, format: Format
 ) -> Bounds:
-    """How long each open value may become for a call to end inside the room."""
-    budget = room if room == asked else _rounded(room)
+    """Return how long each open value may become so that a call fits into the budget."""
+    usable = budget if budget == max_tokens else _round_down(budget)
     # Text and reasoning before a call take from the same budget.
-    left = budget if request.choice.mode is ChoiceMode.REQUIRED else budget * 3 // 4
+    call_budget = usable if request.choice.mode is ChoiceMode.REQUIRED else usable * 3 // 4
     overhead = Overhead(*overhead_of(format))
     most_calls = None if request.parallel_tool_calls else 1
-    return bounds_for(offered, left, most_calls, overhead, _tokens_a_character(request))
+    return bounds_for(offered, call_budget, most_calls, overhead, _tokens_per_character(request))
 
 
-def _tokens_a_character(request: ToolCallRequest) -> int:
-    """What is talked of in another script is likely to be written about in it."""
-    said = "".join(message.content for message in request.messages if message.role is Role.USER)
-    foreign = sum(not character.isascii() for character in said)
-    return _TOKENS_A_FOREIGN_CHARACTER if foreign > len(said) * _FOREIGN_SHARE else 1
+def _tokens_per_character(request: ToolCallRequest) -> int:
+    """Estimate the tokens per character: an answer is likely to use the script of the user's messages."""
+    user_text = "".join(message.content for message in request.messages if message.role is Role.USER)
+    foreign = sum(not character.isascii() for character in user_text)
+    return _TOKENS_PER_FOREIGN_CHARACTER if foreign > len(user_text) * _FOREIGN_SHARE else 1
 
 
-def _rounded(budget: int) -> int:
-    """A little less, and the same for budgets that are nearly the same.
+def _round_down(budget: int) -> int:
+    """Round the budget down, so that similar budgets become equal.
 
-    What room a prompt leaves is another number in each turn, and a rule of its own for each would be made anew.
+    The budget differs in every turn of a conversation, and each budget would otherwise need a new grammar.
     """
     step = 1 << max(budget.bit_length() - 3, 0)
     return budget // step * step

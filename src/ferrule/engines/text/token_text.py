@@ -1,8 +1,8 @@
-"""Spelling: an answer as the tokens that it was written in, while pieces of text are appended to it.
+"""TokenText: an answer as token ids, while text is generated for it and appended to it.
 
-A model reads tokens, and the same text in other tokens is another context to it. So what it wrote is sent back in the
-tokens that it chose, and what is appended is cut by its own tokenizer, as a matcher that forces text cuts it. Must not
-know any backend: one that tells no tokens is gone on with as text.
+A model reads tokens, and the same text in other tokens is another context. So text that the model generated is sent
+back in the tokens that it chose, and appended text is tokenized by the model's own tokenizer, as a matcher that forces
+text does. A backend that does not report token ids gets text instead. Must not know any backend.
 """
 
 from __future__ import annotations
@@ -17,72 +17,72 @@ Tokens = tuple[int, ...]
 
 @dataclass(slots=True)
 class Tokenizer:
-    """A backend's tokenizer. None where it cannot be asked."""
+    """A backend's tokenizer. Its functions return None if the backend has no tokenizer API."""
 
-    cut: Callable[[str], Awaitable[Tokens | None]]
-    """A text that stands amid others."""
-    cut_prompt: Callable[[str], Awaitable[Tokens | None]]
-    """A whole prompt, with what the model wants before it."""
-    spell: Callable[[Tokens], Awaitable[str | None]]
-    _cut: ByteCache[str, tuple[Tokens | None]] = field(default_factory=lambda: ByteCache(_size_of))
+    tokenize: Callable[[str], Awaitable[Tokens | None]]
+    """Tokenizes a text from the middle of a longer one."""
+    tokenize_prompt: Callable[[str], Awaitable[Tokens | None]]
+    """Tokenizes a whole prompt, with the tokens that the model expects at its start."""
+    detokenize: Callable[[Tokens], Awaitable[str | None]]
+    _cache: ByteCache[str, tuple[Tokens | None]] = field(default_factory=lambda: ByteCache(_size_of))
 
     async def tokens(self, text: str) -> Tokens | None:
-        """The tokens of a text, asked for once; None also where it has none that stand amid others.
+        """Return the tokens of a text, from the cache after the first time.
 
-        Some tokenizers put a space before every text that they are given.
+        None also if the tokens do not spell the text exactly: some tokenizers put a space before every text.
         """
         if not text:
             return ()
-        held = self._cut.held(text)
-        if held is None:
-            found = await self.cut(text)
-            is_it = found is not None and await self.spell(found) == text
-            held = self._cut.get(text, lambda: (found if is_it else None,))
-        return held[0]
+        cached = self._cache.lookup(text)
+        if cached is None:
+            token_ids = await self.tokenize(text)
+            is_exact = token_ids is not None and await self.detokenize(token_ids) == text
+            cached = self._cache.get(text, lambda: (token_ids if is_exact else None,))
+        return cached[0]
 
 
-def _size_of(held: tuple[Tokens | None]) -> int:
-    return 64 + 8 * len(held[0] or ())
+def _size_of(cached: tuple[Tokens | None]) -> int:
+    return 64 + 8 * len(cached[0] or ())
 
 
-class Spelling:
-    """One answer with the prompt before it. `tokens` is None where they are not known: then the text has to do."""
+class TokenText:
+    """The tokens of a prompt and its answer. `tokens` is None if they are unknown; the backend then gets text."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokens: Tokens | None = None
         self._tokenizer = tokenizer
-        self._reached = ""
-        """What the last token says beyond the place where the answer was stopped."""
+        self._overhang = ""
+        """The text of the last token beyond the point where the answer was stopped."""
 
-    async def begin(self, prompt: str) -> None:
-        self.tokens = await self._tokenizer.cut_prompt(prompt)
+    async def start(self, prompt: str) -> None:
+        self.tokens = await self._tokenizer.tokenize_prompt(prompt)
 
     async def append(self, text: str) -> int | None:
-        """How many tokens were appended; None where nobody can tell.
+        """Append forced text and return the number of tokens that it added; None if unknown.
 
-        A token that reached into what is forced stays as the model chose it. One that reached further, into what is
-        left for the model to choose, is taken back.
+        If the last token extends into the forced text, it stays as the model chose it. If it extends beyond it, into
+        text that the model has yet to choose, the token is removed.
         """
         if self.tokens is None:
             return None
-        if text.startswith(self._reached):
-            kept, new = self.tokens, text[len(self._reached) :]
+        if text.startswith(self._overhang):
+            prefix, uncovered = self.tokens, text[len(self._overhang) :]
         else:
-            last = await self._tokenizer.spell(self.tokens[-1:]) or ""
-            kept, new = self.tokens[:-1], last.removesuffix(self._reached) + text
-        self._reached = ""
-        added = await self._tokenizer.tokens(new)
-        self.tokens = None if added is None else (*kept, *added)
+            last = await self._tokenizer.detokenize(self.tokens[-1:]) or ""
+            prefix, uncovered = self.tokens[:-1], last.removesuffix(self._overhang) + text
+        self._overhang = ""
+        added = await self._tokenizer.tokens(uncovered)
+        self.tokens = None if added is None else (*prefix, *added)
         return None if added is None else len(added)
 
-    async def wrote(self, tokens: Sequence[int], text: str, count: int | None) -> None:
-        """What the model went on with, up to a stop and with it. `count` is how many tokens it says it took."""
+    async def add_generated(self, tokens: Sequence[int], text: str, count: int | None) -> None:
+        """Add generated text, including its stop. `count` is the number of tokens that the backend reports for it."""
         if self.tokens is None:
             return
-        spelled = await self._tokenizer.spell(tuple(tokens)) if len(tokens) == count else None
-        if spelled is None or not spelled.startswith(text):
-            # The tokens are not what was written: from here on the text has to do.
+        written = await self._tokenizer.detokenize(tuple(tokens)) if len(tokens) == count else None
+        if written is None or not written.startswith(text):
+            # The reported tokens do not spell the text, so the rest of the answer is sent as text.
             self.tokens = None
             return
         self.tokens = (*self.tokens, *tokens)
-        self._reached = spelled[len(text) :]
+        self._overhang = written[len(text) :]

@@ -1,12 +1,12 @@
-"""Pydantic AI: `Agent(FerruleModel("llama:model.gguf"), toolsets=lend([my_tool]))`, and its tools in ours.
+"""Pydantic AI: `Agent(FerruleModel("llama:model.gguf"), toolsets=export_tools([my_tool]))`, and its tools in Ferrule.
 
-A call that is cut off or refused raises `IncompleteToolCall` or `UnexpectedModelBehavior`, which end the run; an engine
-that fails raises the `ModelAPIError` of its kind, so that a `FallbackModel` goes on to the next. Receipts are in
+A truncated or rejected call raises `IncompleteToolCall` or `UnexpectedModelBehavior`, which end the run. An engine that
+fails raises the matching subclass of `ModelAPIError`, so that a `FallbackModel` tries the next model. Receipts are in
 `ToolCallPart.provider_details["receipt"]`, diagnostics in `ModelResponse.provider_details["ferrule"]`.
 """
 
 from ferrule.integrations.pydantic_ai.model import FerruleModel
-from ferrule.integrations.pydantic_ai.tool_export import LentToolset, alend, lend
-from ferrule.integrations.pydantic_ai.tool_import import borrow
+from ferrule.integrations.pydantic_ai.tool_export import ExportedToolset, export_tools, export_tools_async
+from ferrule.integrations.pydantic_ai.tool_import import import_tools
 
-__all__ = ["FerruleModel", "LentToolset", "alend", "borrow", "lend"]
+__all__ = ["ExportedToolset", "FerruleModel", "export_tools", "export_tools_async", "import_tools"]

@@ -1,11 +1,11 @@
-"""What an agent says to a model, as a request of ours, and a reply of ours as what it hears. Knows no engine."""
+"""Converts Pydantic AI's messages to a Ferrule request, and a Ferrule reply to its response. It knows no engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from pydantic_ai import messages as said
+from pydantic_ai import messages as their_messages
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings, ToolOrOutput
@@ -22,9 +22,9 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.extension import Extension
 
 SYSTEM = "ferrule"
-"""What the framework calls the provider."""
+"""The provider's name in the framework."""
 _PARAMETERS = ("max_tokens", "temperature", "top_p", "top_k", "seed")
-FINISHES: dict[FinishReason, said.FinishReason] = {
+FINISHES: dict[FinishReason, their_messages.FinishReason] = {
     FinishReason.STOP: "stop",
     FinishReason.LENGTH: "length",
     FinishReason.TOOL_CALLS: "tool_call",
@@ -32,13 +32,13 @@ FINISHES: dict[FinishReason, said.FinishReason] = {
 
 
 def request_of(
-    messages: Sequence[said.ModelMessage],
+    messages: Sequence[their_messages.ModelMessage],
     instructions: Sequence[str],
-    given: ModelSettings | None,
+    model_settings: ModelSettings | None,
     parameters: ModelRequestParameters,
 ) -> ToolCallRequest:
-    """Settings and parameters are those that `prepare_request` gave."""
-    settings = cast("Mapping[str, Any]", given or {})
+    """Build a request. Settings and parameters are those from `prepare_request`."""
+    settings = cast("Mapping[str, Any]", model_settings or {})
     output = parameters.output_object
     return ToolCallRequest(
         messages=_messages(messages, instructions),
@@ -54,8 +54,8 @@ def request_of(
     )
 
 
-def response_of(reply: Reply, model: str) -> said.ModelResponse:
-    return said.ModelResponse(
+def response_of(reply: Reply, model: str) -> their_messages.ModelResponse:
+    return their_messages.ModelResponse(
         parts=[_their_part(part) for part in reply.parts],
         usage=usage_of(reply.usage),
         model_name=model,
@@ -71,20 +71,22 @@ def usage_of(usage: Usage | None) -> RequestUsage:
     return RequestUsage(input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens)
 
 
-def _their_part(part: ReplyPart) -> said.ModelResponsePart:
+def _their_part(part: ReplyPart) -> their_messages.ModelResponsePart:
     match part:
         case Text(text):
-            return said.TextPart(text)
+            return their_messages.TextPart(text)
         case Reasoning(text):
-            return said.ThinkingPart(text)
+            return their_messages.ThinkingPart(text)
         case ToolCall():
-            told = {"receipt": part.receipt.as_dict()} if part.receipt else None
+            details = {"receipt": part.receipt.as_dict()} if part.receipt else None
             arguments = part.function.arguments
-            return said.ToolCallPart(part.name, arguments, part.id, provider_name=SYSTEM, provider_details=told)
+            return their_messages.ToolCallPart(
+                part.name, arguments, part.id, provider_name=SYSTEM, provider_details=details
+            )
 
 
 def _choice(chosen: TheirChoice, parameters: ModelRequestParameters) -> ToolChoice:
-    """A tool that gives the answer stays allowed, unless other tools are demanded by "required" or by name."""
+    """Convert the tool choice. Output tools stay allowed, unless "required" or a name demands other tools."""
     outputs = [tool.name for tool in parameters.output_tools]
     open_mode = ChoiceMode.AUTO if parameters.allow_text_output else ChoiceMode.REQUIRED
     match chosen:
@@ -98,63 +100,63 @@ def _choice(chosen: TheirChoice, parameters: ModelRequestParameters) -> ToolChoi
             names, mode = outputs, open_mode
         case _:
             names, mode = chosen, ChoiceMode.REQUIRED
-    known = [name for name in names if name in parameters.declared_tool_defs]
-    if known:
-        return ToolChoice.allowed(known, mode)
+    available = [name for name in names if name in parameters.declared_tool_defs]
+    if available:
+        return ToolChoice.allowed(available, mode)
     if names or mode is ChoiceMode.REQUIRED:
-        raise UserError(f"`tool_choice` names no tool that is offered: {', '.join(names) or 'there is none'}.")
+        raise UserError(f"`tool_choice` names unknown tools: {', '.join(names) or '(no tools are offered)'}.")
     return ToolChoice.none()
 
 
-def _messages(messages: Sequence[said.ModelMessage], instructions: Sequence[str]) -> tuple[ChatMessage, ...]:
-    """Templates know one system message, at the beginning: everything that stands there goes into it."""
-    found: list[ChatMessage] = []
+def _messages(messages: Sequence[their_messages.ModelMessage], instructions: Sequence[str]) -> tuple[ChatMessage, ...]:
+    """Convert messages. Chat templates support one system message at the beginning, so all system texts go there."""
+    converted: list[ChatMessage] = []
     system: list[str] = []
     for message in messages:
-        if isinstance(message, said.ModelResponse):
+        if isinstance(message, their_messages.ModelResponse):
             parts = tuple(_parts(message))
-            found += [ChatMessage(Role.ASSISTANT, parts)] if parts else []
+            converted += [ChatMessage(Role.ASSISTANT, parts)] if parts else []
             continue
         for part in message.parts:
-            if isinstance(part, said.SystemPromptPart) and not found:
+            if isinstance(part, their_messages.SystemPromptPart) and not converted:
                 system.append(part.content)
             else:
-                found.append(_message(part))
+                converted.append(_message(part))
     texts = [text for text in (*system, *instructions) if text]
-    return (*([ChatMessage.system("\n\n".join(texts))] if texts else []), *found)
+    return (*([ChatMessage.system("\n\n".join(texts))] if texts else []), *converted)
 
 
-def _parts(message: said.ModelResponse) -> Iterator[Part]:
-    """What another provider keeps for itself in a message says nothing to this model."""
+def _parts(message: their_messages.ModelResponse) -> Iterator[Part]:
+    """Convert the parts of a response. Provider-specific parts of other providers are dropped."""
     for part in message.parts:
-        if isinstance(part, said.TextPart) and part.content:
+        if isinstance(part, their_messages.TextPart) and part.content:
             yield Text(part.content)
-        elif isinstance(part, said.ThinkingPart) and part.content:
+        elif isinstance(part, their_messages.ThinkingPart) and part.content:
             yield Reasoning(part.content)
-        elif isinstance(part, said.ToolCallPart):
+        elif isinstance(part, their_messages.ToolCallPart):
             arguments = part.args if isinstance(part.args, str) and part.args else part.args_as_json_str()
             yield ToolCall.of(part.tool_name, arguments, part.tool_call_id)
 
 
-def _message(part: said.ModelRequestPart) -> ChatMessage:
-    if isinstance(part, said.SystemPromptPart):
+def _message(part: their_messages.ModelRequestPart) -> ChatMessage:
+    if isinstance(part, their_messages.SystemPromptPart):
         return ChatMessage.system(part.content)
-    if isinstance(part, said.UserPromptPart):
+    if isinstance(part, their_messages.UserPromptPart):
         items = [part.content] if isinstance(part.content, str) else part.content
         return ChatMessage.user("\n".join(filter(None, map(_text, items))))
-    if isinstance(part, said.ToolReturnPart):
+    if isinstance(part, their_messages.ToolReturnPart):
         content = part.model_response_str(wrap_if_error=False)
         result = ToolResult(part.tool_call_id, part.tool_name, content, is_error=part.outcome != "success")
         return ChatMessage(Role.TOOL, (result,))
-    told = f"`{type(part).__name__}` cannot be sent as it is: call `model.prepare_messages(messages)` first."
-    raise UserError(told)
+    problem = f"`{type(part).__name__}` cannot be sent as it is: call `model.prepare_messages(messages)` first."
+    raise UserError(problem)
 
 
-def _text(item: said.UserContent) -> str:
+def _text(item: their_messages.UserContent) -> str:
     if isinstance(item, str):
         return item
-    if isinstance(item, said.TextContent):
+    if isinstance(item, their_messages.TextContent):
         return item.content
-    if isinstance(item, said.CachePoint):
+    if isinstance(item, their_messages.CachePoint):
         return ""
-    raise UserError(f"`{type(item).__name__}` cannot be sent: this model takes text.")
+    raise UserError(f"`{type(item).__name__}` cannot be sent: this model supports only text.")

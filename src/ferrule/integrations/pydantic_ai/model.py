@@ -1,4 +1,4 @@
-"""FerruleModel: an engine of ours as a model of Pydantic AI, asked at once or as a stream."""
+"""FerruleModel: a Ferrule engine as a Pydantic AI model, with and without streaming."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pydantic_ai.usage import RequestUsage
 
 from ferrule.core.choice import ChoicePolicy
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, ReasoningDelta, TextDelta
-from ferrule.core.reply import Folding, Reply
+from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.extension import Extension
-from ferrule.dialects.sequence import Sequence
+from ferrule.dialects.sequence import EventSequence
 from ferrule.engines.engine import Engine
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError, FerruleError, UnsupportedError
-from ferrule.integrations.model import engine_of, is_cut_off, reply_events, reply_of, why_unfit
+from ferrule.integrations.model import engine_of, is_truncated, rejection_reason, reply_events, reply_of
 from ferrule.integrations.pydantic_ai.messages import FINISHES, SYSTEM, request_of, response_of, usage_of
 
 _PROFILE = ModelProfile(
@@ -35,7 +35,7 @@ _PROFILE = ModelProfile(
     supports_audio_file_input=False,
     supports_video_input=False,
 )
-# The first that fits counts.
+# The first match counts.
 _FAILURES: tuple[tuple[type[FerruleError], type[theirs.ModelAPIError]], ...] = (
     (EngineTimeoutError, theirs.ModelTimeoutError),
     (EngineUnavailableError, theirs.ModelUnavailableError),
@@ -46,10 +46,13 @@ _FAILURES: tuple[tuple[type[FerruleError], type[theirs.ModelAPIError]], ...] = (
 
 
 class FerruleModel(Model[Any]):
-    """An engine as a model, from an `Engine` or the string that `ferrule.pick` takes. Whoever gives it closes it.
+    """A Ferrule engine as a model, from an `Engine` or a string for `ferrule.load_engine`. The caller closes it.
 
-    `tool_choice_policy` is what becomes of the choice "auto": "required_first_hop" makes a small model call a tool
-    before it answers, which `tool_choice` cannot say, for it is the same in every step of a run.
+    `tool_choice_policy` changes the choice "auto": "required_first_hop" makes a small model call a tool before it
+    answers. `tool_choice` cannot express that, because it applies to every step of a run.
+
+    Example:
+        agent = Agent(FerruleModel("llama:model.gguf"))
     """
 
     unsupported_settings = frozenset(
@@ -87,10 +90,10 @@ class FerruleModel(Model[Any]):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        asked, _ = self._asked(messages, model_settings, model_request_parameters)
-        with _told_as_theirs(self._name):
-            reply = await reply_of(self.engine, asked)
-        _check_fit(reply)
+        prepared, _ = self._prepare(messages, model_settings, model_request_parameters)
+        with _framework_errors(self._name):
+            reply = await reply_of(self.engine, prepared)
+        _require_complete(reply)
         return response_of(reply, self._name)
 
     @asynccontextmanager
@@ -101,8 +104,8 @@ class FerruleModel(Model[Any]):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        asked, prepared = self._asked(messages, model_settings, model_request_parameters)
-        async with aclosing(reply_events(self.engine, asked)) as events:
+        request, prepared = self._prepare(messages, model_settings, model_request_parameters)
+        async with aclosing(reply_events(self.engine, request)) as events:
             yield _Stream(prepared, events, self._name)
 
     async def count_tokens(
@@ -111,51 +114,51 @@ class FerruleModel(Model[Any]):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> RequestUsage:
-        asked, _ = self._asked(messages, model_settings, model_request_parameters)
-        with _told_as_theirs(self._name):
-            return RequestUsage(input_tokens=await self.engine.count_tokens(asked))
+        request, _ = self._prepare(messages, model_settings, model_request_parameters)
+        with _framework_errors(self._name):
+            return RequestUsage(input_tokens=await self.engine.count_tokens(request))
 
-    def _asked(
-        self, messages: list[ModelMessage], given: ModelSettings | None, wanted: ModelRequestParameters
+    def _prepare(
+        self, messages: list[ModelMessage], model_settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> tuple[ToolCallRequest, ModelRequestParameters]:
         check_allow_model_requests()
-        settings, prepared = self.prepare_request(given, wanted)
+        settings, prepared = self.prepare_request(model_settings, parameters)
         instructions = self._get_instruction_parts(messages, prepared) or []
-        asked = request_of(messages, [part.content for part in instructions], settings, prepared)
-        return replace(asked, tool_choice_policy=self._policy), prepared
+        request = request_of(messages, [part.content for part in instructions], settings, prepared)
+        return replace(request, tool_choice_policy=self._policy), prepared
 
 
 @dataclass
 class _Stream(StreamedResponse):
-    """The answer as it forms. A call's last brace comes only when the call is whole and fits its schema."""
+    """The streamed response. A call's last brace comes only when the call is complete and matches its schema."""
 
     _events: AsyncGenerator[Event, None]
     _name: str
-    _begun: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _is_reading: bool = field(default=False, init=False)
     _usage_received: bool | None = field(default=False, init=False)
 
     async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
-        folding, sequence = Folding(), Sequence()
-        with _told_as_theirs(self._name):
+        fold, sequence = ReplyFold(), EventSequence()
+        with _framework_errors(self._name):
             self._is_reading = True
             async for event in self._events:
                 self._is_reading = False
-                folding.add(event)
+                fold.add(event)
                 for plain in sequence.feed(event):
-                    for told in self._told(plain):
-                        yield told
+                    for part_event in self._part_events(plain):
+                        yield part_event
                 if self.cancelled:
                     return
                 self._is_reading = True
         self._is_reading = False
-        reply = folding.reply()
-        _check_fit(reply)
+        reply = fold.reply()
+        _require_complete(reply)
         self.finish_reason = FINISHES[reply.finish_reason]
         self.provider_details = Extension.of(reply).as_field()
         self._add_usage(usage_of(reply.usage), reported=reply.usage is not None)
 
-    def _told(self, event: Event) -> Iterator[ModelResponseStreamEvent]:
+    def _part_events(self, event: Event) -> Iterator[ModelResponseStreamEvent]:
         parts = self._parts_manager
         match event:
             case TextDelta(text):
@@ -176,7 +179,7 @@ class _Stream(StreamedResponse):
                 pass
 
     async def close_stream(self) -> None:
-        # While it waits for the engine it cannot be closed from outside: it ends at the next event.
+        # A generator that is waiting for the engine cannot be closed from outside: it ends at the next event.
         if not self._is_reading:
             await self._events.aclose()
 
@@ -194,22 +197,22 @@ class _Stream(StreamedResponse):
 
     @property
     def timestamp(self) -> datetime:
-        return self._begun
+        return self._started_at
 
 
 @contextmanager
-def _told_as_theirs(model: str) -> Generator[None]:
+def _framework_errors(model: str) -> Generator[None]:
     try:
         yield
     except FerruleError as error:
         kind = next(kind for ours, kind in _FAILURES if isinstance(error, ours))
         if error.code == "context_length_exceeded":
             kind = theirs.ModelContextWindowExceededError
-        words = f"{error.message} {error.hint}".strip()
-        raise kind(model, words, provider_error_code=error.code) from error
+        message = f"{error.message} {error.hint}".strip()
+        raise kind(model, message, provider_error_code=error.code) from error
 
 
-def _check_fit(reply: Reply) -> None:
-    words = why_unfit(reply)
-    if words:
-        raise (theirs.IncompleteToolCall if is_cut_off(reply) else theirs.UnexpectedModelBehavior)(words)
+def _require_complete(reply: Reply) -> None:
+    problem = rejection_reason(reply)
+    if problem:
+        raise (theirs.IncompleteToolCall if is_truncated(reply) else theirs.UnexpectedModelBehavior)(problem)

@@ -1,4 +1,4 @@
-"""Our tools as a toolset of Pydantic AI. Knows no model."""
+"""Ferrule tools as a Pydantic AI toolset. It knows no model."""
 
 from __future__ import annotations
 
@@ -14,36 +14,42 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from ferrule.core.call import ToolCall
 from ferrule.core.fault import Fault
 from ferrule.core.json_text import loads
-from ferrule.integrations.exported_tools import Lendable, LentTool, lend_now
-from ferrule.integrations.exported_tools import lend as lend_in_loop
-from ferrule.run.loop import Decide, nobody
+from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, wrap_tools, wrap_tools_async
+from ferrule.run.loop import Decide, deny_all
 from ferrule.schema.checker import Checker, checker_for
 
 _RETRIES = 1
-"""How often a model may correct its arguments, as the framework has it where nobody says otherwise."""
+"""How often a model may correct its arguments: the framework's default."""
 _Partial = bool | Literal["off", "on", "trailing-strings"]
 
 
-def lend(tools: Lendable, decide: Decide = nobody, *, id: str | None = None) -> list[AbstractToolset[object]]:
-    """Our tools as one toolset, for `Agent(toolsets=...)`.
+def export_tools(
+    tools: ExportableTools, decide: Decide = deny_all, *, id: str | None = None
+) -> list[AbstractToolset[object]]:
+    """Export Ferrule tools as one toolset, for `Agent(toolsets=...)`.
 
-    A tool that changes the world is deferred until the framework is told that it is approved; with `decide`, that is
-    asked instead. For a source with connections use `alend`, in the loop that the agent runs in.
+    A call of a tool with side effects is deferred until it is approved in the framework. With `decide`, that function
+    decides instead. For a source with connections use `export_tools_async`, in the event loop of the agent.
+
+    Example:
+        agent = Agent(model, toolsets=export_tools([get_weather]))
     """
-    return [LentToolset(lend_now(tools, decide), asks_itself=decide is not nobody, id=id)]
+    return [ExportedToolset(wrap_tools(tools, decide), has_own_approval=decide is not deny_all, id=id)]
 
 
-async def alend(tools: Lendable, decide: Decide = nobody, *, id: str | None = None) -> list[AbstractToolset[object]]:
-    """The same, in this loop."""
-    return [LentToolset(await lend_in_loop(tools, decide), asks_itself=decide is not nobody, id=id)]
+async def export_tools_async(
+    tools: ExportableTools, decide: Decide = deny_all, *, id: str | None = None
+) -> list[AbstractToolset[object]]:
+    """Like `export_tools`, in the running event loop."""
+    return [ExportedToolset(await wrap_tools_async(tools, decide), has_own_approval=decide is not deny_all, id=id)]
 
 
-class LentToolset(AbstractToolset[object]):
-    """Tools of ours. Arguments are checked before anybody is asked for leave, and again before they run."""
+class ExportedToolset(AbstractToolset[object]):
+    """Exported Ferrule tools. Arguments are validated before approval is requested, and again before a tool runs."""
 
-    def __init__(self, tools: Iterable[LentTool], *, asks_itself: bool, id: str | None) -> None:
+    def __init__(self, tools: Iterable[ExportedTool], *, has_own_approval: bool, id: str | None) -> None:
         self._tools = {tool.definition.name: tool for tool in tools}
-        self._asks_itself = asks_itself
+        self._asks_itself = has_own_approval
         self._id = id
 
     @property
@@ -56,14 +62,14 @@ class LentToolset(AbstractToolset[object]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[object], tool: ToolsetTool[object]
     ) -> Any:
-        has_leave = ctx.tool_call_approved
-        result = await self._tools[name].call(tool_args, ctx.tool_call_id or "", has_leave=has_leave)
+        is_approved = ctx.tool_call_approved
+        result = await self._tools[name].call(tool_args, ctx.tool_call_id or "", is_approved=is_approved)
         if result.is_error:
-            # What the model can mend was told before the call; the rest it is told without being sent to try again.
+            # The validator already reported errors that the model can correct. Other errors must not cause a retry.
             raise ToolFailed(result.text)
         return result.content
 
-    def _tool(self, tool: LentTool) -> ToolsetTool[object]:
+    def _tool(self, tool: ExportedTool) -> ToolsetTool[object]:
         ours = tool.definition
         is_deferred = tool.executor.requires_confirmation(ToolCall.of(ours.name)) and not self._asks_itself
         definition = TheirDefinition(
@@ -78,7 +84,7 @@ class LentToolset(AbstractToolset[object]):
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """Our checker where the framework wants a validator of Pydantic's."""
+    """Ferrule's schema checker behind the interface of a Pydantic validator."""
 
     checker: Checker
 

@@ -1,4 +1,4 @@
-"""Tools and toolsets of Pydantic AI as a source of ours. Knows no model."""
+"""Pydantic AI tools and toolsets as a Ferrule source. It knows no model."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, ToolError
 from ferrule.sources.source import Source
-from ferrule.sources.tool_exceptions import Raised
+from ferrule.sources.tool_exceptions import ToolExceptions
 
-Borrowable = AbstractToolset[Any] | Tool[Any] | Callable[..., Any]
+ImportableTool = AbstractToolset[Any] | Tool[Any] | Callable[..., Any]
 
 
-def borrow(
-    tools: Iterable[Borrowable], *, deps: Any = None, side_effects: Iterable[str] = (), id: str = "pydantic-ai"
+def import_tools(
+    tools: Iterable[ImportableTool], *, deps: Any = None, side_effects: Iterable[str] = (), id: str = "pydantic-ai"
 ) -> Source:
-    """Their tools and toolsets as a source of ours. `deps` is what their tools find in their context.
+    """Import tools and toolsets as a Ferrule source. `deps` are the dependencies in the tools' run context.
 
-    A tool that asks for approval changes the world here, and so do those named in `side_effects`. One whose result
-    comes from elsewhere is not offered. A toolset with connections is opened and closed with the source.
+    A tool that requires approval has side effects here, and so do those named in `side_effects`. An external tool is
+    not offered, because its result comes from elsewhere. A toolset is opened and closed with the source.
+
+    Example:
+        talk = ToolConversation(engine, import_tools([my_toolset]))
     """
     own = FunctionToolset[Any]()
     toolsets: list[AbstractToolset[Any]] = [own]
@@ -39,10 +42,10 @@ def borrow(
             toolsets.append(cast("AbstractToolset[Any]", tool))
         else:
             own.add_tool(cast("Tool[Any]", tool) if isinstance(tool, Tool) else Tool[Any](tool))
-    return _BorrowedToolset(CombinedToolset[Any](toolsets), deps, frozenset(side_effects), id)
+    return _ImportedToolset(CombinedToolset[Any](toolsets), deps, frozenset(side_effects), id)
 
 
-class _BorrowedToolset(Source):
+class _ImportedToolset(Source):
     def __init__(self, toolset: AbstractToolset[Any], deps: Any, side_effects: frozenset[str], id: str) -> None:
         self.id = id
         self._side_effects = side_effects
@@ -52,12 +55,12 @@ class _BorrowedToolset(Source):
         self._manager: ToolManager[Any] | None = None
 
     @property
-    def held_back(self) -> tuple[str, ...]:
+    def quarantined(self) -> tuple[str, ...]:
         return self._external
 
     @property
     def notices(self) -> tuple[str, ...]:
-        return tuple(f"{name} is not offered: its result comes from elsewhere" for name in self._external)
+        return tuple(f"{name} is not offered: it is an external tool" for name in self._external)
 
     async def open(self) -> None:
         await self._toolset.__aenter__()
@@ -66,48 +69,50 @@ class _BorrowedToolset(Source):
         await self._toolset.__aexit__(None, None, None)
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        # Their tools want a model in their context; nobody asks it anything.
+        # A run context needs a model; this one is never called.
         context = RunContext[Any](deps=self._deps, model=TestModel(), usage=RunUsage())
         self._manager = await ToolManager[Any](self._toolset).for_run_step(context)
-        found = self._manager.tool_defs
-        missing = self._side_effects - {tool.name for tool in found}
+        definitions = self._manager.tool_defs
+        missing = self._side_effects - {tool.name for tool in definitions}
         if missing:
-            told = f"{', '.join(sorted(missing))} is not among the tools"
-            raise DefinitionError(told, hint=f"They are: {', '.join(tool.name for tool in found)}.")
-        self._external = tuple(tool.name for tool in found if tool.kind == "external")
-        return tuple(self._definition(tool) for tool in found if tool.kind != "external")
+            problem = f"side_effects names unknown tools: {', '.join(sorted(missing))}"
+            raise DefinitionError(problem, hint=f"The tools are: {', '.join(tool.name for tool in definitions)}.")
+        self._external = tuple(tool.name for tool in definitions if tool.kind == "external")
+        return tuple(self._definition(tool) for tool in definitions if tool.kind != "external")
 
     def _definition(self, tool: TheirDefinition) -> ToolDefinition:
-        changes = tool.kind == "unapproved" or tool.name in self._side_effects
-        return ToolDefinition(tool.name, tool.description or "", tool.parameters_json_schema, side_effects=changes)
+        has_side_effects = tool.kind == "unapproved" or tool.name in self._side_effects
+        return ToolDefinition(
+            tool.name, tool.description or "", tool.parameters_json_schema, side_effects=has_side_effects
+        )
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         manager = self._manager
         if manager is None or manager.get_tool_def(name) is None or name in self._external:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
-        raised = Raised()
-        with raised:
-            return Answered(await _ran(manager, ToolCallPart(name, dict(arguments), context.call_id)))
-        return raised.outcome
+        exceptions = ToolExceptions()
+        with exceptions:
+            return Answered(await _run_tool(manager, ToolCallPart(name, dict(arguments), context.call_id)))
+        return exceptions.outcome
 
 
-async def _ran(manager: ToolManager[Any], call: ToolCallPart) -> Any:
+async def _run_tool(manager: ToolManager[Any], call: ToolCallPart) -> Any:
     try:
-        # Whoever calls a source has asked for leave already.
-        checked = await manager.validate_tool_call(call, approved=True, wrap_validation_errors=False)
-    except (ModelRetry, ToolFailed) as told:
-        raise ToolError(told.message) from told
-    except ValueError as refusal:
-        # What their own types refuse and the schema does not say. The last line of each is an address to read at.
-        lines = [line.strip() for line in str(refusal).splitlines() if "further information" not in line]
-        raise ToolError(f"invalid_arguments: {' '.join(lines)}") from refusal
+        # The caller of a source has already got the approval.
+        validated = await manager.validate_tool_call(call, approved=True, wrap_validation_errors=False)
+    except (ModelRetry, ToolFailed) as error:
+        raise ToolError(error.message) from error
+    except ValueError as error:
+        # The tool's types may refuse more than the schema says. Pydantic ends each error with a URL; drop it.
+        lines = [line.strip() for line in str(error).splitlines() if "further information" not in line]
+        raise ToolError(f"invalid_arguments: {' '.join(lines)}") from error
     try:
-        value = await manager.execute_tool_call(checked, wrap_validation_errors=False)
-    except (ModelRetry, ToolFailed) as told:
-        raise ToolError(told.message) from told
-    except (CallDeferred, ApprovalRequired) as deferred:
-        raise ToolError("the tool put the call off, and nobody here can go on with it") from deferred
-    given: Any = cast("ToolReturn[Any]", value).return_value if isinstance(value, ToolReturn) else value
-    if ToolReturnPart[Any](call.tool_name, given).files:
-        raise ToolError("the tool gave a file, and only text and JSON can be handed on")
-    return given
+        value = await manager.execute_tool_call(validated, wrap_validation_errors=False)
+    except (ModelRetry, ToolFailed) as error:
+        raise ToolError(error.message) from error
+    except (CallDeferred, ApprovalRequired) as error:
+        raise ToolError("the tool deferred the call, which is not supported here") from error
+    result: Any = cast("ToolReturn[Any]", value).return_value if isinstance(value, ToolReturn) else value
+    if ToolReturnPart[Any](call.tool_name, result).files:
+        raise ToolError("the tool returned a file; only text and JSON are supported")
+    return result

@@ -1,1 +1,1 @@
-"""What of an answer is forced by its rule, and what is left to the model."""
+"""Skip: find the text that a rule forces, so that an engine need not generate it. `position` explains the method."""

@@ -1,4 +1,7 @@
-"""Options: the ways on from a place in a rule, each as a text and what comes after it. Knows no model and no token."""
+"""Continuations: what may come next at a position in a rule, each as a text and the nodes after it.
+
+This module does not depend on any model or tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -6,99 +9,109 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ferrule.rules.rule import Chars, OneOf, Repeat, RuleNode, Seq, Shared, Text, Value, one_of, prefixed, seq
+from ferrule.rules.rule import Chars, OneOf, Repeat, RuleNode, Seq, Shared, Text, Value, one_of, prepend_text, seq
 
 Stack: TypeAlias = tuple[RuleNode, ...]
-"""What is still to be written, in order."""
-_MOST_OPTIONS = 256
+"""The nodes that are still to be written, in order."""
+_MAX_CONTINUATIONS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One way on: a text, and then a leaf, or the end where nothing is left."""
+class Continuation:
+    """One way to continue: a text, then the `remaining` nodes, of which the first is a leaf or another choice.
+
+    If nothing remains, the rule ends after the text.
+    """
 
     text: str
-    left: Stack
+    remaining: Stack
 
     @property
     def is_end(self) -> bool:
-        return not self.text and not self.left
+        return not self.text and not self.remaining
 
 
-class TooManyOptions(Exception):
-    """A place from which more ways lead on than are worth following."""
+class TooManyContinuations(Exception):
+    """A position has more continuations than are worth following."""
 
 
-def options_of(left: Stack) -> list[Option]:
-    """Every way on, where they are few enough."""
-    found: list[Option] = []
-    for option in expanded(left):
-        found.append(option)
-        if len(found) > _MOST_OPTIONS:
-            raise TooManyOptions
-    return found
+def continuations(remaining: Stack) -> list[Continuation]:
+    """All continuations. Raises `TooManyContinuations` if there are too many."""
+    result: list[Continuation] = []
+    for continuation in expand(remaining):
+        result.append(continuation)
+        if len(result) > _MAX_CONTINUATIONS:
+            raise TooManyContinuations
+    return result
 
 
-def expanded(left: Stack, text: str = "", chosen: bool = False) -> Iterator[Option]:
-    """Every way on from the next choice, each as far as its text goes: to a leaf, to another choice or to the end."""
-    told = False
-    while left:
-        head, left = left[0], left[1:]
+def expand(remaining: Stack, text: str = "", after_choice: bool = False) -> Iterator[Continuation]:
+    """Every continuation of the next choice, each as far as its text goes: to a leaf, another choice or the end.
+
+    Once a choice is made and some text follows it, another choice stays a node and is not expanded.
+    """
+    has_text = False
+    while remaining:
+        head, remaining = remaining[0], remaining[1:]
         match head:
             case Text(more):
                 text += more
-                told = told or bool(more)
+                has_text = has_text or bool(more)
             case Seq(parts):
-                left = (*parts, *left)
+                remaining = (*parts, *remaining)
             case Shared(inner) | Repeat(inner, 1, 1, _):
-                left = (inner, *left)
+                remaining = (inner, *remaining)
             case Repeat(_, _, 0, _):
                 pass
-            case OneOf() | Repeat() if (chosen and told) or is_characters(head):
-                yield Option(text, (head, *left))
+            case OneOf() | Repeat() if (after_choice and has_text) or is_character_run(head):
+                yield Continuation(text, (head, *remaining))
                 return
             case OneOf(options):
                 for option in options:
-                    yield from expanded((option, *left), text, True)
+                    yield from expand((option, *remaining), text, True)
                 return
             case Repeat(inner, at_least, at_most, sep):
-                again = Repeat(prefixed(sep, inner), max(at_least - 1, 0), None if at_most is None else at_most - 1)
-                yield from expanded((inner, again, *left), text, True)
+                again = Repeat(prepend_text(sep, inner), max(at_least - 1, 0), None if at_most is None else at_most - 1)
+                yield from expand((inner, again, *remaining), text, True)
                 if at_least == 0:
-                    yield from expanded(left, text, True)
+                    yield from expand(remaining, text, True)
                 return
             case _:
-                yield Option(text, (head, *left))
+                yield Continuation(text, (head, *remaining))
                 return
-    yield Option(text, ())
+    yield Continuation(text, ())
 
 
-def is_characters(node: RuleNode) -> bool:
-    """Whether it repeats single characters: that is a leaf, and no choice between texts."""
+def is_character_run(node: RuleNode) -> bool:
+    """Whether a node repeats single characters. Such a node is a leaf and not a choice between texts."""
     return isinstance(node, Repeat) and isinstance(node.node, Chars)
 
 
-def is_leaf(option: Option) -> bool:
-    """Whether it leads to a value, and not to another choice or to the end."""
-    return bool(option.left) and (not isinstance(option.left[0], OneOf | Repeat) or is_characters(option.left[0]))
+def is_leaf(continuation: Continuation) -> bool:
+    """Whether a continuation leads to a value, and not to another choice or to the end."""
+    return bool(continuation.remaining) and (
+        not isinstance(continuation.remaining[0], OneOf | Repeat) or is_character_run(continuation.remaining[0])
+    )
 
 
 def is_number(node: RuleNode) -> bool:
     return isinstance(node, Value) and node.schema.get("type") in ("integer", "number")
 
 
-def joined(options: Sequence[Option]) -> Stack:
-    if len(options) == 1:
-        return (Text(options[0].text), *options[0].left)
-    return (one_of(*(seq(option.text, *option.left) for option in options)),)
+def join(choices: Sequence[Continuation]) -> Stack:
+    """The continuations as one stack again."""
+    if len(choices) == 1:
+        return (Text(choices[0].text), *choices[0].remaining)
+    return (one_of(*(seq(choice.text, *choice.remaining) for choice in choices)),)
 
 
-def cut(options: Sequence[Option], length: int) -> list[Option]:
-    return [Option(option.text[length:], option.left) for option in options]
+def drop_text(choices: Sequence[Continuation], length: int) -> list[Continuation]:
+    """The continuations without the first `length` characters of their texts."""
+    return [Continuation(choice.text[length:], choice.remaining) for choice in choices]
 
 
-def shared(texts: Sequence[str]) -> str:
-    """What they all begin with."""
+def common_prefix(texts: Sequence[str]) -> str:
+    """The longest prefix that all texts share."""
     first, last = min(texts), max(texts)
     length = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
     return first[:length]

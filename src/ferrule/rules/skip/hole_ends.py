@@ -1,4 +1,7 @@
-"""Ends: texts that end a hole for certain, and how much of what was written is the hole's. Knows no model."""
+"""Find the texts that certainly end a hole, and how much of a generated text belongs to the hole.
+
+This module does not depend on any model.
+"""
 
 from __future__ import annotations
 
@@ -6,80 +9,84 @@ import re
 from collections.abc import Sequence
 
 from ferrule.rules.rule import Prose, Raw, RuleNode, Str, Value
-from ferrule.rules.skip.continuations import Option, Stack, is_number, options_of, shared
+from ferrule.rules.skip.continuations import Continuation, Stack, common_prefix, continuations, is_number
 from ferrule.rules.skip.member_expansion import TAIL
 
-# So many characters are two tokens or three: about what one more request costs where going on is cheap.
-WORTH = 8
+# Eight characters are two or three tokens: about the cost of one more request where a continued request is cheap.
+MIN_FORCED_CHARACTERS = 8
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 STRING_REST = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*"', re.DOTALL)
 
 
-def telling(options: Sequence[Option], worth: int) -> tuple[str, ...]:
-    """Texts of which one comes next, each with enough behind it that is forced to be worth an interruption.
+def distinguishing_ends(choices: Sequence[Continuation], min_forced: int) -> tuple[str, ...]:
+    """Texts of which one must come next, each followed by enough forced text to be worth an interruption.
 
-    None where a way begins with a leaf, or where one way's text is the beginning of another's.
+    Empty if a continuation begins with a leaf, or if the text of one is a prefix of another's.
     """
-    texts = tuple(dict.fromkeys(option.text for option in options if not option.is_end))
-    return _apart(texts, worth) if texts and all(texts) else ()
+    texts = tuple(dict.fromkeys(choice.text for choice in choices if not choice.is_end))
+    return _distinguishing_prefixes(texts, min_forced) if texts and all(texts) else ()
 
 
-def _apart(texts: Sequence[str], worth: int, common: str = "") -> tuple[str, ...]:
-    """The shortest of them from which on their own beginnings go on alike for a while; all begin with `common`."""
-    alike = shared(texts)
-    if len(texts) == 1 or len(alike) - len(common) > worth:
-        return (alike[: len(common) + 1],)
+def _distinguishing_prefixes(texts: Sequence[str], min_forced: int, common: str = "") -> tuple[str, ...]:
+    """The shortest prefixes after which at least `min_forced` characters are forced. All texts begin with `common`."""
+    prefix = common_prefix(texts)
+    if len(texts) == 1 or len(prefix) - len(common) > min_forced:
+        return (prefix[: len(common) + 1],)
     groups: dict[str, list[str]] = {}
     for text in texts:
-        groups.setdefault(text[len(alike) : len(alike) + 1], []).append(text)
+        groups.setdefault(text[len(prefix) : len(prefix) + 1], []).append(text)
     if "" in groups:
         return ()
-    found = [_apart(group, worth, alike) for group in groups.values()]
-    return tuple(end for ends in found for end in ends) if all(found) else ()
+    group_ends = [_distinguishing_prefixes(group, min_forced, prefix) for group in groups.values()]
+    return tuple(end for ends in group_ends for end in ends) if all(group_ends) else ()
 
 
-def ends_of(hole: Option, worth: int) -> tuple[str, ...]:
-    """Texts of which one ends a value, by what may come after it; none where no text does so for certain."""
-    leaf, options = hole.left[0], options_of(hole.left[1:])
-    tells = telling(options, worth)
+def ends_of(hole: Continuation, min_forced: int) -> tuple[str, ...]:
+    """Texts of which one ends a value, derived from what may follow it; empty if no text certainly ends it."""
+    leaf, choices = hole.remaining[0], continuations(hole.remaining[1:])
+    next_ends = distinguishing_ends(choices, min_forced)
     match leaf:
         case Str(quote) if quote is TAIL:
-            # What follows may be decided by the very token that closes the string; and the quote that opens it, where
-            # the model writes that too, must not end it.
-            is_told = len(tells) > 1 or (tells and quote.close in hole.text)
-            return tuple(quote.close + told for told in tells) if is_told else (quote.close,)
+            # The token that closes the string may also decide what follows, so the stop includes that. If the model
+            # writes the opening quote too, the quote alone must not be a stop.
+            is_distinguished = len(next_ends) > 1 or (next_ends and quote.close in hole.text)
+            return tuple(quote.close + end for end in next_ends) if is_distinguished else (quote.close,)
         case Value() if is_number(leaf):
-            return tuple(told for told in tells if told[0] not in "0123456789.eE+-")
+            return tuple(end for end in next_ends if end[0] not in "0123456789.eE+-")
         case Prose(excludes) | Raw(_, _, excludes):
-            return _of_prose(excludes, options)
+            return _prose_ends(excludes, choices)
         case _:
             return ()
 
 
-def _of_prose(excludes: Sequence[str], options: Sequence[Option]) -> tuple[str, ...]:
-    """Of each text that may follow as much as the free text before it cannot hold."""
-    found: list[str] = []
-    for option in options:
-        if option.is_end:
+def _prose_ends(excludes: Sequence[str], choices: Sequence[Continuation]) -> tuple[str, ...]:
+    """The prefix of each following text that the free text before it cannot contain."""
+    ends: list[str] = []
+    for choice in choices:
+        if choice.is_end:
             continue
-        sure = [option.text.find(mark) + len(mark) for mark in excludes if mark in option.text]
-        if not sure:
+        end_offsets = [choice.text.find(marker) + len(marker) for marker in excludes if marker in choice.text]
+        if not end_offsets:
             return ()
-        found.append(option.text[: min(sure)])
-    return tuple(dict.fromkeys(found))
+        ends.append(choice.text[: min(end_offsets)])
+    return tuple(dict.fromkeys(ends))
 
 
 def length_of(leaf: RuleNode, after: Stack, text: str) -> int | None:
-    """How much of a text is the leaf's; None where it may go on."""
+    """How many characters of a text belong to the leaf; None if the leaf may continue."""
     match leaf:
         case Str(quote) if quote is TAIL:
-            found = STRING_REST.match(text)
+            match = STRING_REST.match(text)
         case Value() if is_number(leaf):
-            found = _NUMBER.match(text)
-            found = found if found and found.end() < len(text) else None
+            match = _NUMBER.match(text)
+            match = match if match and match.end() < len(text) else None
         case Prose() | Raw():
-            places = [text.find(end) for end in ends_of(Option("", (leaf, *after)), WORTH) if end in text]
-            return min(places) if places else None
+            offsets = [
+                text.find(end)
+                for end in ends_of(Continuation("", (leaf, *after)), MIN_FORCED_CHARACTERS)
+                if end in text
+            ]
+            return min(offsets) if offsets else None
         case _:
             return None
-    return found.end() if found else None
+    return match.end() if match else None

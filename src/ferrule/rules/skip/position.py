@@ -1,8 +1,44 @@
-"""Position: where an answer stands in its rule: what must come next whatever the model thinks, or a hole and its end.
+"""Position: where an answer is in its rule, what text is forced there, and where the next hole ends.
 
-A hole is left to the model under the rest of the whole rule, so that it chooses among the very tokens that it would
-have chosen among without skipping; it is interrupted as soon as what it wrote leaves no choice about what follows.
-Knows no engine, no tokenizer and no grammar language.
+The problem
+-----------
+Most of a constrained tool call is forced: the envelope, the argument names, the punctuation, often the tool's name. To
+generate that token by token is a waste. If an engine keeps the prompt that it saw last, Ferrule appends forced text to
+the prompt and lets the engine generate only the rest. The parts that the model writes are *holes*. The result must be
+what the model would have written without skipping, to the letter.
+
+The method
+----------
+An answer alternates between two steps (`steps`). `Position.forced_text` returns the text that must come next and the
+position after it. `Position.ends` returns the texts that end the hole which begins there; the engine uses them as
+stops. `Position.advance` finds the position after the text that the model wrote, and the next step begins.
+
+A position is a stack of nodes: everything that may still be written. `continuations` expands it into a list of texts,
+each followed by a leaf (a value), by another choice or by the end. Text that all continuations share is forced. JSON
+objects are expanded into members first (`member_expansion`), because a schema leaf would hide the forced names in it.
+
+Why the result does not change
+------------------------------
+- **A hole is generated under the rest of the whole rule**, not under a small grammar for one value. The model chooses
+  among the same tokens as without skipping, including tokens that reach beyond the end of the value.
+- **A text stops a hole, not the grammar.** The stop for a string is the closing quote with the text that shows how the
+  call continues (`",` or `"}`); for a number it is the character after it; between two tools it is the first character
+  that differs. What the stop cuts off is forced, and is appended with the rest (`hole_ends`).
+- **Forced text ends where tokens end** (`token_boundary`). The last word before a choice, and the punctuation before a
+  word or a value, are left to the model: `<` may become `</`, and `get` may become `getter`. A marker for which the
+  vocabulary has one token is never split.
+- **A quote after a backslash does not end a string.** A stop may match there; `Position.resume_in_string` then
+  continues the same hole with the remaining length.
+
+Where it stops
+--------------
+Some values have no text that certainly ends them: arrays, free objects, unions. The model then writes the rest of the
+call by itself. The same applies if a position has too many continuations, or more ends than a request may have stops.
+An interruption costs one more request, so an end is used only if at least `MIN_FORCED_CHARACTERS` are forced after it.
+
+Law 8 (`tests/laws/test_skip.py`) checks this for every format and tool choice: the output is exactly what the model
+would have written, and at every step the rest of the rule admits what the model writes next. This module does not
+depend on any engine, tokenizer or grammar language.
 """
 
 from __future__ import annotations
@@ -12,10 +48,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ferrule.rules.rule import Rule, RuleNode, Str, Text, one_of, seq
-from ferrule.rules.skip.continuations import Option, Stack, cut, expanded, is_leaf, joined, options_of, shared
-from ferrule.rules.skip.hole_ends import STRING_REST, WORTH, ends_of, length_of, telling
-from ferrule.rules.skip.member_expansion import TAIL, after_some, opened
-from ferrule.rules.skip.token_boundary import NO_MARKS, Marks, settled
+from ferrule.rules.skip.continuations import (
+    Continuation,
+    Stack,
+    common_prefix,
+    continuations,
+    drop_text,
+    expand,
+    is_leaf,
+    join,
+)
+from ferrule.rules.skip.hole_ends import MIN_FORCED_CHARACTERS, STRING_REST, distinguishing_ends, ends_of, length_of
+from ferrule.rules.skip.member_expansion import TAIL, expand_members, shorten_tail
+from ferrule.rules.skip.token_boundary import NO_MARKERS, MarkerTokens, whole_token_prefix
 
 _HOLE = "\0"
 _STRING_PART = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])', re.DOTALL)
@@ -23,88 +68,92 @@ _STRING_PART = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a rule. Values; every step gives another.
+    """A position in a rule. Positions are immutable; every step returns a new one.
 
-    `way` is what was forced or decided up to here, without what was written in the holes: two places of one rule with
-    the same way are the same place.
+    `path` is the text that was forced or decided up to here, without the content of the holes. Two positions of one
+    rule with the same path are the same position, so the path can be a cache key.
     """
 
-    left: Stack
-    way: str = ""
+    remaining: Stack
+    path: str = ""
 
     @staticmethod
     def at_start(rule: Rule) -> Position:
-        return Position((opened(rule.start),))
+        """The position at the beginning of a rule, with its JSON objects expanded."""
+        return Position((expand_members(rule.start),))
 
     @property
     def rest(self) -> RuleNode:
         """Everything that may still be written."""
-        return seq(*self.left)
+        return seq(*self.remaining)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing may follow."""
-        return all(option.is_end for option in options_of(self.left))
+        """Whether the answer is complete: nothing may follow."""
+        return all(choice.is_end for choice in continuations(self.remaining))
 
-    def forced(self, marks: Marks = NO_MARKS) -> tuple[str, Position]:
-        """The text that must come next, as far as the model's tokens cannot reach across its end, and the place after.
+    def forced_text(self, markers: MarkerTokens = NO_MARKERS) -> tuple[str, Position]:
+        """The text that must come next, and the position after it.
 
-        What is held back is written by the model itself, at the beginning of the hole.
+        The text ends where no token can reach across its end. The model writes the rest of the forced text itself, at
+        the beginning of the hole.
         """
-        found = ""
-        options = options_of(self.left)
-        while common := shared([option.text for option in options]):
-            found += common
-            options = cut(options, len(common))
-            if len(options) == 1 and not options[0].text:
-                options = options_of(options[0].left)
-        kept = settled(found, options, marks)
-        # In front of the options and not in each: a lexer takes the longest literal that it knows.
-        return kept, Position((Text(found[len(kept) :]), *joined(options)), self.way + kept)
+        text = ""
+        choices = continuations(self.remaining)
+        while common := common_prefix([choice.text for choice in choices]):
+            text += common
+            choices = drop_text(choices, len(common))
+            if len(choices) == 1 and not choices[0].text:
+                choices = continuations(choices[0].remaining)
+        prefix = whole_token_prefix(text, choices, markers)
+        # The rest is before the choices and not in each of them, because a lexer prefers the longest literal.
+        return prefix, Position((Text(text[len(prefix) :]), *join(choices)), self.path + prefix)
 
-    def ends(self, worth: int = WORTH) -> tuple[str, ...]:
-        """Texts of which one ends the hole that begins here; none where no text does so for certain.
+    def ends(self, min_forced: int = MIN_FORCED_CHARACTERS) -> tuple[str, ...]:
+        """Texts of which one ends the hole that begins here; empty if no text certainly ends it.
 
-        `worth` is how many forced characters pay for an interruption.
+        `min_forced` is the number of forced characters that is worth an interruption.
         """
         hole = self._hole()
-        return ends_of(hole, worth) if hole else telling(options_of(self.left), worth)
+        return ends_of(hole, min_forced) if hole else distinguishing_ends(continuations(self.remaining), min_forced)
 
-    def after(self, text: str) -> Position | None:
-        """The place after a text; None where the text ends amid a value, or is not what the rule admits."""
-        places = list(_places(self.left, text, self.way))
-        if not places:
+    def advance(self, text: str) -> Position | None:
+        """The position after a text; None if the text ends inside a value, or the rule does not admit it."""
+        positions = list(_positions(self.remaining, text, self.path))
+        if not positions:
             return None
-        return Position((one_of(*(seq(*left) for left, _ in places)),), places[0][1])
+        return Position((one_of(*(seq(*remaining) for remaining, _ in positions)),), positions[0][1])
 
-    def within(self, text: str) -> Position | None:
-        """The place amid a string that a hole ends in; None where it is not a string that can be gone on with."""
+    def resume_in_string(self, text: str) -> Position | None:
+        """The position inside a string in which a text ends; None if the text does not end inside a string."""
         hole = self._hole()
         if hole is None or not text.startswith(hole.text):
             return None
-        leaf, content = hole.left[0], text[len(hole.text) :]
+        leaf, content = hole.remaining[0], text[len(hole.text) :]
         if not isinstance(leaf, Str) or leaf.quote is not TAIL or STRING_REST.match(content):
             return None
-        written = len(_STRING_PART.findall(content))
-        return Position((after_some(leaf, written), *hole.left[1:]), f"{self.way}{hole.text}{_HOLE}{written}{_HOLE}")
+        count = len(_STRING_PART.findall(content))
+        return Position(
+            (shorten_tail(leaf, count), *hole.remaining[1:]), f"{self.path}{hole.text}{_HOLE}{count}{_HOLE}"
+        )
 
-    def _hole(self) -> Option | None:
-        """The value that comes next, with the marks before it that were left to the model, where nothing else can."""
-        options = options_of(self.left)
-        return options[0] if len(options) == 1 and is_leaf(options[0]) else None
+    def _hole(self) -> Continuation | None:
+        """The next value, with the punctuation before it that is left to the model; None if something else may come."""
+        choices = continuations(self.remaining)
+        return choices[0] if len(choices) == 1 and is_leaf(choices[0]) else None
 
 
-def _places(left: Stack, text: str, way: str) -> Iterator[tuple[Stack, str]]:
-    """Every place that a text may lead to, with the way to it."""
-    for option in expanded(left):
-        if option.text.startswith(text):
-            yield (Text(option.text[len(text) :]), *option.left), way + text
-        elif text.startswith(option.text) and option.left:
-            leaf, after = option.left[0], option.left[1:]
-            rest = text[len(option.text) :]
-            if not is_leaf(option):
-                yield from _places(option.left, rest, way + option.text)
+def _positions(remaining: Stack, text: str, path: str) -> Iterator[tuple[Stack, str]]:
+    """Every position that a text may lead to, with the path to it."""
+    for choice in expand(remaining):
+        if choice.text.startswith(text):
+            yield (Text(choice.text[len(text) :]), *choice.remaining), path + text
+        elif text.startswith(choice.text) and choice.remaining:
+            leaf, after = choice.remaining[0], choice.remaining[1:]
+            rest = text[len(choice.text) :]
+            if not is_leaf(choice):
+                yield from _positions(choice.remaining, rest, path + choice.text)
                 continue
             length = length_of(leaf, after, rest)
             if length is not None:
-                yield from _places(after, rest[length:], f"{way}{option.text}{_HOLE}")
+                yield from _positions(after, rest[length:], f"{path}{choice.text}{_HOLE}")

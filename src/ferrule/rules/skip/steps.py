@@ -1,4 +1,7 @@
-"""Plan: the steps of an answer under one rule: what is appended, then what is left to the model. Knows no engine."""
+"""The steps of an answer under one rule: forced text to append, then a hole for the model.
+
+This module does not depend on any engine.
+"""
 
 from __future__ import annotations
 
@@ -6,57 +9,69 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ferrule.rules.rule import Rule
-from ferrule.rules.skip.continuations import TooManyOptions
-from ferrule.rules.skip.hole_ends import WORTH
+from ferrule.rules.skip.continuations import TooManyContinuations
+from ferrule.rules.skip.hole_ends import MIN_FORCED_CHARACTERS
 from ferrule.rules.skip.position import Position
-from ferrule.rules.skip.token_boundary import Marks
+from ferrule.rules.skip.token_boundary import MarkerTokens
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is appended, and then the hole: the rule from there on and the texts that end it. No rule, and all is said.
+    """Forced text to append, then a hole: the rule from there on, and the texts that end the hole.
 
-    Without `ends` the model goes on to its own end.
+    If `rule` is None, the answer is complete. If `ends` is empty, the model writes the rest by itself.
     """
 
-    forced: str
+    forced_text: str
     hole: Position
     rule: Rule | None
     ends: tuple[str, ...]
 
 
-class Plan:
-    """The steps of one rule."""
+class SkipPlan:
+    """Computes the steps of an answer under one rule."""
 
     def __init__(
-        self, rule: Rule, specials: Collection[str] = (), worth: int = WORTH, most_ends: int | None = None
+        self,
+        rule: Rule,
+        specials: Collection[str] = (),
+        min_forced: int = MIN_FORCED_CHARACTERS,
+        max_ends: int | None = None,
     ) -> None:
-        """`most_ends` is how many texts a hole may be ended by; where it has more, the model writes on by itself."""
+        """Create the plan of a rule.
+
+        Args:
+            rule: The rule.
+            specials: Texts for which the vocabulary has a single token.
+            min_forced: How many forced characters are worth an interruption.
+            max_ends: How many stops a request may have. If a hole has more ends, the model writes the rest by itself.
+        """
         self.rule = rule
-        self._worth = worth
-        self._most_ends = most_ends
-        self._marks = Marks(rule.tokens, tuple(token for token in rule.tokens if token in specials))
+        self._min_forced = min_forced
+        self._max_ends = max_ends
+        self._markers = MarkerTokens(rule.tokens, tuple(token for token in rule.tokens if token in specials))
         self._start = Position.at_start(rule)
 
-    def begun(self) -> Position:
-        """Where an answer begins."""
+    def start(self) -> Position:
+        """The position at which an answer begins."""
         return self._start
 
-    def step(self, place: Position) -> Step:
-        if place is self._start and self.rule.triggers:
-            # The model talks first, up to where it opens a call.
-            return Step("", place, self.rule, self._few(self.rule.triggers))
+    def step(self, position: Position) -> Step:
+        """The step at a position: forced text, then a hole with its ends."""
+        if position is self._start and self.rule.triggers:
+            # The model writes free text first, up to the trigger that opens a call.
+            return Step("", position, self.rule, self._ends_within_limit(self.rule.triggers))
         try:
-            forced, hole = place.forced(self._marks)
-            ends = hole.ends(self._worth)
-        except TooManyOptions:
-            # From here on the model writes on by itself.
-            forced, hole, ends = "", place, ()
+            forced_text, hole = position.forced_text(self._markers)
+            ends = hole.ends(self._min_forced)
+        except TooManyContinuations:
+            # From here on, the model writes the rest by itself.
+            forced_text, hole, ends = "", position, ()
         else:
             if hole.is_over:
-                return Step(forced, hole, None, ())
-        return Step(forced, hole, Rule(hole.rest, tokens=self.rule.tokens), self._few(ends))
+                return Step(forced_text, hole, None, ())
+        return Step(forced_text, hole, Rule(hole.rest, tokens=self.rule.tokens), self._ends_within_limit(ends))
 
-    def _few(self, ends: tuple[str, ...]) -> tuple[str, ...]:
-        """All or none: with some of them left out, a hole would end where another text merely looks like its end."""
-        return ends if self._most_ends is None or len(ends) <= self._most_ends else ()
+    def _ends_within_limit(self, ends: tuple[str, ...]) -> tuple[str, ...]:
+        """All ends or none. With some left out, a hole would end where another text only looks like its end."""
+        return ends if self._max_ends is None or len(ends) <= self._max_ends else ()

@@ -1,6 +1,7 @@
-"""Settled: how much of a forced text is made of whole tokens, whatever comes after it. Knows no tokenizer.
+"""Find how much of a forced text consists of whole tokens, whatever follows it.
 
-Only what is safe with every tokenizer is taken for granted; the tokens that a vocabulary is known to have are given in.
+This module does not depend on a tokenizer. It assumes only what holds for every tokenizer; the caller passes the tokens
+that the vocabulary is known to have.
 """
 
 from __future__ import annotations
@@ -9,51 +10,51 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ferrule.rules.skip.continuations import Option, is_number
+from ferrule.rules.skip.continuations import Continuation, is_number
 
 _LETTER = re.compile(r"[^\W_]")
-_MARKS = r"(?:[^\w\s]|_)*"
-# The last word and the marks before it, with the space that they begin with, or with the line that other marks end.
-_LAST_WORD = re.compile(rf"{_MARKS}[\r\n]\s*{_MARKS}[^\W_]*\Z|[ \t]*{_MARKS}[^\W_]*\Z")
+_PUNCTUATION = r"(?:[^\w\s]|_)*"
+# The last word and the punctuation before it, with their leading space or with the line break that precedes them.
+_LAST_WORD = re.compile(rf"{_PUNCTUATION}[\r\n]\s*{_PUNCTUATION}[^\W_]*\Z|[ \t]*{_PUNCTUATION}[^\W_]*\Z")
 _SPACES = re.compile(r" *\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """Texts that the vocabulary may have a token of its own for, and those for which it is known to have one."""
+class MarkerTokens:
+    """Texts for which the vocabulary may have a single token (`possible`), and those for which it does (`known`)."""
 
     possible: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
 
 
-NO_MARKS = Marks()
+NO_MARKERS = MarkerTokens()
 
 
-def settled(text: str, options: Sequence[Option], marks: Marks) -> str:
-    """As much of a forced text as is made of whole tokens, whatever comes after it.
+def whole_token_prefix(text: str, choices: Sequence[Continuation], markers: MarkerTokens) -> str:
+    """The prefix of a forced text that consists of whole tokens, whatever follows.
 
-    Tokenizers cut a text before a space, before and behind a run of letters, and behind a line's end; most put a space
-    or a mark to the word behind it. So the last word stays with what comes next, and so do the marks before it: `<` may
-    become `</`, `get` `getter`, and one token may be a quote and what stands behind it. No more than that: what a model
-    is left to write of a forced text, it may write in other tokens.
+    Tokenizers split a text before a space, before and after a run of letters, and after a line break. Most join a space
+    or a punctuation character with the word after it. So the last word, and the punctuation before it, stay with what
+    follows: `<` may become `</`, `get` may become `getter`, and one token may be a quote and the text after it. The
+    rest is kept as short as possible, because a model may write forced text in other tokens than the tokenizer.
     """
-    if all(option.is_end for option in options) or text.endswith(marks.known):
+    if all(choice.is_end for choice in choices) or text.endswith(markers.known):
         return text
-    kept = _open_end(text, options).sub("", text, count=1).rstrip(" ")
-    for mark in marks.possible:
-        at = text.rfind(mark)
-        if at >= 0 and at < len(kept) < at + len(mark):
-            kept = text[:at].rstrip(" ")
-    return kept
+    prefix = _open_end_pattern(text, choices).sub("", text, count=1).rstrip(" ")
+    for marker in markers.possible:
+        at = text.rfind(marker)
+        if at >= 0 and at < len(prefix) < at + len(marker):
+            prefix = text[:at].rstrip(" ")
+    return prefix
 
 
-def _open_end(text: str, options: Sequence[Option]) -> re.Pattern[str]:
-    """What of a text's end a token may reach across."""
-    if len(options) == 1 and options[0].left and is_number(options[0].left[0]):
-        # It begins with no mark but its sign, and that goes with the space before it.
+def _open_end_pattern(text: str, choices: Sequence[Continuation]) -> re.Pattern[str]:
+    """A pattern for the end of a text that may be part of a token which also covers what follows."""
+    if len(choices) == 1 and choices[0].remaining and is_number(choices[0].remaining[0]):
+        # A number begins with no punctuation but its sign, and the sign joins the space before it.
         is_closed = text.endswith(" ")
     else:
-        # A word is whole where none of the ways on begins with another.
-        ways = [option.text for option in options]
-        is_closed = bool(_LETTER.match(text[-1:])) and all(way and not _LETTER.match(way) for way in ways)
+        # The last word is complete if no continuation begins with a letter.
+        next_texts = [choice.text for choice in choices]
+        is_closed = bool(_LETTER.match(text[-1:])) and all(way and not _LETTER.match(way) for way in next_texts)
     return _SPACES if is_closed else _LAST_WORD

@@ -1,1 +1,1 @@
-"""What is written down before anything happens, so that it happens at most once."""
+"""The ledger: a database that records calls before they run, so that each runs at most once."""

@@ -1,4 +1,4 @@
-"""Which ledger a setting means: the address of a Postgres database, or else the path of a SQLite file."""
+"""Opens a ledger by its address: the URL of a Postgres database, or the path of a SQLite file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from ferrule.run.ledger.sql import SqlLedger
 _POSTGRES = ("postgresql://", "postgres://")
 
 
-async def ledger_at(where: str, *, must_exist: bool = False) -> SqlLedger:
-    """The ledger there. `must_exist` refuses to begin a new SQLite file."""
-    if where.startswith(_POSTGRES):
+async def open_ledger(address: str, *, must_exist: bool = False) -> SqlLedger:
+    """Open the ledger at an address. With `must_exist` a missing SQLite file is an error, not created."""
+    if address.startswith(_POSTGRES):
         from ferrule.run.ledger.postgres import PostgresLedger
 
-        return await PostgresLedger.at(where)
+        return await PostgresLedger.connect(address)
     from ferrule.run.ledger.sqlite import SqliteLedger
 
-    return await SqliteLedger.at(where, must_exist=must_exist)
+    return await SqliteLedger.connect(address, must_exist=must_exist)

@@ -1,7 +1,7 @@
-"""What can be done with an approval, as work: request, approve, deny, redeem. Knows no database.
+"""The transactions on approvals: request, approve, deny, redeem. Independent of the database.
 
-The binding, one hash over everything that the leave was given for, decides. The fields beside it only say afterwards
-what was different.
+An approval is matched by its binding, one hash over everything that was approved. The other fields only serve to
+explain a mismatch afterwards.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 
 from ferrule.errors import ApprovalError, LedgerError
-from ferrule.run.ledger.audit_chain import noted
-from ferrule.run.ledger.claim import Claim, checked_arguments, checked_name, kept_json
+from ferrule.run.ledger.audit_chain import append_audit
+from ferrule.run.ledger.claim import Claim, encode_json, require_canonical, require_name
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, ConversationRecord
-from ferrule.run.ledger.transaction import Work, approval_of, known_call, locked, owned, say
+from ferrule.run.ledger.transaction import Transaction, approval_of, execute, lock, lock_owned, require_call
 
-# A field of the claim that is not the approval's, in the order in which they are looked at: its code, and words.
-_OTHER = (
+# A field in which a claim differs from the approval, in the order of checking: the error code and the reason.
+_MISMATCHES = (
     ("conversation", "approval_other_conversation", "it was given in another conversation"),
     ("call_id", "approval_other_call", "it was given for another call"),
     ("tenant", "approval_other_principal", "it was given to another tenant's principal"),
@@ -25,148 +25,157 @@ _OTHER = (
     ("tool_fingerprint", "approval_tool_changed", "the tool's definition has changed since"),
     ("arguments", "approval_arguments_changed", "it was given for other arguments"),
 )
-_NOT_APPROVED = {
-    ApprovalState.PENDING: ("approval_pending", "nobody has decided on it"),
+_UNUSABLE = {
+    ApprovalState.PENDING: ("approval_pending", "nobody has decided on it yet"),
     ApprovalState.DENIED: ("approval_denied", "it was denied"),
-    ApprovalState.REDEEMED: ("approval_used", "it was used before"),
-    ApprovalState.REPLACED: ("approval_expired", "it ran out and was asked for anew"),
+    ApprovalState.REDEEMED: ("approval_used", "it was already used"),
+    ApprovalState.REPLACED: ("approval_expired", "it expired and was requested again"),
 }
 
 
-def requested(approval: str, conversation: str, call_id: str, epoch: int, expires: float, now: float) -> Work[Approval]:
-    held = yield from owned(conversation, epoch)
-    call = yield from known_call(conversation, call_id)
-    replaced = yield from say("replace_approvals", conversation, call_id, float(now))
-    is_asked_anew = call.state in (CallState.AWAITING_APPROVAL, CallState.APPROVED) and replaced.count
-    if not call.needs_leave or not (call.state is CallState.PROPOSED or is_asked_anew):
-        raise LedgerError(f"leave for {call_id!r} cannot be asked for: it is {call.state.value}", code="call_moved_on")
-    wanted = Approval(
-        *(approval, conversation, call_id, held.tenant, held.principal, call.tool, call.tool_fingerprint),
+def request_approval(
+    approval: str, conversation: str, call_id: str, epoch: int, expires: float, now: float
+) -> Transaction[Approval]:
+    record = yield from lock_owned(conversation, epoch)
+    call = yield from require_call(conversation, call_id)
+    expired = yield from execute("replace_approvals", conversation, call_id, float(now))
+    is_request_repeated = call.state in (CallState.AWAITING_APPROVAL, CallState.APPROVED) and expired.count
+    if not call.needs_approval or not (call.state is CallState.PROPOSED or is_request_repeated):
+        raise LedgerError(
+            f"cannot request approval for {call_id!r}: the call is {call.state.value}", code="call_moved_on"
+        )
+    request = Approval(
+        *(approval, conversation, call_id, record.tenant, record.principal, call.tool, call.tool_fingerprint),
         *(call.arguments, call.arguments_sha256, call.binding),
         *(ApprovalState.PENDING, float(now), float(expires), "", None, ""),
     )
-    yield from say("add_approval", *_kept(wanted))
-    yield from say("move_call", CallState.AWAITING_APPROVAL.value, conversation, call_id, call.state.value)
-    told = {"expires_at": wanted.expires_at, "binding": wanted.binding}
-    yield from noted(held, now, CallState.AWAITING_APPROVAL.value, told, call_id=call_id, approval=approval)
-    return wanted
+    yield from execute("add_approval", *_row(request))
+    yield from execute("move_call", CallState.AWAITING_APPROVAL.value, conversation, call_id, call.state.value)
+    detail = {"expires_at": request.expires_at, "binding": request.binding}
+    yield from append_audit(record, now, CallState.AWAITING_APPROVAL.value, detail, call_id=call_id, approval=approval)
+    return request
 
 
-def approved(approval: str, by: str, arguments: bytes | None, now: float) -> Work[Approval]:
-    checked_name(by, "a person's name")
-    asked, held = yield from _pending(approval, now)
-    given = replace(asked, state=ApprovalState.APPROVED, decided_by=by, decided_at=float(now))
+def approve(approval: str, by: str, arguments: bytes | None, now: float) -> Transaction[Approval]:
+    require_name(by, "a person's name")
+    pending, record = yield from _lock_pending(approval, now)
+    decided = replace(pending, state=ApprovalState.APPROVED, decided_by=by, decided_at=float(now))
     if arguments is not None:
-        claim = replace(claim_of(asked), arguments=checked_arguments(arguments))
-        given = replace(given, arguments=arguments, arguments_sha256=claim.arguments_sha256, binding=claim.binding)
-        values = (given.arguments, given.arguments_sha256, given.binding)
-        yield from say("set_arguments", *values, given.conversation, given.call_id)
-    yield from _decided(given, now)
-    shas = {"arguments_sha256": given.arguments_sha256, "was_sha256": asked.arguments_sha256}
-    yield from _moved(held, given, CallState.APPROVED, now, {**shas, "binding": given.binding})
-    return given
+        claim = replace(claim_of(pending), arguments=require_canonical(arguments))
+        decided = replace(decided, arguments=arguments, arguments_sha256=claim.arguments_sha256, binding=claim.binding)
+        values = (decided.arguments, decided.arguments_sha256, decided.binding)
+        yield from execute("set_arguments", *values, decided.conversation, decided.call_id)
+    yield from _store_decision(decided, now)
+    shas = {"arguments_sha256": decided.arguments_sha256, "was_sha256": pending.arguments_sha256}
+    yield from _move_call(record, decided, CallState.APPROVED, now, {**shas, "binding": decided.binding})
+    return decided
 
 
-def denied(approval: str, by: str, why: str, now: float) -> Work[Approval]:
-    checked_name(by, "a person's name")
-    asked, held = yield from _pending(approval, now)
-    given = replace(asked, state=ApprovalState.DENIED, decided_by=by, decided_at=float(now), why=why)
-    yield from _decided(given, now)
-    yield from _moved(held, given, CallState.DENIED, now, {"why": why})
-    return given
+def deny(approval: str, by: str, why: str, now: float) -> Transaction[Approval]:
+    require_name(by, "a person's name")
+    pending, record = yield from _lock_pending(approval, now)
+    decided = replace(pending, state=ApprovalState.DENIED, decided_by=by, decided_at=float(now), why=why)
+    yield from _store_decision(decided, now)
+    yield from _move_call(record, decided, CallState.DENIED, now, {"why": why})
+    return decided
 
 
-def redeemed(approval: str, claim: Claim, now: float) -> Work[None]:
-    """Use it up. Only inside the transaction that starts the call."""
-    used = yield from say("redeem", approval, claim.binding, float(now))
-    if used.count != 1:
-        raise _refusal(claim, (yield from _known(approval)), now)
+def redeem(approval: str, claim: Claim, now: float) -> Transaction[None]:
+    """Use an approval up. Call this only inside the transaction that starts the call."""
+    update = yield from execute("redeem", approval, claim.binding, float(now))
+    if update.count != 1:
+        raise _refusal(claim, (yield from _require_approval(approval)), now)
 
 
-def found_approval(approval: str) -> Work[Approval | None]:
-    rows = (yield from say("approval", approval)).rows
+def find_approval(approval: str) -> Transaction[Approval | None]:
+    rows = (yield from execute("approval", approval)).rows
     return approval_of(rows[0]) if rows else None
 
 
-def found_approval_for(conversation: str, call_id: str) -> Work[Approval | None]:
-    rows = (yield from say("approvals_for", conversation, call_id)).rows
+def find_approval_for_call(conversation: str, call_id: str) -> Transaction[Approval | None]:
+    rows = (yield from execute("approvals_for", conversation, call_id)).rows
     return approval_of(rows[-1]) if rows else None
 
 
-def found_approvals(state: ApprovalState | None) -> Work[tuple[Approval, ...]]:
-    answer = yield from (say("approvals") if state is None else say("approvals_in", state.value))
-    return tuple(map(approval_of, answer.rows))
+def find_approvals(state: ApprovalState | None) -> Transaction[tuple[Approval, ...]]:
+    result = yield from (execute("approvals") if state is None else execute("approvals_in", state.value))
+    return tuple(map(approval_of, result.rows))
 
 
 def claim_of(approval: Approval) -> Claim:
-    """What the leave is for."""
+    """Return exactly what the approval is for."""
     whose = (approval.conversation, approval.call_id, approval.tenant, approval.principal)
     return Claim(*whose, approval.tool, approval.tool_fingerprint, approval.arguments)
 
 
-def difference(claim: Claim, call: CallRecord, held: ConversationRecord) -> str:
-    """In which field a claim is not the call that was proposed."""
-    whose = (call.conversation, call.id, held.tenant, held.principal)
-    meant = Claim(*whose, call.tool, call.tool_fingerprint, call.arguments)
-    other = [name for name, _, _ in _OTHER if getattr(claim, name) != getattr(meant, name)]
-    return ", ".join(other) or "binding"
+def difference(claim: Claim, call: CallRecord, record: ConversationRecord) -> str:
+    """Return the names of the fields in which a claim differs from the proposed call."""
+    whose = (call.conversation, call.id, record.tenant, record.principal)
+    proposed = Claim(*whose, call.tool, call.tool_fingerprint, call.arguments)
+    different = [name for name, _, _ in _MISMATCHES if getattr(claim, name) != getattr(proposed, name)]
+    return ", ".join(different) or "binding"
 
 
-def _refusal(claim: Claim, known: Approval, now: float) -> ApprovalError:
-    meant = claim_of(known)
-    for name, code, words in _OTHER:
-        if getattr(claim, name) != getattr(meant, name):
-            return ApprovalError(f"this leave is not for this call: {words}", code=code)
-    return _why_not(known, now) or ApprovalError(
-        "this leave does not fit its own fields: the row was changed", code="approval_damaged"
+def _refusal(claim: Claim, approval: Approval, now: float) -> ApprovalError:
+    approved_claim = claim_of(approval)
+    for name, code, reason in _MISMATCHES:
+        if getattr(claim, name) != getattr(approved_claim, name):
+            return ApprovalError(f"the approval is not for this call: {reason}", code=code)
+    return _unusable_error(approval, now) or ApprovalError(
+        "the approval does not match its own fields: its row was changed", code="approval_damaged"
     )
 
 
-def _why_not(known: Approval, now: float) -> ApprovalError | None:
-    if known.state in _NOT_APPROVED:
-        code, words = _NOT_APPROVED[known.state]
-        return ApprovalError(f"this leave cannot be used: {words}", code=code)
-    if known.expires_at <= now:
-        return ApprovalError("this leave cannot be used: it has run out", code="approval_expired")
+def _unusable_error(approval: Approval, now: float) -> ApprovalError | None:
+    if approval.state in _UNUSABLE:
+        code, reason = _UNUSABLE[approval.state]
+        return ApprovalError(f"the approval cannot be used: {reason}", code=code)
+    if approval.expires_at <= now:
+        return ApprovalError("the approval cannot be used: it has expired", code="approval_expired")
     return None
 
 
-def _known(approval: str) -> Work[Approval]:
-    known = yield from found_approval(approval)
-    if known is None:
+def _require_approval(approval: str) -> Transaction[Approval]:
+    record = yield from find_approval(approval)
+    if record is None:
         raise ApprovalError("there is no such approval", code="approval_unknown")
-    return known
+    return record
 
 
-def _pending(approval: str, now: float) -> Work[tuple[Approval, ConversationRecord]]:
-    """One that can be decided on, with its conversation locked: first read for the conversation, then for good."""
-    first = yield from _known(approval)
-    held = yield from locked(first.conversation)
-    known = yield from _known(approval)
-    if known.state is not ApprovalState.PENDING:
-        raise ApprovalError(f"this was decided before: it is {known.state.value}", code="approval_decided")
-    if known.expires_at <= now:
-        raise ApprovalError("this can be decided on no longer: it has run out", code="approval_expired")
-    return known, held
+def _lock_pending(approval: str, now: float) -> Transaction[tuple[Approval, ConversationRecord]]:
+    """Lock the conversation of a pending approval and return both.
+
+    It is read twice: once to find the conversation, and again after that is locked.
+    """
+    first = yield from _require_approval(approval)
+    record = yield from lock(first.conversation)
+    pending = yield from _require_approval(approval)
+    if pending.state is not ApprovalState.PENDING:
+        raise ApprovalError(f"the approval was already decided: it is {pending.state.value}", code="approval_decided")
+    if pending.expires_at <= now:
+        raise ApprovalError("the approval can no longer be decided: it has expired", code="approval_expired")
+    return pending, record
 
 
-def _decided(given: Approval, now: float) -> Work[None]:
-    values = (given.state.value, given.decided_by, given.decided_at, kept_json(given.why))
-    bound = (given.arguments, given.arguments_sha256, given.binding)
-    if (yield from say("decide", *values, *bound, given.id, float(now))).count != 1:
-        raise ApprovalError("this was decided meanwhile", code="approval_decided")
+def _store_decision(decided: Approval, now: float) -> Transaction[None]:
+    values = (decided.state.value, decided.decided_by, decided.decided_at, encode_json(decided.why))
+    bound = (decided.arguments, decided.arguments_sha256, decided.binding)
+    if (yield from execute("decide", *values, *bound, decided.id, float(now))).count != 1:
+        raise ApprovalError("the approval was decided in the meantime", code="approval_decided")
 
 
-def _moved(
-    held: ConversationRecord, given: Approval, state: CallState, now: float, told: Mapping[str, object]
-) -> Work[None]:
+def _move_call(
+    record: ConversationRecord, decided: Approval, state: CallState, now: float, detail: Mapping[str, object]
+) -> Transaction[None]:
     before = CallState.AWAITING_APPROVAL.value
-    moved = yield from say("move_call", state.value, given.conversation, given.call_id, before)
-    if moved.count != 1:
-        raise ApprovalError(f"the call {given.call_id!r} waits for leave no longer", code="call_moved_on")
-    yield from noted(held, now, state.value, told, call_id=given.call_id, approval=given.id, by=given.decided_by)
+    update = yield from execute("move_call", state.value, decided.conversation, decided.call_id, before)
+    if update.count != 1:
+        raise ApprovalError(f"the call {decided.call_id!r} is no longer waiting for approval", code="call_moved_on")
+    yield from append_audit(
+        record, now, state.value, detail, call_id=decided.call_id, approval=decided.id, by=decided.decided_by
+    )
 
 
-def _kept(wanted: Approval) -> tuple[object, ...]:
-    values = astuple(wanted)
-    return (*values[:10], wanted.state.value, *values[11:15], kept_json(wanted.why))
+def _row(approval: Approval) -> tuple[object, ...]:
+    values = astuple(approval)
+    return (*values[:10], approval.state.value, *values[11:15], encode_json(approval.why))

@@ -1,6 +1,6 @@
-"""The audit's hash chain, one per conversation: adding to it, and finding the first row that is not what was written.
+"""The hash chain of the audit log, one per conversation: appending to it, and finding the first row that was changed.
 
-One for each conversation and not one for all, so that conversations do not wait for each other.
+There is one chain per conversation instead of one for all, so that conversations do not wait for each other.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from dataclasses import asdict, astuple, replace
 
 from ferrule.core.json_text import canonical
 from ferrule.errors import LedgerError
-from ferrule.run.ledger.claim import kept_json, sha256
+from ferrule.run.ledger.claim import encode_json, sha256
 from ferrule.run.ledger.ledger import AuditRecord, Breach, ConversationRecord
-from ferrule.run.ledger.transaction import Work, say
+from ferrule.run.ledger.transaction import Transaction, execute
 
 GENESIS = "0" * 64
 
 
-def noted(
-    held: ConversationRecord,
+def append_audit(
+    record: ConversationRecord,
     now: float,
     kind: str,
     detail: Mapping[str, object],
@@ -26,18 +26,18 @@ def noted(
     call_id: str = "",
     approval: str = "",
     by: str = "",
-) -> Work[None]:
-    """One row more, in the transaction that makes the change."""
-    ((seq, head),) = (yield from say("head", held.id)).rows
-    told = kept_json(detail)
+) -> Transaction[None]:
+    """Append one row, in the transaction that makes the change."""
+    ((seq, head),) = (yield from execute("head", record.id)).rows
+    detail_text = encode_json(detail)
     row = AuditRecord(
-        held.id, seq + 1, float(now), kind, call_id, approval, by or held.owner, held.epoch, told, head, ""
+        record.id, seq + 1, float(now), kind, call_id, approval, by or record.owner, record.epoch, detail_text, head, ""
     )
     row = replace(row, hash=hash_of(row))
-    yield from say("add_audit", *astuple(row))
-    moved = yield from say("move_head", row.seq, row.hash, held.id, seq)
-    if moved.count != 1:
-        raise LedgerError(f"the audit of {held.id!r} grew meanwhile", code="ledger_conflict")
+    yield from execute("add_audit", *astuple(row))
+    update = yield from execute("move_head", row.seq, row.hash, record.id, seq)
+    if update.count != 1:
+        raise LedgerError(f"the audit log of {record.id!r} was appended to in the meantime", code="ledger_conflict")
 
 
 def hash_of(row: AuditRecord) -> str:
@@ -47,31 +47,34 @@ def hash_of(row: AuditRecord) -> str:
 
 
 def first_breach(conversation: str, rows: Sequence[AuditRecord], last: int, head: str) -> Breach | None:
-    """`last` and `head` are the number and the hash that the conversation itself keeps of its newest row."""
-    before = GENESIS
+    """Return the first row that is not as it was written; None if the chain is intact.
+
+    `last` and `head` are the number and the hash of the newest row, as the conversation's own row stores them.
+    """
+    previous = GENESIS
     for expected, row in enumerate(rows, start=1):
         if row.seq != expected:
             return Breach(conversation, expected, "removed" if _is_later(row.seq, expected) else "inserted")
         if expected > last:
             return Breach(conversation, expected, "inserted")
-        if not _holds(row):
+        if not _is_intact(row):
             return Breach(conversation, expected, "changed")
-        if row.previous != before:
-            # This row is whole and follows another one than stands there.
+        if row.previous != previous:
+            # This row is intact, but it was written after another row than the one before it now.
             return Breach(conversation, max(1, expected - 1), "changed")
-        before = row.hash
+        previous = row.hash
     if len(rows) < last:
         return Breach(conversation, len(rows) + 1, "removed")
-    return Breach(conversation, last, "changed") if before != head else None
+    return Breach(conversation, last, "changed") if previous != head else None
 
 
 def _is_later(seq: object, expected: int) -> bool:
     return isinstance(seq, int) and seq > expected
 
 
-def _holds(row: AuditRecord) -> bool:
+def _is_intact(row: AuditRecord) -> bool:
     try:
         return row.hash == hash_of(row)
     except (TypeError, ValueError):
-        # A column that holds what is no JSON was not written by us.
+        # A value that is not JSON was not written by Ferrule.
         return False

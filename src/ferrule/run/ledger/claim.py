@@ -1,7 +1,7 @@
-"""Claim: exactly what would run, for whom, as one hash. No database here.
+"""Claim: exactly what is to run, for whom, as one hash. Independent of the database.
 
-What is hashed, shown to people and run are the same bytes: the canonical text of the arguments. Whoever runs the call
-parses those and not the model's own text.
+The bytes that are hashed, shown to people and run are the same: the canonical JSON of the arguments. The tool gets the
+values of those bytes, not of the model's own text.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import LedgerError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Postgres keeps no NUL in a text and neither database half a surrogate pair; other control characters deceive readers.
+# Postgres stores no NUL, and neither database half a surrogate pair; other control characters mislead readers.
 _NAME = re.compile("[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,256}")
 _BINDING_VERSION = "ferrule.claim.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One call in full. Two claims have one `binding` only where every field is the same."""
+    """One call in full. Two claims have the same `binding` only if every field is the same."""
 
     conversation: str
     call_id: str
@@ -37,9 +37,9 @@ class Claim:
 
     @staticmethod
     def of(conversation: str, principal: Principal, call: ToolCall, tool: ToolDefinition) -> Claim:
-        """The claim to run this call of this tool as it is defined now."""
+        """Return the claim for a call, with the tool as it is defined now."""
         if not call.complete or call.name != tool.name:
-            raise LedgerError(f"the call {call.id!r} is not a whole call of {tool.name!r}", code="bad_request")
+            raise LedgerError(f"the call {call.id!r} is not a complete call of {tool.name!r}", code="bad_request")
         try:
             arguments = canonical_bytes(call.arguments)
         except ValueError as fault:
@@ -52,36 +52,38 @@ class Claim:
 
     @property
     def binding(self) -> str:
-        """What an approval is for."""
+        """The hash that an approval is bound to."""
         whose = [self.tenant, self.principal, self.conversation, self.call_id]
         what = [self.tool, self.tool_fingerprint, self.arguments_sha256]
         return sha256(canonical_bytes([_BINDING_VERSION, *whose, *what]))
 
 
 def canonical_bytes(value: object) -> bytes:
-    """The one spelling of a JSON value, as UTF-8; half a surrogate pair, which has no UTF-8, as JSON's escape."""
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", canonical(value)).encode()
+    """Return the canonical JSON of a value as UTF-8. Half a surrogate pair, which has no UTF-8, is escaped."""
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", canonical(value)).encode()
 
 
-def kept_json(value: object) -> str:
-    """The JSON text of a value, for a database."""
+def encode_json(value: object) -> str:
+    """Return the JSON text of a value, for a database."""
     try:
         return canonical_bytes(value).decode()
     except (TypeError, ValueError) as fault:
-        raise LedgerError(f"only JSON is kept: {fault}", code="not_json") from None
+        raise LedgerError(f"a ledger stores only JSON: {fault}", code="not_json") from None
 
 
-def checked_name(text: str, what: str) -> str:
-    """The text, where it can be an id or a name."""
+def require_name(text: str, what: str) -> str:
+    """Return the text if it can be an id or a name; otherwise raise."""
     if not _NAME.fullmatch(text):
         raise LedgerError(
-            f"{text[:40]!r} cannot be {what}", code="bad_name", hint="1 to 256 characters, none of them a control one."
+            f"{text[:40]!r} cannot be {what}",
+            code="bad_name",
+            hint="Use 1 to 256 characters and no control characters.",
         )
     return text
 
 
-def checked_arguments(data: bytes) -> bytes:
-    """The bytes, where they are the one spelling of a JSON object: two spellings would be two approvals."""
+def require_canonical(data: bytes) -> bytes:
+    """Return the bytes if they are the canonical JSON of an object: two spellings would need two approvals."""
     try:
         value = loads(data.decode())
         is_canonical = isinstance(value, dict) and canonical_bytes(cast("object", value)) == data

@@ -1,8 +1,32 @@
-"""Ledger: what is written down before anything happens, so that it happens at most once. Values and the interface.
+"""Ledger: the record of tool calls that makes each effect happen at most once. Values and the interface only.
 
-A call is `started` in the database before its effect begins. Whoever finds it started and without an end knows that
-it may have happened, and never begins it again. No database, no clock and no task here: times are given in, in Unix
-seconds, and everything kept is JSON.
+The problem
+    A tool that sends a mail must not send it twice because a process died, a client retried or a person clicked twice.
+    Exactly once is impossible for an effect outside the database: the power may fail between the mail and the note that
+    it was sent. What is possible is *at most once*, and to report an outcome as unknown instead of guessing it.
+
+The shape
+    - *Intent before effect.* A call is committed as STARTED before its effect begins, and nothing leads back from there
+      (`CALL_TRANSITIONS`). A process that finds STARTED without an outcome knows that the effect may have happened. It
+      marks the call UNKNOWN and never starts it again. FAILED is different: the tool reported an error, or the call was
+      certainly not delivered. A call without side effects may be started again, under a new id.
+    - *One start.* `start` is a conditional update, so it returns True to one caller ever. A call is found by its place
+      in the conversation and not by the model's id, because models repeat ids.
+    - *One owner.* A process leases a conversation and renews the lease. After it expires another process takes over in
+      a new epoch. Every write names its epoch, so an owner that wakes up late is fenced off and writes nothing more.
+    - *One use of an approval.* An approval is bound to a hash over the principal, the conversation, the call, the
+      tool's definition and the canonical bytes of the arguments (`claim.Claim`). It is redeemed in the same transaction
+      that writes STARTED: if either fails, neither happens.
+    - *An audit log that shows tampering.* Every transition appends a row to its conversation's hash chain, in the same
+      transaction (`audit_chain`).
+    - *Refused means unchanged.* A method that raises a `LedgerError` has changed nothing.
+
+    Each transaction is a generator of statements (`transaction`), so the logic exists once for SQLite and Postgres.
+    There is no clock: times are passed in, in Unix seconds. Everything stored is JSON.
+
+What remains
+    A crash between STARTED and the outcome leaves UNKNOWN, whether the effect happened or not. A tool can reduce this
+    by using `CallContext.call_id` as an idempotency key. See docs/explanation/effects.md.
 """
 
 from __future__ import annotations
@@ -17,13 +41,13 @@ from ferrule.core.context import Principal
 from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
 from ferrule.run.ledger.claim import Claim
-from ferrule.run.ledger.search import ConversationLine, Search
-from ferrule.run.reply_record import Replied
-from ferrule.run.usage_figures import SelectionFigures, SelectionSearch
+from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.reply_record import ReplyRecord
+from ferrule.run.usage_figures import UsageQuery, UsageReport
 
 
 class CallState(StrEnum):
-    """Where a call is. STARTED is committed before the effect; UNKNOWN means that it may or may not have happened."""
+    """Where a call is. STARTED is committed before the effect; UNKNOWN means that it may or may not have run."""
 
     PROPOSED = "proposed"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -32,13 +56,11 @@ class CallState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     UNKNOWN = "unknown"
-    DENIED = "denied"
-    """By a person."""
-    REFUSED = "refused"
-    """By the loop: the call is not valid, not authorised, or over a limit."""
+    DENIED = "denied"  # By a person.
+    REFUSED = "refused"  # By the loop: the call is not valid, not authorised, or over a limit.
 
 
-# Every step that a call can take. Nothing leads back to a state from which it could start again.
+# Every transition of a call. Nothing leads back to a state from which it could start again.
 CALL_TRANSITIONS: Mapping[CallState, tuple[CallState, ...]] = {
     CallState.PROPOSED: (CallState.AWAITING_APPROVAL, CallState.STARTED, CallState.REFUSED),
     CallState.AWAITING_APPROVAL: (
@@ -52,7 +74,7 @@ CALL_TRANSITIONS: Mapping[CallState, tuple[CallState, ...]] = {
 
 
 class ApprovalState(StrEnum):
-    """REPLACED: it ran out, and leave was asked for anew."""
+    """The state of an approval. REPLACED: it expired and was requested again."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -63,7 +85,7 @@ class ApprovalState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConversationRecord:
-    """A conversation and who works on it. `epoch` grows with every change of owner; an older one can write nothing."""
+    """A conversation and its owner. `epoch` grows with every change of owner; an earlier owner can write nothing."""
 
     id: str
     tenant: str
@@ -76,13 +98,13 @@ class ConversationRecord:
 
     @property
     def state(self) -> Any:
-        """The messages and the machine, as they were saved last; None before the first time."""
+        """The messages and the machine as they were last saved; None before the first save."""
         return loads(self.state_text)
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A call as the ledger holds it. `arguments` are the canonical bytes; an approval may have changed them."""
+    """A call in the ledger. `arguments` are the canonical bytes; an approval may have changed them."""
 
     conversation: str
     id: str
@@ -92,16 +114,15 @@ class CallRecord:
     arguments_sha256: str
     binding: str
     side_effects: bool
-    needs_leave: bool
+    needs_approval: bool
     state: CallState
-    epoch: int
-    """Of the owner who started it, 0 before."""
+    epoch: int  # Of the owner that started it; 0 before.
     outcome: Outcome | None
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Leave for one call, to be used once. `binding` decides what it is for; the other fields say so to people."""
+    """An approval for one call, to be used once. `binding` decides what it is for; the other fields are for people."""
 
     id: str
     conversation: str
@@ -122,7 +143,7 @@ class Approval:
 
 
 class ResponseStatus(StrEnum):
-    """Where an answer that is kept stands. The first two are under way; nothing leads out of the others."""
+    """The status of a stored response. The first two are unfinished; the others are final."""
 
     QUEUED = "queued"
     IN_PROGRESS = "in_progress"
@@ -137,7 +158,7 @@ UNFINISHED = (ResponseStatus.QUEUED, ResponseStatus.IN_PROGRESS)
 
 @dataclass(frozen=True, slots=True)
 class ResponseRecord:
-    """One answer within a conversation. `reach` is how many of its messages there were when the answer ended."""
+    """A stored response in a conversation. `reach` is how many messages the conversation had when it ended."""
 
     id: str
     conversation: str
@@ -147,13 +168,12 @@ class ResponseRecord:
     model: str
     created: float
     reach: int
-    is_cancelled: bool
-    """Somebody asked that it end."""
+    is_cancelled: bool  # Whether a client asked to cancel it.
     request_text: str
 
     @property
     def request(self) -> Any:
-        """Whatever another process needs to go on with it."""
+        """What another process needs to resume it."""
         return loads(self.request_text)
 
     @property
@@ -162,8 +182,8 @@ class ResponseRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """A person's word on an approval."""
+class ApprovalDecision:
+    """A person's decision on an approval."""
 
     approval: str
     is_allowed: bool
@@ -173,7 +193,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One transition. `hash` is over the row before's hash and everything here; `detail` is canonical JSON."""
+    """One transition. `hash` covers the previous row's hash and all fields here; `detail` is canonical JSON."""
 
     conversation: str
     seq: int
@@ -190,7 +210,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """The first row of a chain that is not what was written. `what` is "changed", "removed" or "inserted"."""
+    """The first row of a chain that is not as it was written. `what` is "changed", "removed" or "inserted"."""
 
     conversation: str
     seq: int
@@ -201,78 +221,75 @@ class Breach:
 
 
 class Ledger(ABC):
-    """Every method is one transaction, and every transition writes its audit row in the same one.
-
-    What a method does not allow it refuses with a `LedgerError`, and then nothing has changed.
-    """
+    """Every method is one transaction, which includes the audit rows of its transitions."""
 
     @abstractmethod
     async def open(
         self, conversation: str, principal: Principal, owner: str, lease: float, *, now: float
     ) -> ConversationRecord:
-        """A new conversation, or one of the same principal that nobody holds. `owner` is unique to the process."""
+        """Open a new conversation, or one of the same principal without a lease. `owner` is unique to the process."""
 
     @abstractmethod
     async def load(self, conversation: str, principal: Principal | None = None) -> ConversationRecord | None:
-        """As it is. With a principal, somebody else's is as if it were not there."""
+        """Return a conversation. With a principal, those of others are not found."""
 
     @abstractmethod
     async def renew(self, conversation: str, epoch: int, lease: float, *, now: float) -> None:
-        """Hold it until `now + lease`."""
+        """Extend the lease until `now + lease`."""
 
     @abstractmethod
     async def release(self, conversation: str, epoch: int, *, now: float) -> None:
-        """Hold it no longer: another owner can have it at once."""
+        """End the lease, so that another owner can open the conversation at once."""
 
     @abstractmethod
     async def save(self, conversation: str, epoch: int, state: Any, *, now: float) -> int:
-        """Keep the state, which is JSON; the new version."""
+        """Save the state, which is JSON, and return the new version."""
 
     @abstractmethod
     async def take_over(self, conversation: str, owner: str, lease: float, *, now: float) -> ConversationRecord:
-        """Hold a conversation whose lease has run out. The calls that its owner left started become unknown."""
+        """Take over a conversation whose lease has expired. Calls that were started and not finished become unknown."""
 
     @abstractmethod
     async def propose(
-        self, claim: Claim, epoch: int, *, side_effects: bool, needs_leave: bool, now: float
+        self, claim: Claim, epoch: int, *, side_effects: bool, needs_approval: bool, now: float
     ) -> CallRecord:
-        """Write a call down. The same one a second time changes nothing; another under its id is refused."""
+        """Record a call. The same one again changes nothing; a different one with its id is refused."""
 
     @abstractmethod
     async def start(self, claim: Claim, epoch: int, *, approval: str = "", now: float) -> bool:
-        """True for one caller ever, who may now begin the effect, with the claim's own arguments.
+        """Return True to one caller ever, which may now begin the effect, with the arguments of the claim.
 
-        A call that needs leave starts by using up the approval, in the same transaction.
+        If the call needs approval, the approval is redeemed in the same transaction.
         """
 
     @abstractmethod
     async def finish(self, conversation: str, call_id: str, epoch: int, outcome: Outcome, *, now: float) -> CallRecord:
-        """What became of a started call. The outcome's content is JSON."""
+        """Record the outcome of a started call. Its content is JSON."""
 
     @abstractmethod
     async def refuse(self, conversation: str, call_id: str, epoch: int, why: str, *, now: float) -> CallRecord:
-        """A call that was not started never will be."""
+        """Record that a call that was not started never will be."""
 
     @abstractmethod
     async def mark_unknown(self, conversation: str, epoch: int, *, now: float) -> tuple[str, ...]:
-        """The calls that an earlier owner left started are unknown from now on. `take_over` does this itself."""
+        """Mark the calls that an earlier owner started and did not finish as unknown. `take_over` does this too."""
 
     @abstractmethod
     async def call(self, conversation: str, call_id: str) -> CallRecord | None: ...
 
     @abstractmethod
     async def calls(self, conversation: str) -> tuple[CallRecord, ...]:
-        """All of a conversation, in the order of their ids."""
+        """Return all calls of a conversation, in the order of their ids."""
 
     @abstractmethod
     async def request_approval(
         self, conversation: str, call_id: str, epoch: int, *, expires: float, now: float
     ) -> Approval:
-        """Ask for leave until `expires`. Again only when the earlier request has run out."""
+        """Request approval until `expires`. A second request is possible only after the first one has expired."""
 
     @abstractmethod
     async def approve(self, approval: str, by: str, arguments: bytes | None = None, *, now: float) -> Approval:
-        """Give leave, perhaps for other arguments: canonical bytes, which the caller has checked."""
+        """Approve a call, perhaps with other arguments: canonical bytes that the caller has validated."""
 
     @abstractmethod
     async def deny(self, approval: str, by: str, why: str = "", *, now: float) -> Approval: ...
@@ -282,11 +299,11 @@ class Ledger(ABC):
 
     @abstractmethod
     async def approval_for(self, conversation: str, call_id: str) -> Approval | None:
-        """The one that was asked for last for a call."""
+        """Return the last approval that was requested for a call."""
 
     @abstractmethod
     async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        """Of every conversation, oldest first."""
+        """Return the approvals of all conversations, oldest first."""
 
     @abstractmethod
     async def add_response(
@@ -295,17 +312,17 @@ class Ledger(ABC):
         epoch: int,
         events: Sequence[str],
         state: Any = None,
-        verdicts: Sequence[Verdict] = (),
+        decisions: Sequence[ApprovalDecision] = (),
         *,
         now: float,
     ) -> None:
-        """Keep an answer that begins, with the first events told of it and the conversation as it begins from.
+        """Store a new response, with its first events and the state of the conversation.
 
-        Verdicts on calls that wait in it are given in the same moment: where one cannot be, nothing begins.
+        Decisions on pending approvals are recorded in the same transaction: if one is refused, nothing is stored.
         """
 
     @abstractmethod
-    async def tell(
+    async def append_events(
         self,
         response: str,
         epoch: int,
@@ -317,67 +334,65 @@ class Ledger(ABC):
         reach: int = 0,
         now: float,
     ) -> ResponseRecord:
-        """Events, each JSON, from number `first` on, and in the same moment the conversation's state and the status.
+        """Append events, each JSON, and save the conversation's state and the status in the same transaction.
 
-        `first` must be the number after the last one told. An answer that has ended can be told nothing more, and its
-        conversation is held no longer.
+        `first` must be the number after the last event. A final status ends the response and releases the conversation.
         """
 
     @abstractmethod
     async def response(self, response: str, principal: Principal | None = None) -> ResponseRecord | None:
-        """As it is. With a principal, somebody else's is as if it were not there."""
+        """Return a stored response. With a principal, those of others are not found."""
 
     @abstractmethod
     async def response_events(self, response: str, after: int = -1, limit: int = 1000) -> tuple[str, ...]:
-        """The events with a number higher than `after`, in order."""
+        """Return the events with a number higher than `after`, in order."""
 
     @abstractmethod
     async def unfinished_responses(self, limit: int, *, now: float) -> tuple[ResponseRecord, ...]:
-        """Answers under way that nobody works on: their conversation's lease has run out. Oldest first."""
+        """Return unfinished responses whose conversation's lease has expired, oldest first."""
 
     @abstractmethod
     async def cancel_response(self, response: str, principal: Principal, *, now: float) -> ResponseRecord | None:
-        """Ask that it end; its owner reads so with whatever he tells next. None where there is none of his."""
+        """Request cancellation; the owner sees it at its next append. None if the principal has no such response."""
 
     @abstractmethod
     async def delete_response(self, response: str, principal: Principal, *, now: float) -> bool:
-        """Forget an answer that has ended, its events, and what was said in a conversation that has no other.
-
-        The audit stays, and so do calls and approvals: they say what was done.
-        """
+        """Delete a finished response, and the messages if it is the only one. Audit rows, calls and approvals stay."""
 
     @abstractmethod
     async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        """Of a tenant's conversations, oldest first."""
+        """Return the approvals of a tenant, oldest first."""
 
     @abstractmethod
     async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:
-        """Of one conversation, oldest first."""
+        """Return the approvals of one conversation, oldest first."""
 
     @abstractmethod
-    async def approved_before(self, tenant: str, moments: Sequence[tuple[str, float]]) -> tuple[Approval | None, ...]:
-        """For each tool and moment the last approval of the tenant that a person gave for it before; None without."""
+    async def earlier_approvals(
+        self, tenant: str, tool_times: Sequence[tuple[str, float]]
+    ) -> tuple[Approval | None, ...]:
+        """Return, for each tool and time, the last approval given in the tenant before that time; None without one."""
 
     @abstractmethod
-    async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
-        """A tenant's conversations, newest first."""
+    async def conversations_of(self, tenant: str, query: ConversationQuery) -> tuple[ConversationSummary, ...]:
+        """Return conversations of a tenant, newest first."""
 
     @abstractmethod
-    async def note_reply(self, replied: Replied, epoch: int, *, now: float) -> None:
-        """What a reply took and chose. What was chosen before in the same place, and lost, is counted no longer."""
+    async def record_reply(self, reply: ReplyRecord, epoch: int, *, now: float) -> None:
+        """Record a reply's cost and tool usage. A lost reply in the same place is no longer counted in the usage."""
 
     @abstractmethod
-    async def selections(self, search: SelectionSearch) -> SelectionFigures:
-        """How often models were offered tools, picked them, and what came of it."""
+    async def usage_report(self, query: UsageQuery) -> UsageReport:
+        """Report how often models were offered tools and called them, and what the calls led to."""
 
     @abstractmethod
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]: ...
 
     @abstractmethod
     async def verify(self, conversation: str | None = None) -> Breach | None:
-        """The first row that was changed, removed or inserted, of one conversation or of all; None where none was.
+        """Return the first row that was changed, removed or inserted, in one conversation or in all; None without one.
 
-        Whoever can write the whole database can write a whole chain anew: keep the last hash elsewhere too.
+        Anyone who can write the whole database can rewrite a whole chain: store the last hash elsewhere too.
         """
 
     @abstractmethod

@@ -1,7 +1,7 @@
-"""The ledger for many machines: PostgreSQL 13 or newer. The only file that knows psycopg.
+"""PostgresLedger: the ledger for many machines, in PostgreSQL 13 or newer. The only file that imports psycopg.
 
-Every change first locks its conversation's row, so that changes to one conversation stand in a row and those to
-different ones run side by side, over a few connections that are kept open.
+Every change first locks its conversation's row. So changes to one conversation run one after another, and changes to
+different ones in parallel, over a small pool of connections.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger.sql import SqlLedger, admitted, unkept
+from ferrule.run.ledger.sql import SqlLedger, check_version, unstorable_error
 from ferrule.run.ledger.tables import VERSION, Dialect
-from ferrule.run.ledger.transaction import Answer, Statement, Work, say
+from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction, execute
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Connection: TypeAlias = "AsyncConnection[tuple[Any, ...]]"
 
-DIALECT = Dialect(mark="%s", integer="BIGINT", real="DOUBLE PRECISION", blob="BYTEA", for_update=" FOR UPDATE")
+DIALECT = Dialect(placeholder="%s", integer="BIGINT", real="DOUBLE PRECISION", blob="BYTEA", for_update=" FOR UPDATE")
 _STATEMENTS = {name: text.encode() for name, text in DIALECT.statements().items()}
 _STATEMENTS["has_ledger"] = b"SELECT to_regclass('ferrule_ledger') IS NOT NULL"
-# Two processes that make the tables at once would trip over each other; any number that is ours will do.
-_MAKING_TABLES = 7_305_801_174
-# Started must be on disk before the effect. Stricter settings than "on" are the operator's and stay.
+# Two processes that create the tables at the same time would fail. The number is arbitrary, but must not change.
+_TABLES_LOCK = 7_305_801_174
+# "started" must be on disk before the effect begins. Stricter settings than "on" are kept.
 _DURABLE = b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 class PostgresLedger(SqlLedger):
-    """Made by `PostgresLedger.at`."""
+    """A ledger in PostgreSQL. Create it with `PostgresLedger.connect`."""
 
     def __init__(self, dsn: str, connections: int) -> None:
         self._dsn = dsn
-        self._places = asyncio.Semaphore(connections)
+        self._slots = asyncio.Semaphore(connections)
         self._free: list[Connection] = []
         self._is_closed = False
 
     @staticmethod
-    async def at(dsn: str, *, connections: int = 4) -> PostgresLedger:
-        """The ledger in this database; `connections` is how many transactions run at once."""
+    async def connect(dsn: str, *, connections: int = 4) -> PostgresLedger:
+        """Open the ledger in this database. Up to `connections` transactions run at the same time."""
         ledger = PostgresLedger(dsn, connections)
         await ledger._make_tables()
         return ledger
@@ -52,40 +52,40 @@ class PostgresLedger(SqlLedger):
             await self._free.pop().close()
 
     async def _make_tables(self) -> None:
-        # To make what is there already takes locks all the same, and those at work would wait for each other.
-        if not await self._transact(_is_made()):
-            await self._transact(admitted(), [f"SELECT pg_advisory_xact_lock({_MAKING_TABLES})", *DIALECT.tables()])
+        # CREATE TABLE IF NOT EXISTS takes locks even if the table exists, and running transactions would have to wait.
+        if not await self._transact(_has_tables()):
+            await self._transact(check_version(), [f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})", *DIALECT.tables()])
 
-    async def _transact(self, work: Work[T], first: Sequence[str] = ()) -> T:
+    async def _transact(self, transaction: Transaction[T], setup: Sequence[str] = ()) -> T:
         psycopg = _psycopg()
         if self._is_closed:
             raise LedgerError("the ledger is closed", code="ledger_closed")
-        async with self._places:
+        async with self._slots:
             try:
                 connection = self._free.pop() if self._free else await self._connect()
                 try:
                     async with connection.transaction():
-                        for text in first:
+                        for text in setup:
                             await connection.execute(text.encode())
-                        return await _answered(connection, work)
+                        return await _run(connection, transaction)
                 finally:
-                    await self._give_back(connection)
+                    await self._release(connection)
             except (psycopg.OperationalError, psycopg.InterfaceError) as fault:
                 raise LedgerUnavailableError(f"the ledger's database: {fault}", hint="Try again.") from fault
             except (UnicodeEncodeError, psycopg.DataError) as fault:
-                raise unkept() from fault
+                raise unstorable_error() from fault
             except psycopg.Error as fault:
                 raise LedgerError(f"the ledger's database: {fault}", code="ledger_damaged") from fault
 
     async def _connect(self) -> Connection:
         connection: Connection = await _psycopg().AsyncConnection.connect(self._dsn, autocommit=True)
-        # Each statement sees what was committed before it: after waiting for a row's lock that is what counts.
+        # Each statement must see what was committed before it, also after it has waited for a row's lock.
         await connection.set_isolation_level(_psycopg().IsolationLevel.READ_COMMITTED)
         await connection.execute(_DURABLE)
         return connection
 
-    async def _give_back(self, connection: Connection) -> None:
-        """A connection that broke, or that was left in the middle of something, is not used again."""
+    async def _release(self, connection: Connection) -> None:
+        """Return a connection to the pool. One that broke, or is inside a transaction, is closed instead."""
         is_idle = connection.info.transaction_status == _psycopg().pq.TransactionStatus.IDLE
         if is_idle and not self._is_closed:
             self._free.append(connection)
@@ -93,26 +93,26 @@ class PostgresLedger(SqlLedger):
             await connection.close()
 
 
-def _is_made() -> Work[bool]:
-    if not (yield from say("has_ledger")).rows[0][0]:
+def _has_tables() -> Transaction[bool]:
+    if not (yield from execute("has_ledger")).rows[0][0]:
         return False
-    return [row[0] for row in (yield from say("versions")).rows] == [VERSION]
+    return [row[0] for row in (yield from execute("versions")).rows] == [VERSION]
 
 
-async def _answered(connection: Connection, work: Work[T]) -> T:
-    """Hand the work the answer to each of its statements until it is done."""
+async def _run(connection: Connection, transaction: Transaction[T]) -> T:
+    """Run a transaction: execute each statement that it yields and send back the result."""
     try:
-        statement = next(work)
+        statement = next(transaction)
         while True:
-            statement = work.send(await _answer(connection, statement))
+            statement = transaction.send(await _execute(connection, statement))
     except StopIteration as done:
         return done.value
 
 
-async def _answer(connection: Connection, statement: Statement) -> Answer:
+async def _execute(connection: Connection, statement: Statement) -> QueryResult:
     cursor = await connection.execute(_STATEMENTS[statement.name], statement.values)
-    # A statement that reads says what its columns are.
-    return Answer(await cursor.fetchall() if cursor.description else [], cursor.rowcount)
+    # Only a statement that reads has a description of its columns.
+    return QueryResult(await cursor.fetchall() if cursor.description else [], cursor.rowcount)
 
 
 def _psycopg() -> Any:

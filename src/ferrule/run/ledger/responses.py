@@ -1,7 +1,7 @@
-"""What can be done with a kept answer, as work: add, tell, find, cancel, delete. Knows no database and no API.
+"""The transactions on stored responses: add, append events, find, cancel, delete. Independent of database and API.
 
-What is told of an answer is told by the owner of its conversation alone: an owner who was fenced off adds nothing. The
-events and the conversation's state are written in one transaction, so that neither is ever ahead of the other.
+Only the owner of its conversation can write to a response; a fenced owner adds nothing. Events and the conversation's
+state are written in one transaction, so that neither is ever ahead of the other.
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ from collections.abc import Sequence
 
 from ferrule.core.context import Principal
 from ferrule.errors import ApprovalError, LedgerError
-from ferrule.run.ledger.approvals import approved, denied, found_approval
-from ferrule.run.ledger.audit_chain import noted
-from ferrule.run.ledger.claim import checked_name, kept_json
-from ferrule.run.ledger.conversations import released, saved
-from ferrule.run.ledger.ledger import UNFINISHED, ConversationRecord, ResponseRecord, ResponseStatus, Verdict
-from ferrule.run.ledger.transaction import Row, Work, locked, owned, say
+from ferrule.run.ledger.approvals import approve, deny, find_approval
+from ferrule.run.ledger.audit_chain import append_audit
+from ferrule.run.ledger.claim import encode_json, require_name
+from ferrule.run.ledger.conversations import release, save
+from ferrule.run.ledger.ledger import UNFINISHED, ApprovalDecision, ConversationRecord, ResponseRecord, ResponseStatus
+from ferrule.run.ledger.transaction import Row, Transaction, execute, lock, lock_owned
 
 
-def added(
+def add_response(
     response: ResponseRecord,
     epoch: int,
     events: Sequence[str],
     state: object,
-    verdicts: Sequence[Verdict],
+    decisions: Sequence[ApprovalDecision],
     now: float,
-) -> Work[None]:
-    checked_name(response.id, "a response's id")
-    held = yield from owned(response.conversation, epoch)
-    if (held.tenant, held.principal) != (response.tenant, response.principal):
-        raise LedgerError(f"the conversation {held.id!r} is another principal's", code="other_principal")
-    if not (yield from say("add_response", *_kept(response))).count:
-        raise LedgerError(f"the id {response.id!r} is taken", code="response_taken", hint="Draw ids at random.")
-    yield from _noted(held, response, now, response.status.value, {"model": response.model})
-    yield from _say_events(response.id, 0, events)
+) -> Transaction[None]:
+    require_name(response.id, "a response's id")
+    conversation = yield from lock_owned(response.conversation, epoch)
+    if (conversation.tenant, conversation.principal) != (response.tenant, response.principal):
+        raise LedgerError(f"the conversation {conversation.id!r} belongs to another principal", code="other_principal")
+    if not (yield from execute("add_response", *_row(response))).count:
+        raise LedgerError(f"the id {response.id!r} is taken", code="response_taken", hint="Use random ids.")
+    yield from _append_audit(conversation, response, now, response.status.value, {"model": response.model})
+    yield from _insert_events(response.id, 0, events)
     if state is not None:
-        yield from saved(held.id, epoch, state, now)
-    for verdict in verdicts:
-        yield from _judged(held, verdict, now)
+        yield from save(conversation.id, epoch, state, now)
+    for decision in decisions:
+        yield from _decide(conversation, decision, now)
 
 
-def told(
+def append_events(
     response: str,
     epoch: int,
     events: Sequence[str],
@@ -49,74 +49,74 @@ def told(
     status: ResponseStatus | None,
     reach: int,
     now: float,
-) -> Work[ResponseRecord]:
-    held = yield from owned((yield from known(response)).conversation, epoch)
-    # Read again: until the conversation was locked somebody else could end it.
-    record = yield from known(response)
+) -> Transaction[ResponseRecord]:
+    conversation = yield from lock_owned((yield from require_response(response)).conversation, epoch)
+    # Read again: before the conversation was locked, another process could have ended it.
+    record = yield from require_response(response)
     if record.is_ended:
-        raise LedgerError(f"{response!r} is {record.status.value}, and nothing is added to it", code="response_ended")
+        raise LedgerError(f"cannot append to {response!r}: it is {record.status.value}", code="response_ended")
     if events:
-        ((last,),) = (yield from say("last_event", response)).rows
+        ((last,),) = (yield from execute("last_event", response)).rows
         if first != last + 1:
-            raise LedgerError(f"{response!r} was told up to {last}; {first} does not follow", code="response_gap")
-        yield from _say_events(response, first, events)
+            raise LedgerError(f"the last event of {response!r} is {last}; {first} does not follow", code="response_gap")
+        yield from _insert_events(response, first, events)
     if state is not None:
-        yield from saved(held.id, epoch, state, now)
+        yield from save(conversation.id, epoch, state, now)
     if status is not None and status is not record.status:
-        yield from say("set_status", status.value, reach, response)
-        yield from _noted(held, record, now, status.value, {"reach": reach})
+        yield from execute("set_status", status.value, reach, response)
+        yield from _append_audit(conversation, record, now, status.value, {"reach": reach})
         if status not in UNFINISHED:
-            # Whoever reads that it has ended can go on from it at once.
-            yield from released(held.id, epoch, now)
-    return (yield from known(response))
+            # A client that reads the end can continue the conversation at once.
+            yield from release(conversation.id, epoch, now)
+    return (yield from require_response(response))
 
 
-def found(response: str, principal: Principal | None) -> Work[ResponseRecord | None]:
-    rows = (yield from say("response", response)).rows
+def find_response(response: str, principal: Principal | None) -> Transaction[ResponseRecord | None]:
+    rows = (yield from execute("response", response)).rows
     record = response_of(rows[0]) if rows else None
     if record is None or (principal and (record.tenant, record.principal) != (principal.tenant, principal.name)):
         return None
     return record
 
 
-def events_after(response: str, after: int, limit: int) -> Work[tuple[str, ...]]:
-    return tuple(row[0] for row in (yield from say("events_after", response, after, limit)).rows)
+def events_after(response: str, after: int, limit: int) -> Transaction[tuple[str, ...]]:
+    return tuple(row[0] for row in (yield from execute("events_after", response, after, limit)).rows)
 
 
-def unfinished(limit: int, now: float) -> Work[tuple[ResponseRecord, ...]]:
-    return tuple(map(response_of, (yield from say("unfinished_responses", float(now), limit)).rows))
+def find_unfinished(limit: int, now: float) -> Transaction[tuple[ResponseRecord, ...]]:
+    return tuple(map(response_of, (yield from execute("unfinished_responses", float(now), limit)).rows))
 
 
-def asked_to_cancel(response: str, principal: Principal, now: float) -> Work[ResponseRecord | None]:
-    record = yield from found(response, principal)
+def request_cancel(response: str, principal: Principal, now: float) -> Transaction[ResponseRecord | None]:
+    record = yield from find_response(response, principal)
     if record is None:
         return None
-    held = yield from locked(record.conversation)
-    if (yield from say("ask_to_cancel", response)).count:
-        yield from _noted(held, record, now, "asked_to_cancel", {}, by=principal.name)
-    return (yield from found(response, principal))
+    conversation = yield from lock(record.conversation)
+    if (yield from execute("ask_to_cancel", response)).count:
+        yield from _append_audit(conversation, record, now, "asked_to_cancel", {}, by=principal.name)
+    return (yield from find_response(response, principal))
 
 
-def deleted(response: str, principal: Principal, now: float) -> Work[bool]:
-    record = yield from found(response, principal)
+def delete_response(response: str, principal: Principal, now: float) -> Transaction[bool]:
+    record = yield from find_response(response, principal)
     if record is None:
         return False
-    held = yield from locked(record.conversation)
-    record = yield from found(response, principal)
+    conversation = yield from lock(record.conversation)
+    record = yield from find_response(response, principal)
     if record is None:
         return False
     if not record.is_ended:
-        raise LedgerError(f"{response!r} is under way", code="response_unfinished", hint="Cancel it first.")
-    yield from say("delete_events", response)
-    yield from say("delete_response", response)
-    yield from _noted(held, record, now, "deleted", {}, by=principal.name)
-    if not (yield from say("responses_in", held.id)).rows:
-        yield from saved(held.id, held.epoch, None, now)
+        raise LedgerError(f"{response!r} is still running", code="response_unfinished", hint="Cancel it first.")
+    yield from execute("delete_events", response)
+    yield from execute("delete_response", response)
+    yield from _append_audit(conversation, record, now, "deleted", {}, by=principal.name)
+    if not (yield from execute("responses_in", conversation.id)).rows:
+        yield from save(conversation.id, conversation.epoch, None, now)
     return True
 
 
-def known(response: str) -> Work[ResponseRecord]:
-    record = yield from found(response, None)
+def require_response(response: str) -> Transaction[ResponseRecord]:
+    record = yield from find_response(response, None)
     if record is None:
         raise LedgerError(f"there is no response {response!r}", code="unknown_response")
     return record
@@ -128,28 +128,33 @@ def response_of(row: Row) -> ResponseRecord:
     return ResponseRecord(*whose, ResponseStatus(status), model, created, reach, bool(cancelled), request)
 
 
-def _say_events(response: str, first: int, events: Sequence[str]) -> Work[None]:
+def _insert_events(response: str, first: int, events: Sequence[str]) -> Transaction[None]:
     for seq, data in enumerate(events, first):
-        yield from say("add_event", response, seq, data)
+        yield from execute("add_event", response, seq, data)
 
 
-def _judged(held: ConversationRecord, verdict: Verdict, now: float) -> Work[None]:
-    asked = yield from found_approval(verdict.approval)
-    if asked is None or asked.conversation != held.id:
+def _decide(conversation: ConversationRecord, decision: ApprovalDecision, now: float) -> Transaction[None]:
+    approval = yield from find_approval(decision.approval)
+    if approval is None or approval.conversation != conversation.id:
         raise ApprovalError("there is no such approval in this conversation", code="approval_unknown")
-    if verdict.is_allowed:
-        yield from approved(verdict.approval, verdict.by, None, now)
+    if decision.is_allowed:
+        yield from approve(decision.approval, decision.by, None, now)
     else:
-        yield from denied(verdict.approval, verdict.by, verdict.why, now)
+        yield from deny(decision.approval, decision.by, decision.why, now)
 
 
-def _noted(
-    held: ConversationRecord, record: ResponseRecord, now: float, kind: str, told: dict[str, object], by: str = ""
-) -> Work[None]:
-    yield from noted(held, now, f"response_{kind}", {"response": record.id, **told}, by=by)
+def _append_audit(
+    conversation: ConversationRecord,
+    record: ResponseRecord,
+    now: float,
+    kind: str,
+    detail: dict[str, object],
+    by: str = "",
+) -> Transaction[None]:
+    yield from append_audit(conversation, now, f"response_{kind}", {"response": record.id, **detail}, by=by)
 
 
-def _kept(record: ResponseRecord) -> tuple[object, ...]:
+def _row(record: ResponseRecord) -> tuple[object, ...]:
     whose = (record.id, record.conversation, record.tenant, record.principal)
     what = (record.status.value, record.model, float(record.created), record.reach, int(record.is_cancelled))
-    return (*whose, *what, kept_json(record.request))
+    return (*whose, *what, encode_json(record.request))

@@ -1,4 +1,4 @@
-"""What is looked for among the conversations of a ledger, and a line of what is found. Values only."""
+"""ConversationQuery and ConversationSummary: a search among conversations, and one row of its result. Values only."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationLine:
-    """A conversation in a list: of what was said, the title only. Times are of its first and its last row of audit."""
+class ConversationSummary:
+    """A conversation in a list, without its messages. The times are those of its first and last audit rows."""
 
     id: str
     tenant: str
@@ -17,15 +17,15 @@ class ConversationLine:
     opened_at: float
     changed_at: float
     title: str
-    """What was asked first, or else the tool that was called first; empty where neither is known."""
+    """The beginning of the first user message, or else the tool that was called first; empty if neither is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """Which conversations of a tenant: whose, that hold a text, that called a tool, `most` of them `behind` an id."""
+class ConversationQuery:
+    """Which conversations of a tenant to list: by principal, text and tool; at most `limit`, after the id `after`."""
 
     principal: str = ""
     text: str = ""
     tool: str = ""
-    behind: str = ""
-    most: int = 20
+    after: str = ""
+    limit: int = 20

@@ -1,4 +1,4 @@
-"""SqlLedger: the ledger over any SQL database. A driver only says how one piece of work becomes one transaction."""
+"""SqlLedger: the ledger over any SQL database. A driver only implements how a transaction is run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ferrule.run.ledger.audit_chain import GENESIS, first_breach
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.ledger import (
     Approval,
+    ApprovalDecision,
     ApprovalState,
     AuditRecord,
     Breach,
@@ -24,22 +25,21 @@ from ferrule.run.ledger.ledger import (
     Ledger,
     ResponseRecord,
     ResponseStatus,
-    Verdict,
 )
-from ferrule.run.ledger.search import ConversationLine, Search
-from ferrule.run.ledger.tables import EARLIER, VERSION
-from ferrule.run.ledger.transaction import Work, say
-from ferrule.run.reply_record import Replied
-from ferrule.run.usage_figures import SelectionFigures, SelectionSearch
+from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.ledger.tables import UPGRADABLE, VERSION
+from ferrule.run.ledger.transaction import Transaction, execute
+from ferrule.run.reply_record import ReplyRecord
+from ferrule.run.usage_figures import UsageQuery, UsageReport
 
 T = TypeVar("T")
 
 
 class SqlLedger(Ledger):
-    """`_transact` runs work in one transaction that is durable when it returns; work that raises leaves nothing."""
+    """`_transact` runs one transaction that is durable when it returns. If it raises, nothing is changed."""
 
     @abstractmethod
-    async def _transact(self, work: Work[T]) -> T: ...
+    async def _transact(self, transaction: Transaction[T]) -> T: ...
 
     async def __aenter__(self) -> Self:
         return self
@@ -52,67 +52,67 @@ class SqlLedger(Ledger):
     async def open(
         self, conversation: str, principal: Principal, owner: str, lease: float, *, now: float
     ) -> ConversationRecord:
-        return await self._transact(conversations.opened(conversation, principal, owner, lease, now))
+        return await self._transact(conversations.open_conversation(conversation, principal, owner, lease, now))
 
     async def load(self, conversation: str, principal: Principal | None = None) -> ConversationRecord | None:
-        return await self._transact(conversations.loaded(conversation, principal))
+        return await self._transact(conversations.load(conversation, principal))
 
     async def renew(self, conversation: str, epoch: int, lease: float, *, now: float) -> None:
-        await self._transact(conversations.renewed(conversation, epoch, lease, now))
+        await self._transact(conversations.renew(conversation, epoch, lease, now))
 
     async def release(self, conversation: str, epoch: int, *, now: float) -> None:
-        await self._transact(conversations.released(conversation, epoch, now))
+        await self._transact(conversations.release(conversation, epoch, now))
 
     async def save(self, conversation: str, epoch: int, state: Any, *, now: float) -> int:
-        return await self._transact(conversations.saved(conversation, epoch, state, now))
+        return await self._transact(conversations.save(conversation, epoch, state, now))
 
     async def take_over(self, conversation: str, owner: str, lease: float, *, now: float) -> ConversationRecord:
-        return await self._transact(conversations.taken_over(conversation, owner, lease, now))
+        return await self._transact(conversations.take_over(conversation, owner, lease, now))
 
     async def propose(
-        self, claim: Claim, epoch: int, *, side_effects: bool, needs_leave: bool, now: float
+        self, claim: Claim, epoch: int, *, side_effects: bool, needs_approval: bool, now: float
     ) -> CallRecord:
-        return await self._transact(calls.proposed(claim, epoch, side_effects, needs_leave, now))
+        return await self._transact(calls.propose(claim, epoch, side_effects, needs_approval, now))
 
     async def start(self, claim: Claim, epoch: int, *, approval: str = "", now: float) -> bool:
-        return await self._transact(calls.started(claim, epoch, approval, now))
+        return await self._transact(calls.start(claim, epoch, approval, now))
 
     async def finish(self, conversation: str, call_id: str, epoch: int, outcome: Outcome, *, now: float) -> CallRecord:
-        return await self._transact(calls.finished(conversation, call_id, epoch, outcome, now))
+        return await self._transact(calls.finish(conversation, call_id, epoch, outcome, now))
 
     async def refuse(self, conversation: str, call_id: str, epoch: int, why: str, *, now: float) -> CallRecord:
-        return await self._transact(calls.refused(conversation, call_id, epoch, why, now))
+        return await self._transact(calls.refuse(conversation, call_id, epoch, why, now))
 
     async def mark_unknown(self, conversation: str, epoch: int, *, now: float) -> tuple[str, ...]:
-        return await self._transact(conversations.marked_unknown(conversation, epoch, now))
+        return await self._transact(conversations.mark_unknown(conversation, epoch, now))
 
     async def call(self, conversation: str, call_id: str) -> CallRecord | None:
-        return await self._transact(calls.found_call(conversation, call_id))
+        return await self._transact(calls.find_call(conversation, call_id))
 
     async def calls(self, conversation: str) -> tuple[CallRecord, ...]:
-        return await self._transact(calls.found_calls(conversation))
+        return await self._transact(calls.find_calls(conversation))
 
     async def request_approval(
         self, conversation: str, call_id: str, epoch: int, *, expires: float, now: float
     ) -> Approval:
-        # Drawn at random: whoever guesses an id could decide on it.
-        work = approvals.requested(secrets.token_hex(16), conversation, call_id, epoch, expires, now)
-        return await self._transact(work)
+        # Random, because anyone who guesses an id could decide on the approval.
+        transaction = approvals.request_approval(secrets.token_hex(16), conversation, call_id, epoch, expires, now)
+        return await self._transact(transaction)
 
     async def approve(self, approval: str, by: str, arguments: bytes | None = None, *, now: float) -> Approval:
-        return await self._transact(approvals.approved(approval, by, arguments, now))
+        return await self._transact(approvals.approve(approval, by, arguments, now))
 
     async def deny(self, approval: str, by: str, why: str = "", *, now: float) -> Approval:
-        return await self._transact(approvals.denied(approval, by, why, now))
+        return await self._transact(approvals.deny(approval, by, why, now))
 
     async def approval(self, approval: str) -> Approval | None:
-        return await self._transact(approvals.found_approval(approval))
+        return await self._transact(approvals.find_approval(approval))
 
     async def approval_for(self, conversation: str, call_id: str) -> Approval | None:
-        return await self._transact(approvals.found_approval_for(conversation, call_id))
+        return await self._transact(approvals.find_approval_for_call(conversation, call_id))
 
     async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        return await self._transact(approvals.found_approvals(state))
+        return await self._transact(approvals.find_approvals(state))
 
     async def add_response(
         self,
@@ -120,13 +120,13 @@ class SqlLedger(Ledger):
         epoch: int,
         events: Sequence[str],
         state: Any = None,
-        verdicts: Sequence[Verdict] = (),
+        decisions: Sequence[ApprovalDecision] = (),
         *,
         now: float,
     ) -> None:
-        await self._transact(responses.added(response, epoch, events, state, verdicts, now))
+        await self._transact(responses.add_response(response, epoch, events, state, decisions, now))
 
-    async def tell(
+    async def append_events(
         self,
         response: str,
         epoch: int,
@@ -138,84 +138,86 @@ class SqlLedger(Ledger):
         reach: int = 0,
         now: float,
     ) -> ResponseRecord:
-        work = responses.told(response, epoch, events, first, state, status, reach, now)
+        work = responses.append_events(response, epoch, events, first, state, status, reach, now)
         return await self._transact(work)
 
     async def response(self, response: str, principal: Principal | None = None) -> ResponseRecord | None:
-        return await self._transact(responses.found(response, principal))
+        return await self._transact(responses.find_response(response, principal))
 
     async def response_events(self, response: str, after: int = -1, limit: int = 1000) -> tuple[str, ...]:
         return await self._transact(responses.events_after(response, after, limit))
 
     async def unfinished_responses(self, limit: int, *, now: float) -> tuple[ResponseRecord, ...]:
-        return await self._transact(responses.unfinished(limit, now))
+        return await self._transact(responses.find_unfinished(limit, now))
 
     async def cancel_response(self, response: str, principal: Principal, *, now: float) -> ResponseRecord | None:
-        return await self._transact(responses.asked_to_cancel(response, principal, now))
+        return await self._transact(responses.request_cancel(response, principal, now))
 
     async def delete_response(self, response: str, principal: Principal, *, now: float) -> bool:
-        return await self._transact(responses.deleted(response, principal, now))
+        return await self._transact(responses.delete_response(response, principal, now))
 
     async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        return await self._transact(queries.found_tenant_approvals(tenant, state))
+        return await self._transact(queries.find_tenant_approvals(tenant, state))
 
     async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:
-        return await self._transact(queries.found_conversation_approvals(conversation))
+        return await self._transact(queries.find_conversation_approvals(conversation))
 
-    async def approved_before(self, tenant: str, moments: Sequence[tuple[str, float]]) -> tuple[Approval | None, ...]:
-        return await self._transact(queries.found_approved_before(tenant, moments))
+    async def earlier_approvals(
+        self, tenant: str, tool_times: Sequence[tuple[str, float]]
+    ) -> tuple[Approval | None, ...]:
+        return await self._transact(queries.find_earlier_approvals(tenant, tool_times))
 
-    async def conversations_of(self, tenant: str, search: Search) -> tuple[ConversationLine, ...]:
-        return await self._transact(queries.found_conversations(tenant, search))
+    async def conversations_of(self, tenant: str, query: ConversationQuery) -> tuple[ConversationSummary, ...]:
+        return await self._transact(queries.find_conversations(tenant, query))
 
-    async def note_reply(self, replied: Replied, epoch: int, *, now: float) -> None:
-        await self._transact(replies.noted_reply(replied, epoch, now))
+    async def record_reply(self, reply: ReplyRecord, epoch: int, *, now: float) -> None:
+        await self._transact(replies.record_reply(reply, epoch, now))
 
-    async def selections(self, search: SelectionSearch) -> SelectionFigures:
-        return await self._transact(tool_usage.found_selections(search))
+    async def usage_report(self, query: UsageQuery) -> UsageReport:
+        return await self._transact(tool_usage.find_usage(query))
 
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]:
         return await self._transact(_audit(conversation))
 
     async def verify(self, conversation: str | None = None) -> Breach | None:
-        names = [conversation] if conversation is not None else await self._transact(_every_conversation())
+        names = [conversation] if conversation is not None else await self._transact(_conversation_ids())
         for name in names:
-            # One transaction each: nobody waits long, and memory holds one conversation.
-            breach = await self._transact(_verified(name))
+            # One transaction each, so that nobody waits long and only one conversation is in memory.
+            breach = await self._transact(_verify(name))
             if breach is not None:
                 return breach
         return None
 
 
-def unkept() -> LedgerError:
-    """For a value that no row can hold, so that nothing is found by it either: half a surrogate pair, or a NUL."""
-    return LedgerError("no ledger keeps such a text", code="bad_name", hint="Use an id that you were given.")
+def unstorable_error() -> LedgerError:
+    """Return the error for a text that no row can contain: half a surrogate pair, or a NUL."""
+    return LedgerError("a ledger cannot store this text", code="bad_name", hint="Use an id that the ledger returned.")
 
 
-def admitted() -> Work[None]:
-    """Is this database of the version that we write? A new one is, from now on, and so is an earlier one."""
-    versions = [row[0] for row in (yield from say("versions")).rows]
+def check_version() -> Transaction[None]:
+    """Check that the database has the version that this release writes. A new or an older one is set to it."""
+    versions = [row[0] for row in (yield from execute("versions")).rows]
     if not versions:
-        yield from say("note_version", VERSION)
-    elif len(versions) == 1 and versions[0] in EARLIER:
-        yield from say("raise_version", VERSION, versions[0])
+        yield from execute("note_version", VERSION)
+    elif len(versions) == 1 and versions[0] in UPGRADABLE:
+        yield from execute("raise_version", VERSION, versions[0])
     elif versions != [VERSION]:
         raise LedgerError(
-            f"the ledger has version {max(versions)}, and this program writes {VERSION}", code="ledger_version"
+            f"the ledger has version {max(versions)}; this release needs version {VERSION}", code="ledger_version"
         )
 
 
-def _every_conversation() -> Work[list[str]]:
-    return [row[0] for row in (yield from say("every_conversation")).rows]
+def _conversation_ids() -> Transaction[list[str]]:
+    return [row[0] for row in (yield from execute("every_conversation")).rows]
 
 
-def _audit(conversation: str) -> Work[tuple[AuditRecord, ...]]:
-    return tuple(AuditRecord(*row) for row in (yield from say("audit", conversation)).rows)
+def _audit(conversation: str) -> Transaction[tuple[AuditRecord, ...]]:
+    return tuple(AuditRecord(*row) for row in (yield from execute("audit", conversation)).rows)
 
 
-def _verified(conversation: str) -> Work[Breach | None]:
-    # Locked, so that the rows and the head are of one moment.
-    yield from say("lock_conversation", conversation)
-    heads = (yield from say("head", conversation)).rows
+def _verify(conversation: str) -> Transaction[Breach | None]:
+    # Locked, so that the rows and the head are consistent.
+    yield from execute("lock_conversation", conversation)
+    heads = (yield from execute("head", conversation)).rows
     last, head = heads[0] if heads else (0, GENESIS)
     return first_breach(conversation, (yield from _audit(conversation)), last, head)

@@ -1,8 +1,8 @@
-"""The ledger for one machine: a SQLite file. All work runs in one thread, so that the event loop is never held up.
+"""SqliteLedger: the ledger for one machine, in a SQLite file. Everything runs in one thread, off the event loop.
 
-Write-ahead log with `synchronous=FULL`: what was committed outlives a power cut, which SQLite's usual setting for that
-log (NORMAL) does not promise. BEGIN IMMEDIATE, so that no transaction reads first and finds out later that it cannot
-write.
+It uses a write-ahead log with `synchronous=FULL`, so that commits survive a power cut; SQLite's usual setting for that
+log (NORMAL) does not guarantee it. Transactions begin with BEGIN IMMEDIATE, so that none reads first and then finds
+that it cannot write.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger.sql import SqlLedger, admitted, unkept
+from ferrule.run.ledger.sql import SqlLedger, check_version, unstorable_error
 from ferrule.run.ledger.tables import Dialect
-from ferrule.run.ledger.transaction import Answer, Statement, Work
+from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction
 
 T = TypeVar("T")
 
-DIALECT = Dialect(mark="?", integer="INTEGER", real="REAL", blob="BLOB", for_update="")
+DIALECT = Dialect(placeholder="?", integer="INTEGER", real="REAL", blob="BLOB", for_update="")
 _STATEMENTS = DIALECT.statements()
 
 
 class SqliteLedger(SqlLedger):
-    """Made by `SqliteLedger.at`."""
+    """A ledger in a SQLite file. Create it with `SqliteLedger.connect`."""
 
     def __init__(self, path: Path, wait: float) -> None:
         self._path = path
@@ -35,8 +35,8 @@ class SqliteLedger(SqlLedger):
         self._connection: sqlite3.Connection | None = None
 
     @staticmethod
-    async def at(path: str | Path, *, must_exist: bool = False, wait: float = 10.0) -> SqliteLedger:
-        """The ledger in this file. `wait` is for how many seconds a transaction waits for another process's."""
+    async def connect(path: str | Path, *, must_exist: bool = False, wait: float = 10.0) -> SqliteLedger:
+        """Open the ledger in this file. A transaction waits up to `wait` seconds for those of other processes."""
         ledger = SqliteLedger(Path(path), wait)
         try:
             await ledger._in_thread(lambda: ledger._connect(must_exist))
@@ -51,12 +51,12 @@ class SqliteLedger(SqlLedger):
             self._connection = None
         self._thread.shutdown()
 
-    async def _transact(self, work: Work[T]) -> T:
+    async def _transact(self, transaction: Transaction[T]) -> T:
         if self._connection is None:
             raise LedgerError("the ledger is closed", code="ledger_closed")
-        # A task that is cancelled here leaves the transaction to its thread, which ends it as if nothing had happened.
+        # If the task is cancelled here, the thread still completes the transaction.
         connection = self._connection
-        return await self._in_thread(lambda: in_transaction(connection, work))
+        return await self._in_thread(lambda: run_in_transaction(connection, transaction))
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
@@ -64,7 +64,7 @@ class SqliteLedger(SqlLedger):
         except sqlite3.OperationalError as fault:
             raise LedgerUnavailableError(f"{self._path.name}: {fault}", hint="Try again.") from fault
         except UnicodeEncodeError as fault:
-            raise unkept() from fault
+            raise unstorable_error() from fault
         except sqlite3.Error as fault:
             raise LedgerError(f"{self._path.name}: {fault}", code="ledger_damaged") from fault
 
@@ -76,33 +76,33 @@ class SqliteLedger(SqlLedger):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        in_transaction(connection, admitted(), DIALECT.tables())
+        run_in_transaction(connection, check_version(), DIALECT.tables())
 
 
-def in_transaction(connection: sqlite3.Connection, work: Work[T], first: Sequence[str] = ()) -> T:
+def run_in_transaction(connection: sqlite3.Connection, transaction: Transaction[T], setup: Sequence[str] = ()) -> T:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for text in first:
+        for text in setup:
             connection.execute(text)
-        result = _answered(connection, work)
+        result = _run(connection, transaction)
         connection.execute("COMMIT")
         return result
     finally:
-        # Still open only where something was raised.
+        # Still open only if something was raised.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def _answered(connection: sqlite3.Connection, work: Work[T]) -> T:
-    """Hand the work the answer to each of its statements until it is done."""
+def _run(connection: sqlite3.Connection, transaction: Transaction[T]) -> T:
+    """Run a transaction: execute each statement that it yields and send back the result."""
     try:
-        statement = next(work)
+        statement = next(transaction)
         while True:
-            statement = work.send(_answer(connection, statement))
+            statement = transaction.send(_execute(connection, statement))
     except StopIteration as done:
         return done.value
 
 
-def _answer(connection: sqlite3.Connection, statement: Statement) -> Answer:
+def _execute(connection: sqlite3.Connection, statement: Statement) -> QueryResult:
     cursor = connection.execute(_STATEMENTS[statement.name], statement.values)
-    return Answer(cursor.fetchall(), cursor.rowcount)
+    return QueryResult(cursor.fetchall(), cursor.rowcount)

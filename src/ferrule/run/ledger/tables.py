@@ -1,4 +1,7 @@
-"""The ledger's tables and statements, once for every database. A dialect says only how types and marks are spelled."""
+"""The tables and statements of the ledger, once for all databases. A dialect defines the types and placeholders.
+
+Some columns keep words that the code no longer uses (`needs_leave`, `fate`): existing databases have them.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 VERSION = 3
-# Each version only adds tables to the one before: a ledger of these becomes one of ours by making what is missing.
-EARLIER = (1, 2)
+# Each version only adds tables to the one before, so these are upgraded by creating what is missing.
+UPGRADABLE = (1, 2)
 
 CONVERSATION = "id, tenant, principal, owner, epoch, lease_until, version, state"
 CALL = (
@@ -26,14 +29,14 @@ AUDIT = "conversation, seq, at, kind, call_id, approval, decided_by, epoch, deta
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a database spells what databases spell differently."""
+    """The parts of SQL in which the databases differ."""
 
-    mark: str
+    placeholder: str
     integer: str
     real: str
     blob: str
     for_update: str
-    """Keeps a row that was read from changing until the transaction ends."""
+    """Locks the rows that are read until the transaction ends."""
 
     def tables(self) -> list[str]:
         return [
@@ -43,7 +46,7 @@ class Dialect:
 
     def statements(self) -> dict[str, str]:
         return {
-            name: text.replace("?", self.mark).replace(" FOR UPDATE", self.for_update)
+            name: text.replace("?", self.placeholder).replace(" FOR UPDATE", self.for_update)
             for name, text in STATEMENTS.items()
         }
 
@@ -71,7 +74,7 @@ TABLES = (
         conversation TEXT NOT NULL, seq INT8 NOT NULL, at REAL8 NOT NULL, kind TEXT NOT NULL, call_id TEXT NOT NULL,
         approval TEXT NOT NULL, decided_by TEXT NOT NULL, epoch INT8 NOT NULL, detail TEXT NOT NULL,
         previous TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (conversation, seq))""",
-    # Lists are by tenant, and newest first: a conversation is as old as its first row of audit.
+    # Lists are by tenant and newest first. The age of a conversation is that of its first audit row.
     "CREATE INDEX IF NOT EXISTS ferrule_conversation_tenant ON ferrule_conversation (tenant, principal)",
     "CREATE INDEX IF NOT EXISTS ferrule_audit_opened ON ferrule_audit (at, conversation) WHERE seq = 1",
     "CREATE INDEX IF NOT EXISTS ferrule_approval_tenant ON ferrule_approval (tenant, requested_at)",
@@ -86,7 +89,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ferrule_response_event (
         response TEXT NOT NULL REFERENCES ferrule_response (id), seq INT8 NOT NULL, data TEXT NOT NULL,
         PRIMARY KEY (response, seq))""",
-    # Since version 3. A definition and a set of them are kept once, however often they are offered.
+    # Since version 3. A definition and a set of them are stored once, however often they are offered.
     """CREATE TABLE IF NOT EXISTS ferrule_definition (
         fingerprint TEXT PRIMARY KEY, tool TEXT NOT NULL, description TEXT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS ferrule_offer (
@@ -105,16 +108,18 @@ TABLES = (
 
 
 _UNFINISHED = "('queued', 'in_progress')"
-_SELECTED = "(? = 1 OR s.principal = ?) AND s.at >= ?"
-# Told apart here and not by "? = '' OR": a tenant's rows are found by the index, and nobody pays for another's.
-_WHOSE = {"": "s.tenant = ?", "_everywhere": "? = ''"}
-_PICKED = "FROM ferrule_pick p JOIN ferrule_selection s ON s.conversation = p.conversation AND s.place = p.selection"
-# Of a call that only reads and was lost, what became of its last attempt: each has one mark more behind its place.
-_BECAME = (
+_WHERE = "(? = 1 OR s.principal = ?) AND s.at >= ?"
+# Two statements instead of "? = '' OR": so a tenant's rows are found by the index, whatever other tenants store.
+_TENANT_CONDITIONS = {"": "s.tenant = ?", "_everywhere": "? = ''"}
+_FROM_PICKS = (
+    "FROM ferrule_pick p JOIN ferrule_selection s ON s.conversation = p.conversation AND s.place = p.selection"
+)
+# The state of the last attempt, where the outcome of a call without side effects was lost: each retry appends a "~".
+_FINAL_STATE = (
     "COALESCE((SELECT k.state FROM ferrule_call k WHERE k.conversation = p.conversation "
     "AND RTRIM(k.id, '~') = p.call_id ORDER BY LENGTH(k.id) DESC LIMIT 1), '')"
 )
-# By the audit and not by ids, which do not count on as numbers do. Looked for only where there is a call at all.
+# Sorted by the audit log, because ids do not sort as numbers do. Searched only if there is a call at all.
 _FIRST_TOOL = (
     "CASE WHEN EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = t.id) THEN "
     "(SELECT k.tool FROM ferrule_audit p JOIN ferrule_call k ON k.conversation = p.conversation AND k.id = p.call_id "
@@ -126,10 +131,10 @@ def _insert(table: str, columns: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' for _ in columns.split(','))})"
 
 
-def _counted(suffix: str, whose: str) -> dict[str, str]:
-    """The figures of selections. The first value is the tenant, or empty."""
-    where = f"{whose} AND {_SELECTED}"
-    counted = {
+def _statistics(suffix: str, whose: str) -> dict[str, str]:
+    """Return the statements for tool statistics. Their first value is the tenant, or empty."""
+    where = f"{whose} AND {_WHERE}"
+    statements = {
         "offers": "SELECT t.model, d.fingerprint, d.tool, d.description, SUM(t.many), MIN(t.first), MAX(t.last) "
         "FROM (SELECT s.model AS model, s.offer AS offer, COUNT(*) AS many, MIN(s.at) AS first, MAX(s.at) AS last "
         f"FROM ferrule_selection s WHERE {where} GROUP BY s.model, s.offer) t "
@@ -137,22 +142,22 @@ def _counted(suffix: str, whose: str) -> dict[str, str]:
         "WHERE ? = '' OR d.tool = ? GROUP BY t.model, d.fingerprint, d.tool, d.description",
         "picks": "SELECT model, fingerprint, fate, became, COUNT(*), SUM(is_retried), SUM(is_repeated) "
         "FROM (SELECT s.model AS model, p.fingerprint AS fingerprint, p.fate AS fate, p.is_retried AS is_retried, "
-        f"p.is_repeated AS is_repeated, {_BECAME} AS became {_PICKED} WHERE {where}) t "
+        f"p.is_repeated AS is_repeated, {_FINAL_STATE} AS became {_FROM_PICKS} WHERE {where}) t "
         "GROUP BY model, fingerprint, fate, became",
         "demands": "SELECT s.model, s.demanded, COUNT(*), SUM(s.is_unanswered) FROM ferrule_selection s "
         f"WHERE {where} AND s.is_required = 1 GROUP BY s.model, s.demanded",
-        "misnamings": f"SELECT s.model, p.fingerprint, p.wrote, COUNT(*) {_PICKED} WHERE {where} "
+        "misnamings": f"SELECT s.model, p.fingerprint, p.wrote, COUNT(*) {_FROM_PICKS} WHERE {where} "
         "AND p.fate = 'not_offered' GROUP BY s.model, p.fingerprint, p.wrote ORDER BY COUNT(*) DESC, p.wrote LIMIT ?",
     }
-    return {f"{name}_counted{suffix}": text for name, text in counted.items()}
+    return {f"{name}_counted{suffix}": text for name, text in statements.items()}
 
 
-# Every change is conditional on the state that it starts from: how many rows it changed is the answer.
+# Every change is conditional on the state that it starts from. The number of changed rows tells whether it succeeded.
 STATEMENTS: Mapping[str, str] = {
     "note_version": "INSERT INTO ferrule_ledger (version) VALUES (?) ON CONFLICT (version) DO NOTHING",
     "raise_version": "UPDATE ferrule_ledger SET version = ? WHERE version = ?",
     "versions": "SELECT version FROM ferrule_ledger ORDER BY version",
-    # Conversations. Reading one for update is the first thing that every change does: it puts them in a row.
+    # Conversations. Every change begins by reading one for update: so changes to it run one after another.
     "conversation": f"SELECT {CONVERSATION} FROM ferrule_conversation WHERE id = ?",
     "lock_conversation": f"SELECT {CONVERSATION} FROM ferrule_conversation WHERE id = ? FOR UPDATE",
     "add_conversation": _insert("ferrule_conversation", f"{CONVERSATION}, audit_seq, audit_head")
@@ -164,7 +169,7 @@ STATEMENTS: Mapping[str, str] = {
     "every_conversation": "SELECT id FROM ferrule_conversation UNION SELECT conversation FROM ferrule_audit ORDER BY 1",
     "opened_at": "SELECT a.at FROM ferrule_conversation c JOIN ferrule_audit a ON a.conversation = c.id AND a.seq = 1 "
     "WHERE c.id = ? AND c.tenant = ?",
-    # What a title is made of is read of those on the page only, when they have been put in order.
+    # The beginning of the state, for the title, is read only for the rows of the page, after sorting.
     "conversations_of": "SELECT t.id, t.tenant, t.principal, t.version, t.lease_until, t.opened_at, t.changed_at, "
     f"SUBSTR(s.state, 1, ?), {_FIRST_TOOL} FROM ("
     "SELECT c.id AS id, c.tenant AS tenant, c.principal AS principal, c.version AS version, "
@@ -196,14 +201,14 @@ STATEMENTS: Mapping[str, str] = {
     "approval": f"SELECT {APPROVAL} FROM ferrule_approval WHERE id = ?",
     "approvals": f"SELECT {APPROVAL} FROM ferrule_approval ORDER BY requested_at, id",
     "approvals_in": f"SELECT {APPROVAL} FROM ferrule_approval WHERE state = ? ORDER BY requested_at, id",
-    # One that was replaced is older than the one that replaced it, also where both were asked for in one moment.
+    # A replaced approval sorts before the one that replaced it, even if both have the same time.
     "approvals_for": f"SELECT {APPROVAL} FROM ferrule_approval WHERE conversation = ? AND call_id = ? "
     "ORDER BY CASE WHEN state = 'replaced' THEN 0 ELSE 1 END, requested_at",
     "approvals_of": f"SELECT {APPROVAL} FROM ferrule_approval WHERE tenant = ? AND (? = '' OR state = ?) "
     "ORDER BY requested_at, id",
     "approvals_in_conversation": f"SELECT {APPROVAL} FROM ferrule_approval WHERE conversation = ? "
     "ORDER BY requested_at, id",
-    # What ran out after a person had said yes was still agreed to.
+    # An approval that expired after it was given still counts as given.
     "approved_before": f"SELECT {APPROVAL} FROM ferrule_approval WHERE tenant = ? AND tool = ? AND decided_at < ? "
     "AND state <> 'denied' ORDER BY decided_at DESC, id DESC LIMIT 1",
     "add_approval": _insert("ferrule_approval", APPROVAL),
@@ -228,7 +233,7 @@ STATEMENTS: Mapping[str, str] = {
     "add_event": _insert("ferrule_response_event", "response, seq, data"),
     "events_after": "SELECT data FROM ferrule_response_event WHERE response = ? AND seq > ? ORDER BY seq LIMIT ?",
     "delete_events": "DELETE FROM ferrule_response_event WHERE response = ?",
-    # Selections.
+    # Tool usage.
     "has_offer": "SELECT 1 FROM ferrule_offer WHERE id = ? LIMIT 1",
     "add_definition": _insert("ferrule_definition", "fingerprint, tool, description")
     + " ON CONFLICT (fingerprint) DO NOTHING",
@@ -237,8 +242,8 @@ STATEMENTS: Mapping[str, str] = {
     "forget_picks": "DELETE FROM ferrule_pick WHERE conversation = ? AND selection = ?",
     "add_selection": _insert("ferrule_selection", SELECTION),
     "add_pick": _insert("ferrule_pick", PICK),
-    **{name: text for suffix, whose in _WHOSE.items() for name, text in _counted(suffix, whose).items()},
-    # The audit.
+    **{name: text for suffix, whose in _TENANT_CONDITIONS.items() for name, text in _statistics(suffix, whose).items()},
+    # The audit log.
     "head": "SELECT audit_seq, audit_head FROM ferrule_conversation WHERE id = ?",
     "move_head": "UPDATE ferrule_conversation SET audit_seq = ?, audit_head = ? WHERE id = ? AND audit_seq = ?",
     "add_audit": _insert("ferrule_audit", AUDIT),

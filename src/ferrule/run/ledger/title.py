@@ -1,6 +1,7 @@
-"""What a conversation is known by in a list: the beginning of what was asked first. Knows no database.
+"""The title of a conversation in a list: the beginning of its first user message. Independent of the database.
 
-A state can be long, and a list shows a hundred: it is read from its beginning, as far as the first thing asked.
+A state can be long, and a list shows a hundred of them. So only the beginning of a state is read, up to the first user
+message.
 """
 
 from __future__ import annotations
@@ -14,36 +15,36 @@ from ferrule.core.message_json import messages_from_json
 from ferrule.errors import DefinitionError
 from ferrule.run.timeline_entry import title_of
 
-BEGINNING = 4_096
-"""So many characters of a state are read of every conversation,"""
-LONGEST = 65_536
-"""and so many where these do not tell: behind a long system prompt, say, or a turn that is not over."""
+PREFIX_CHARS = 4_096
+"""How many characters of a state are read for every conversation in a list."""
+MAX_PREFIX_CHARS = 65_536
+"""How many are read where those do not suffice: after a long system prompt, or an unfinished turn."""
 
 
-def title_in(state: str) -> str | None:
-    """The title by the beginning of a state's text; empty where nothing was asked, None where it ends too early."""
+def title_of_state(state: str) -> str | None:
+    """Return the title from the beginning of a state; empty if there is no user message, None if it ends too early."""
     try:
-        return title_by(_messages(state))
+        return title_of_messages(_messages(state))
     except (ValueError, RecursionError):
         return None
 
 
-def title_by(messages: Iterable[Any]) -> str:
-    """The title by saved messages: the first that a user said, and that has words."""
+def title_of_messages(messages: Iterable[Any]) -> str:
+    """Return the title from saved messages: that of the first user message that is not blank."""
     try:
-        for held in messages:
-            (message,) = messages_from_json([held])
+        for data in messages:
+            (message,) = messages_from_json([data])
             title = title_of(message.content) if message.role is Role.USER else ""
             if title:
                 return title
     except (DefinitionError, TypeError):
-        # A record that somebody spoiled is listed all the same.
+        # A damaged record is listed without a title.
         return ""
     return ""
 
 
 def _messages(state: str) -> Iterator[object]:
-    """Those that a state begins with, one by one. What is kept has no spaces between its tokens."""
+    """Yield the messages at the beginning of a state, one by one. Stored JSON has no spaces between its tokens."""
     at = 0
     while state[at : at + 1] in ("{", ","):
         key, at = value_at(state, at + 1)
@@ -62,6 +63,6 @@ def _items(text: str, at: int) -> Iterator[object]:
 
 
 def _require_more(text: str, at: int) -> None:
-    """What ends between two values is as cut off as what ends within one."""
+    """Raise if the text ends here: it is cut off between two values."""
     if at >= len(text):
-        raise ValueError("it is cut off")
+        raise ValueError("the text is cut off")

@@ -1,7 +1,7 @@
-"""What models chose, as work: writing a selection down, and the figures of many. Knows no database.
+"""The transactions on tool usage: recording that of one reply, and building a report. Independent of the database.
 
-A set of tools on offer is kept once, by the fingerprints in it, and each definition's name and description once: what
-grows with every reply is one row, and one for each call. What became of a call stands in the calls already.
+A set of offered tools is stored once, by the fingerprints in it, and so are the name and description of each
+definition. Each reply adds one row, and one for each call. The outcome of a call is in the table of calls.
 """
 
 from __future__ import annotations
@@ -11,100 +11,100 @@ from typing import cast
 
 from ferrule.core.json_text import digest, loads
 from ferrule.core.tool import ToolDefinition
-from ferrule.run.ledger.claim import kept_json
+from ferrule.run.ledger.claim import encode_json
 from ferrule.run.ledger.ledger import CallState, ConversationRecord
-from ferrule.run.ledger.transaction import Row, Work, say
-from ferrule.run.reply_record import Replied
-from ferrule.run.tool_usage import PICKED, Fate, Selection
-from ferrule.run.usage_figures import Misnamed, SelectionFigures, SelectionLine, SelectionSearch, Tally
+from ferrule.run.ledger.transaction import Row, Transaction, execute
+from ferrule.run.reply_record import ReplyRecord
+from ferrule.run.tool_usage import PICKED, AttemptStatus, ToolUsage
+from ferrule.run.usage_figures import UnknownToolName, UsageCounts, UsageQuery, UsageReport, UsageRow
 
-MOST_MISNAMED = 100
+MAX_UNKNOWN_NAMES = 100
 _FAILED = frozenset({CallState.FAILED.value, CallState.UNKNOWN.value})
-_Key = tuple[str, str]
+_RowKey = tuple[str, str]
 
 
-def noted_selection(held: ConversationRecord, replied: Replied, selection: Selection, now: float) -> Work[None]:
-    """Where a model is asked again after a crash, what it chooses then takes the place of what was lost."""
-    fingerprints = {tool.name: tool.fingerprint for tool in selection.offered}
-    offer = yield from _offered(selection.offered, fingerprints)
-    where = (replied.conversation, replied.place)
-    yield from say("forget_picks", *where)
-    yield from say("forget_selection", *where)
-    demanded = fingerprints.get(selection.demanded, "")
-    about = (kept_json(replied.model), offer, demanded, int(selection.is_required), int(selection.is_unanswered))
-    yield from say("add_selection", *where, held.tenant, held.principal, float(now), *about)
-    for number, pick in enumerate(selection.picks):
-        call_id = "" if pick.number is None else f"{replied.place}.{pick.number}"
-        told = (fingerprints.get(pick.tool, ""), call_id, pick.fate.value, kept_json(pick.wrote))
-        yield from say("add_pick", *where, number, *told, int(pick.is_retried), int(pick.is_repeated))
+def insert_usage(record: ConversationRecord, reply: ReplyRecord, usage: ToolUsage, now: float) -> Transaction[None]:
+    """Record the tool usage of a reply. If a model is asked again after a crash, the new usage replaces the old one."""
+    fingerprints = {tool.name: tool.fingerprint for tool in usage.offered}
+    offer = yield from _store_offer(usage.offered, fingerprints)
+    where = (reply.conversation, reply.place)
+    yield from execute("forget_picks", *where)
+    yield from execute("forget_selection", *where)
+    demanded = fingerprints.get(usage.required_tool, "")
+    about = (encode_json(reply.model), offer, demanded, int(usage.is_required), int(usage.is_unanswered))
+    yield from execute("add_selection", *where, record.tenant, record.principal, float(now), *about)
+    for number, attempt in enumerate(usage.attempts):
+        call_id = "" if attempt.number is None else f"{reply.place}.{attempt.number}"
+        columns = (fingerprints.get(attempt.tool, ""), call_id, attempt.status.value, encode_json(attempt.name))
+        yield from execute("add_pick", *where, number, *columns, int(attempt.is_retried), int(attempt.is_repeated))
 
 
-def found_selections(search: SelectionSearch) -> Work[SelectionFigures]:
-    where = "_everywhere" if search.tenant is None else ""
-    anyone = int(search.principal is None)
-    whose = (search.tenant or "", anyone, search.principal or "", float(search.since))
-    offers = (yield from say(f"offers_counted{where}", *whose, search.tool, search.tool)).rows
-    picks = (yield from say(f"picks_counted{where}", *whose)).rows
-    demands = (yield from say(f"demands_counted{where}", *whose)).rows
-    misnamed = (yield from say(f"misnamings_counted{where}", *whose, MOST_MISNAMED)).rows
-    tallies = _tallied(offers, picks, demands)
-    known = {(row[0], row[1]): row for row in offers}
-    lines = [
-        _line(key, known.get(key), tally)
-        for key, tally in tallies.items()
-        # Of a definition that was not asked for nothing is told, and neither is what is about no tool.
-        if key in known or not (search.tool or key[1])
+def find_usage(query: UsageQuery) -> Transaction[UsageReport]:
+    where = "_everywhere" if query.tenant is None else ""
+    anyone = int(query.principal is None)
+    whose = (query.tenant or "", anyone, query.principal or "", float(query.since))
+    offers = (yield from execute(f"offers_counted{where}", *whose, query.tool, query.tool)).rows
+    picks = (yield from execute(f"picks_counted{where}", *whose)).rows
+    demands = (yield from execute(f"demands_counted{where}", *whose)).rows
+    misnamed = (yield from execute(f"misnamings_counted{where}", *whose, MAX_UNKNOWN_NAMES)).rows
+    counts = _count(offers, picks, demands)
+    offers_by_key = {(row[0], row[1]): row for row in offers}
+    rows = [
+        _row(key, offers_by_key.get(key), row_counts)
+        for key, row_counts in counts.items()
+        # With a tool in the query, rows of other tools and rows of no tool are left out.
+        if key in offers_by_key or not (query.tool or key[1])
     ]
-    names = {fingerprint: row[2] for (_, fingerprint), row in known.items()}
-    # By the tool and not by its definition: a name is made up whatever the description says.
-    made_up: dict[tuple[str, str, str], int] = {}
+    names = {fingerprint: row[2] for (_, fingerprint), row in offers_by_key.items()}
+    # Summed by tool instead of by definition: an unknown name has nothing to do with the description.
+    unknown_names: dict[tuple[str, str, str], int] = {}
     for model, fingerprint, wrote, count in misnamed:
-        if fingerprint in names or not (search.tool or fingerprint):
+        if fingerprint in names or not (query.tool or fingerprint):
             key = (_text(model), _text(wrote), names.get(fingerprint, ""))
-            made_up[key] = made_up.get(key, 0) + int(count)
-    most = sorted(made_up.items(), key=lambda one: (-one[1], one[0]))
-    return SelectionFigures(tuple(sorted(lines, key=_by_use)), tuple(Misnamed(*key, count) for key, count in most))
+            unknown_names[key] = unknown_names.get(key, 0) + int(count)
+    most = sorted(unknown_names.items(), key=lambda one: (-one[1], one[0]))
+    return UsageReport(tuple(sorted(rows, key=_by_use)), tuple(UnknownToolName(*key, count) for key, count in most))
 
 
-def _offered(tools: tuple[ToolDefinition, ...], fingerprints: Mapping[str, str]) -> Work[str]:
-    """The id of a set of tools, which is written down where it is new."""
+def _store_offer(tools: tuple[ToolDefinition, ...], fingerprints: Mapping[str, str]) -> Transaction[str]:
+    """Return the id of a set of tools, and store the set if it is new."""
     offer = digest(sorted(fingerprints.values()))
-    if not (yield from say("has_offer", offer)).rows:
-        # In one order everywhere: two who write the same rows wait for each other, and never both.
+    if not (yield from execute("has_offer", offer)).rows:
+        # Always in the same order, so that two writers of the same rows cannot deadlock.
         for tool in sorted(tools, key=lambda one: fingerprints[one.name]):
             fingerprint = fingerprints[tool.name]
-            yield from say("add_definition", fingerprint, tool.name, kept_json(tool.description))
-            yield from say("add_offer", offer, fingerprint)
+            yield from execute("add_definition", fingerprint, tool.name, encode_json(tool.description))
+            yield from execute("add_offer", offer, fingerprint)
     return offer
 
 
-def _tallied(offers: list[Row], picks: list[Row], demands: list[Row]) -> dict[_Key, Tally]:
-    """Every number by model and definition, both as they are written."""
-    found: dict[_Key, Tally] = {}
+def _count(offers: list[Row], picks: list[Row], demands: list[Row]) -> dict[_RowKey, UsageCounts]:
+    """Return the counts by model and definition, both as they are stored."""
+    counts: dict[_RowKey, UsageCounts] = {}
 
-    def add(model: str, fingerprint: str, tally: Tally) -> None:
-        found[model, fingerprint] = found.get((model, fingerprint), Tally()) + tally
+    def add(model: str, fingerprint: str, more: UsageCounts) -> None:
+        counts[model, fingerprint] = counts.get((model, fingerprint), UsageCounts()) + more
 
     for model, fingerprint, _, _, count, _, _ in offers:
-        add(model, fingerprint, Tally(offered=int(count)))
+        add(model, fingerprint, UsageCounts(offered=int(count)))
     for model, fingerprint, fate, state, count, retried, repeated in picks:
-        add(model, fingerprint, _of_picks(Fate(fate), state, int(count), int(retried), int(repeated)))
+        add(model, fingerprint, _attempt_counts(AttemptStatus(fate), state, int(count), int(retried), int(repeated)))
     for model, fingerprint, count, unanswered in demands:
         demanded = int(count) if fingerprint else 0
         if demanded or unanswered:
-            add(model, fingerprint, Tally(demanded=demanded, missed=int(unanswered)))
-    return found
+            add(model, fingerprint, UsageCounts(demanded=demanded, missed=int(unanswered)))
+    return counts
 
 
-def _of_picks(fate: Fate, state: str, count: int, retried: int, repeated: int) -> Tally:
-    """So many calls that went the same way."""
-    is_picked = fate in PICKED
-    return Tally(
+def _attempt_counts(status: AttemptStatus, state: str, count: int, retried: int, repeated: int) -> UsageCounts:
+    """Return the counts for a group of calls with the same status and final state."""
+    is_picked = status in PICKED
+    return UsageCounts(
         picked=count * is_picked,
-        repaired=count * (fate is Fate.REPAIRED),
-        refused=count * (fate is Fate.REFUSED),
-        cut_off=count * (fate is Fate.CUT_OFF),
-        missed=count * (fate is Fate.NOT_OFFERED),
+        repaired=count * (status is AttemptStatus.REPAIRED),
+        refused=count * (status is AttemptStatus.REFUSED),
+        cut_off=count * (status is AttemptStatus.CUT_OFF),
+        missed=count * (status is AttemptStatus.NOT_OFFERED),
         failed=count * (is_picked and state in _FAILED),
         denied=count * (is_picked and state == CallState.DENIED.value),
         retried=retried,
@@ -112,17 +112,17 @@ def _of_picks(fate: Fate, state: str, count: int, retried: int, repeated: int) -
     )
 
 
-def _line(key: _Key, known: Row | None, tally: Tally) -> SelectionLine:
+def _row(key: _RowKey, offer: Row | None, counts: UsageCounts) -> UsageRow:
     model, fingerprint = key
-    if known is None:
-        return SelectionLine(_text(model), "", fingerprint, "", None, None, tally)
-    _, _, tool, description, _, first, last = known
-    return SelectionLine(_text(model), tool, fingerprint, _text(description), first, last, tally)
+    if offer is None:
+        return UsageRow(_text(model), "", fingerprint, "", None, None, counts)
+    _, _, tool, description, _, first, last = offer
+    return UsageRow(_text(model), tool, fingerprint, _text(description), first, last, counts)
 
 
-def _by_use(line: SelectionLine) -> tuple[int, int, str, str, float]:
-    return -line.tally.picked, -line.tally.offered, line.tool, line.model, line.first_at or 0.0
+def _by_use(row: UsageRow) -> tuple[int, int, str, str, float]:
+    return -row.counts.picked, -row.counts.offered, row.tool, row.model, row.first_at or 0.0
 
 
-def _text(kept: str) -> str:
-    return cast("str", loads(kept))
+def _text(stored: str) -> str:
+    return cast("str", loads(stored))

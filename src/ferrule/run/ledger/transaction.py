@@ -1,7 +1,7 @@
-"""Work: one transaction as a generator that yields statements and is sent their answers. No IO of its own.
+"""Transaction: a generator that yields statements and receives their results. It does no IO itself.
 
-So there is one meaning for all databases: a driver runs a whole generator inside one transaction, in a thread or on
-the event loop, and takes everything back if it raises.
+So the logic exists once for all databases. A driver runs a whole generator inside one database transaction, in a thread
+or on the event loop, and rolls everything back if it raises.
 """
 
 from __future__ import annotations
@@ -21,62 +21,62 @@ Row: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement by its name in the table, and its values."""
+    """A statement, by its name in `tables.STATEMENTS`, and its values."""
 
     name: str
     values: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The rows that were read, or how many were changed."""
+class QueryResult:
+    """The rows that were read, or how many rows were changed."""
 
     rows: list[Row] = field(default_factory=list[Row])
     count: int = 0
 
 
-Work: TypeAlias = Generator[Statement, Answer, T]
+Transaction: TypeAlias = Generator[Statement, QueryResult, T]
 
 
-def say(name: str, *values: object) -> Work[Answer]:
+def execute(name: str, *values: object) -> Transaction[QueryResult]:
     return (yield Statement(name, values))
 
 
-def locked(conversation: str) -> Work[ConversationRecord]:
-    """The conversation, which nobody else can change until the transaction ends."""
-    answer = yield from say("lock_conversation", conversation)
-    if not answer.rows:
+def lock(conversation: str) -> Transaction[ConversationRecord]:
+    """Lock a conversation until the transaction ends, and return it."""
+    result = yield from execute("lock_conversation", conversation)
+    if not result.rows:
         raise LedgerError(f"there is no conversation {conversation!r}", code="unknown_conversation")
-    return ConversationRecord(*answer.rows[0])
+    return ConversationRecord(*result.rows[0])
 
 
-def owned(conversation: str, epoch: int) -> Work[ConversationRecord]:
-    """The same, for the owner of this epoch only."""
-    held = yield from locked(conversation)
-    if held.epoch != epoch:
+def lock_owned(conversation: str, epoch: int) -> Transaction[ConversationRecord]:
+    """Lock a conversation for the owner of this epoch. Raises `FencedError` for any other epoch."""
+    record = yield from lock(conversation)
+    if record.epoch != epoch:
         raise FencedError(
-            f"{conversation!r} is in epoch {held.epoch}, and this owner's is {epoch}",
-            hint="Another process has taken the conversation over: stop, and load it again.",
+            f"{conversation!r} is in epoch {record.epoch}; this owner has epoch {epoch}",
+            hint="Another process has taken the conversation over. Stop, and load it again.",
         )
-    return held
+    return record
 
 
-def known_call(conversation: str, call_id: str) -> Work[CallRecord]:
-    answer = yield from say("call", conversation, call_id)
-    if not answer.rows:
+def require_call(conversation: str, call_id: str) -> Transaction[CallRecord]:
+    result = yield from execute("call", conversation, call_id)
+    if not result.rows:
         raise LedgerError(f"there is no call {call_id!r} in {conversation!r}", code="unknown_call")
-    return call_of(answer.rows[0])
+    return call_of(result.rows[0])
 
 
 def call_of(row: Row) -> CallRecord:
-    *identity, side_effects, needs_leave, state, epoch, outcome = row
+    *identity, side_effects, needs_approval, state, epoch, outcome = row
     return CallRecord(
         *_with_bytes(identity, 4),
         side_effects=bool(side_effects),
-        needs_leave=bool(needs_leave),
+        needs_approval=bool(needs_approval),
         state=CallState(state),
         epoch=epoch,
-        outcome=outcome_from_dict(_read(outcome)),
+        outcome=outcome_from_dict(_decode_json(outcome)),
     )
 
 
@@ -89,14 +89,14 @@ def approval_of(row: Row) -> Approval:
         expires_at=expires_at,
         decided_by=decided_by,
         decided_at=decided_at,
-        why=_read(why),
+        why=_decode_json(why),
     )
 
 
-def _read(text: str) -> Any:
+def _decode_json(text: str) -> Any:
     return loads(text)
 
 
 def _with_bytes(values: list[Any], at: int) -> list[Any]:
-    # A driver may hand out a view of its own buffer.
+    # A driver may return a view of its own buffer.
     return [bytes(value) if place == at else value for place, value in enumerate(values)]

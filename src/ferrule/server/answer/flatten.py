@@ -1,7 +1,7 @@
-"""Rounds: a loop of several rounds as the one answer that an API without rounds can say.
+"""RoundFlattener: turns a loop of several rounds into one answer, for APIs that have no rounds.
 
-Calls that the gateway ran itself are not the client's: they are told as asides, beside the answer, and so is everything
-that tools and people did meanwhile. Calls that are the client's to run pass through.
+Calls that the gateway runs are not part of the answer. They are reported as extension events next to it, as is
+everything that tools and approvers do meanwhile. Calls that the client runs pass through.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, TextDelta, added
+from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, TextDelta, add_usage
 from ferrule.run.events import (
     ConfirmationRequired,
     LoopEnded,
@@ -22,85 +22,89 @@ from ferrule.run.machine import State
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
-    """Something that no API has a field for: told under the extension's key, where strict clients pass over it."""
+class ExtensionEvent:
+    """Data that no API has a field for. It is sent under the extension's key, which strict clients ignore."""
 
-    told: dict[str, Any]
+    data: dict[str, Any]
 
 
 @dataclass(slots=True)
-class Rounds:
-    """`is_internal`: calls are run by the gateway. `conversation` is told where an answer waits for leave."""
+class RoundFlattener:
+    """`gateway_runs_calls`: the calls are not the client's. `conversation` is sent if an answer waits for approval."""
 
-    is_internal: bool = False
+    gateway_runs_calls: bool = False
     conversation: str = ""
     _finish: Finish | None = None
     _calls: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
-    _said_text: bool = False
-    _waiting: list[ConfirmationRequired] = field(default_factory=list[ConfirmationRequired])
+    _has_text: bool = False
+    _pending: list[ConfirmationRequired] = field(default_factory=list[ConfirmationRequired])
 
-    def feed(self, event: LoopEvent) -> list[Event | Aside]:
+    def feed(self, event: LoopEvent) -> list[Event | ExtensionEvent]:
         match event:
             case Finish():
-                self._finish = _summed(self._finish, event)
+                self._finish = _sum_usage(self._finish, event)
                 return []
-            case CallStart() | ArgumentsDelta() | CallEnd() if self.is_internal:
-                return self._own(event)
+            case CallStart() | ArgumentsDelta() | CallEnd() if self.gateway_runs_calls:
+                return self._gateway_call(event)
             case ToolStarted(call):
                 return [
-                    Aside({"tool_started": {"id": call.id, "name": call.name, "arguments": call.function.arguments}})
+                    ExtensionEvent(
+                        {"tool_started": {"id": call.id, "name": call.name, "arguments": call.function.arguments}}
+                    )
                 ]
             case ToolProgressed(id, progress):
-                return [Aside({"tool_progress": {"id": id, **asdict(progress)}})]
+                return [ExtensionEvent({"tool_progress": {"id": id, **asdict(progress)}})]
             case ToolFinished(result):
-                told = {"id": result.tool_call_id, "name": result.name, "is_error": result.is_error}
-                return [Aside({"tool_finished": {**told, "content": result.content}})]
+                data = {"id": result.tool_call_id, "name": result.name, "is_error": result.is_error}
+                return [ExtensionEvent({"tool_finished": {**data, "content": result.content}})]
             case ConfirmationRequired(call, approval):
-                self._waiting.append(event)
-                told = {"approval": approval, "id": call.id, "name": call.name, "arguments": call.function.arguments}
-                return [Aside({"confirmation_required": told})]
-            case LoopEnded(state, words):
-                return self._ended(state, words)
+                self._pending.append(event)
+                data = {"approval": approval, "id": call.id, "name": call.name, "arguments": call.function.arguments}
+                return [ExtensionEvent({"confirmation_required": data})]
+            case LoopEnded(state, limit):
+                return self._end(state, limit)
             case _:
-                self._said_text = self._said_text or isinstance(event, TextDelta)
+                self._has_text = self._has_text or isinstance(event, TextDelta)
                 return [event]
 
-    def _own(self, event: CallStart | ArgumentsDelta | CallEnd) -> list[Event | Aside]:
+    def _gateway_call(self, event: CallStart | ArgumentsDelta | CallEnd) -> list[Event | ExtensionEvent]:
         match event:
             case CallStart(index, id, name):
                 self._calls[index] = (id, name)
             case CallEnd(index, complete, receipt) if receipt:
                 id, name = self._calls.get(index, ("", ""))
                 return [
-                    Aside({"tool_call": {"id": id, "name": name, "complete": complete, "receipt": receipt.as_dict()}})
+                    ExtensionEvent(
+                        {"tool_call": {"id": id, "name": name, "complete": complete, "receipt": receipt.as_dict()}}
+                    )
                 ]
             case _:
                 pass
         return []
 
-    def _ended(self, state: State, words: str) -> list[Event | Aside]:
+    def _end(self, state: State, limit: str) -> list[Event | ExtensionEvent]:
         usage = self._finish.usage if self._finish else None
-        told: list[Event | Aside] = []
-        if words:
-            told.append(Aside({"limit": words}))
-        if state is State.WAITING and self.is_internal:
-            told += self._waits()
+        events: list[Event | ExtensionEvent] = []
+        if limit:
+            events.append(ExtensionEvent({"limit": limit}))
+        if state is State.WAITING and self.gateway_runs_calls:
+            events += self._pending_events()
         reason = self._finish.reason if self._finish else FinishReason.STOP
-        if self.is_internal and reason is FinishReason.TOOL_CALLS:
-            # They were the gateway's own, and have been run.
+        if self.gateway_runs_calls and reason is FinishReason.TOOL_CALLS:
+            # The calls were the gateway's, and have been run.
             reason = FinishReason.STOP
-        return [*told, Finish(reason, usage)]
+        return [*events, Finish(reason, usage)]
 
-    def _waits(self) -> list[Event | Aside]:
-        """A client that knows nothing of approvals is told in words what it waits for."""
-        asked = [one.approval for one in self._waiting]
-        waiting = Aside({"waiting": {"conversation": self.conversation, "approvals": asked}})
-        names = ", ".join(f"{one.call.name} ({one.approval})" for one in self._waiting)
-        words = f"[Waiting for approval of {names}.]"
-        return [waiting, TextDelta(f"\n{words}" if self._said_text else words)]
+    def _pending_events(self) -> list[Event | ExtensionEvent]:
+        """Report the pending approvals, also as text, for clients that do not read the extension."""
+        approvals = [one.approval for one in self._pending]
+        extension = ExtensionEvent({"waiting": {"conversation": self.conversation, "approvals": approvals}})
+        names = ", ".join(f"{one.call.name} ({one.approval})" for one in self._pending)
+        text = f"[Waiting for approval of {names}.]"
+        return [extension, TextDelta(f"\n{text}" if self._has_text else text)]
 
 
-def _summed(before: Finish | None, now: Finish) -> Finish:
-    if before is None or before.usage is None or now.usage is None:
-        return now
-    return Finish(now.reason, added(before.usage, now.usage))
+def _sum_usage(earlier: Finish | None, latest: Finish) -> Finish:
+    if earlier is None or earlier.usage is None or latest.usage is None:
+        return latest
+    return Finish(latest.reason, add_usage(earlier.usage, latest.usage))

@@ -1,4 +1,4 @@
-"""What an answer's headers say of its calls: how each was guaranteed, for who cannot read the extension."""
+"""Response headers with the receipts of an answer's calls, for clients that do not read the extension."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ RECEIPTS = "ferrule-receipts"
 
 
 def answer_headers(reply: Reply) -> dict[str, str]:
-    """`id=how` for each call, joined by commas; none where nothing was called."""
-    told = [f"{call.id}={call.receipt.how}" for call in reply.calls if call.receipt]
-    return {RECEIPTS: ", ".join(told)} if told else {}
+    """Return the header with `id=how` for each call, joined by commas; none if there is no call."""
+    receipts = [f"{call.id}={call.receipt.how}" for call in reply.calls if call.receipt]
+    return {RECEIPTS: ", ".join(receipts)} if receipts else {}

@@ -1,4 +1,4 @@
-"""What the APIs of one request and one answer share: the turn that a body asks for, and what is said to it."""
+"""Shared by the APIs with one request and one answer: the turn that a body requests, and its events."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from typing import Any
 from ferrule.core.context import Principal
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.extension import KEY
-from ferrule.server.answer.flatten import Aside, Rounds
-from ferrule.server.answer.stream import Said, said_in
+from ferrule.server.answer.flatten import ExtensionEvent, RoundFlattener
+from ferrule.server.answer.stream import AnswerEvent, flatten_with_deadlines
 from ferrule.server.answer.turn import ToolOwner, turn_of
-from ferrule.server.gateway import Gateway, new_conversation
+from ferrule.server.gateway import Gateway, new_conversation_id
 
 
-def said_to(
+def answer_events(
     gateway: Gateway, body: dict[str, Any], request: ToolCallRequest, principal: Principal
-) -> AsyncGenerator[Said]:
-    """What is answered to a body, as it forms."""
+) -> AsyncGenerator[AnswerEvent]:
+    """Answer a request body and yield the events of the answer."""
     turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal))
-    conversation = turn.resumes or new_conversation()
-    rounds = Rounds(turn.tool_owner is ToolOwner.GATEWAY, conversation)
-    return said_in(gateway.answer(turn.held_in(conversation)), rounds, gateway.config.limits)
+    conversation = turn.resumes or new_conversation_id()
+    flattener = RoundFlattener(turn.tool_owner is ToolOwner.GATEWAY, conversation)
+    return flatten_with_deadlines(
+        gateway.answer(turn.with_conversation(conversation)), flattener, gateway.config.limits
+    )
 
 
-def with_asides(told: dict[str, Any], asides: Iterable[Aside]) -> dict[str, Any]:
-    """A whole answer with what happened beside it, under the extension's key."""
-    happened = [aside.told for aside in asides]
-    return {**told, KEY: {**told.get(KEY, {}), "asides": happened}} if happened else told
+def with_extension_events(body: dict[str, Any], events: Iterable[ExtensionEvent]) -> dict[str, Any]:
+    """Return the body of an answer with its extension events under the extension's key."""
+    data = [aside.data for aside in events]
+    return {**body, KEY: {**body.get(KEY, {}), "events": data}} if data else body

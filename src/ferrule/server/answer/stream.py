@@ -1,7 +1,6 @@
-"""How an answer leaves: whole, or as events while it forms. Knows no dialect; a `Spoken` is one.
+"""Send an answer, whole or as a stream of events. Independent of any dialect: an `ApiEncoder` encodes the events.
 
-The first event is waited for before anything is sent, so that what fails at once fails with a status and in the
-client's own shape.
+Nothing is sent before the first event, so that an immediate failure gets an HTTP status and the API's error body.
 """
 
 from __future__ import annotations
@@ -13,106 +12,112 @@ from contextlib import aclosing
 from typing import Protocol
 
 from ferrule.core.event import Event
-from ferrule.core.reply import Folding, Reply
-from ferrule.engines.deadlines import Waits
+from ferrule.core.reply import Reply, ReplyFold
+from ferrule.engines.deadlines import DeadlineTimer
 from ferrule.errors import EngineTimeoutError, FerruleError
 from ferrule.run.events import LoopEvent
-from ferrule.server.answer.flatten import Aside, Rounds
-from ferrule.server.config.config import Limits
-from ferrule.server.http import Streamed
+from ferrule.server.answer.flatten import ExtensionEvent, RoundFlattener
+from ferrule.server.config.config import GatewayLimits
+from ferrule.server.http import StreamingResponse
 
-_PATIENCE = 10.0
-"""How long a status is held back for the first event; after that the answer is begun, and errors come inside it."""
+_FIRST_EVENT_SECONDS = 10.0
+"""How long to wait for the first event. Then the answer starts anyway, and errors come inside the stream."""
 
-Said = Event | Aside
+AnswerEvent = Event | ExtensionEvent
 
 
-class Spoken(Protocol):
-    """One answer in one API, as bytes."""
+class ApiEncoder(Protocol):
+    """Encodes one answer in one API as bytes."""
 
-    def feed(self, said: Said, /) -> bytes: ...
+    def feed(self, event: AnswerEvent, /) -> bytes: ...
 
     def fail(self, error: FerruleError, /) -> bytes:
-        """Ends the answer because of an error, in the client's own shape."""
+        """End the answer with an error of the API."""
         ...
 
     def end(self) -> bytes:
-        """What is said after the last event."""
+        """Return what follows the last event."""
         ...
 
     @property
     def keep_alive(self) -> bytes: ...
 
 
-async def said_in(events: AsyncGenerator[LoopEvent], rounds: Rounds, limits: Limits) -> AsyncGenerator[Said]:
-    """What an answer says, under its deadlines."""
-    until = time.monotonic() + limits.total_seconds
-    patience = limits.first_seconds
-    waits = Waits()
+async def flatten_with_deadlines(
+    events: AsyncGenerator[LoopEvent], flattener: RoundFlattener, limits: GatewayLimits
+) -> AsyncGenerator[AnswerEvent]:
+    """Yield the flattened events of an answer. Raises `EngineTimeoutError` after a deadline."""
+    deadline = time.monotonic() + limits.total_seconds
+    timeout = limits.first_seconds
+    waits = DeadlineTimer()
     async with aclosing(events):
         try:
             while True:
-                waits.begin(min(patience, max(until - time.monotonic(), 0.0)))
+                waits.start(min(timeout, max(deadline - time.monotonic(), 0.0)))
                 try:
                     event = await anext(events, None)
                 except asyncio.CancelledError as cancelled:
-                    waits.ended(cancelled)
+                    waits.reraise_unless_expired(cancelled)
                     raise EngineTimeoutError(
-                        "the answer took too long", hint="Ask for less, or raise the limits."
+                        "the answer took too long", hint="Request less, or raise the limits."
                     ) from cancelled
-                waits.end()
+                waits.stop()
                 if event is None:
                     return
-                patience = limits.between_seconds
-                for said in rounds.feed(event):
-                    yield said
+                timeout = limits.between_seconds
+                for answer_event in flattener.feed(event):
+                    yield answer_event
         finally:
             waits.close()
 
 
-async def whole(said: AsyncGenerator[Said]) -> tuple[Reply, list[Aside]]:
-    """The whole answer, and what was told beside it."""
-    folding = Folding()
-    asides: list[Aside] = []
-    async with aclosing(said):
-        async for one in said:
-            if isinstance(one, Aside):
-                asides.append(one)
+async def collect_answer(events: AsyncGenerator[AnswerEvent]) -> tuple[Reply, list[ExtensionEvent]]:
+    """Return the whole answer and its extension events."""
+    folding = ReplyFold()
+    extension_events: list[ExtensionEvent] = []
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, ExtensionEvent):
+                extension_events.append(event)
             else:
-                folding.add(one)
-    return folding.reply(), asides
+                folding.add(event)
+    return folding.reply(), extension_events
 
 
-async def streamed(said: AsyncGenerator[Said], spoken: Spoken, limits: Limits) -> Streamed:
-    """The answer as it forms. What fails before anything was said is raised here."""
-    first = asyncio.ensure_future(anext(said, None))
+async def stream_answer(
+    events: AsyncGenerator[AnswerEvent], encoder: ApiEncoder, limits: GatewayLimits
+) -> StreamingResponse:
+    """Return the answer as a stream. An error before the first event is raised here."""
+    first = asyncio.ensure_future(anext(events, None))
     try:
-        await asyncio.wait({first}, timeout=_PATIENCE)
+        await asyncio.wait({first}, timeout=_FIRST_EVENT_SECONDS)
         if first.done():
             first.result()
     except (asyncio.CancelledError, FerruleError):
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
-        await said.aclose()
+        await events.aclose()
         raise
-    return Streamed(
-        _pieces(first, said, spoken), keep_alive=spoken.keep_alive, keep_alive_seconds=limits.keep_alive_seconds
+    return StreamingResponse(
+        _encode_events(first, events, encoder),
+        keep_alive=encoder.keep_alive,
+        keep_alive_seconds=limits.keep_alive_seconds,
     )
 
 
-async def _pieces(
-    first: asyncio.Future[Said | None], said: AsyncGenerator[Said], spoken: Spoken
+async def _encode_events(
+    first: asyncio.Future[AnswerEvent | None], events: AsyncGenerator[AnswerEvent], encoder: ApiEncoder
 ) -> AsyncGenerator[bytes, None]:
     try:
-        async with aclosing(said):
-            one = await first
-            if one is not None:
-                yield spoken.feed(one)
-                async for one in said:
-                    if piece := spoken.feed(one):
-                        yield piece
-        yield spoken.end()
+        async with aclosing(events):
+            event = await first
+            if event is not None:
+                yield encoder.feed(event)
+                async for event in events:
+                    if data := encoder.feed(event):
+                        yield data
+        yield encoder.end()
     except FerruleError as error:
-        yield spoken.fail(error)
+        yield encoder.fail(error)
     finally:
         first.cancel()

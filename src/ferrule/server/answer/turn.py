@@ -1,13 +1,13 @@
-"""Turn: one answer to one request, whichever API it came in by. Says which of the four rows of the matrix it is.
+"""Turn: one answer to one request, whatever the API. It decides who runs the calls:
 
-| the caller brings tools | the gateway has tools | whose calls they are |
+| the caller sends tools | the gateway has tools | who runs the calls |
 |---|---|---|
-| no | no | nobody's: what looks like a call is text |
-| yes | no | the caller's: the answer ends at the call |
-| yes | yes | the caller's |
-| no | yes | the gateway's: the stream pauses, the tool runs, the stream goes on |
+| no | no | nobody: text that looks like a call is text |
+| yes | no | the caller: the answer ends at the call |
+| yes | yes | the caller |
+| no | yes | the gateway: the stream pauses, the tool runs, the stream continues |
 
-A caller who says which he wants gets that.
+The caller can override this in the extension.
 """
 
 from __future__ import annotations
@@ -34,57 +34,59 @@ class ToolOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What is asked, by whom, and who runs the calls. `names` are the gateway's tools to offer; None is all of them.
+    """A request, its principal, and who runs the calls.
 
-    `resumes` is a conversation that was left waiting, to be gone on with instead of asking anew.
+    `tool_names` are the gateway's tools to offer; None is all of them. `resumes` is the id of a waiting conversation to
+    resume instead of starting a new one.
     """
 
     request: ToolCallRequest
     principal: Principal
     tool_owner: ToolOwner = ToolOwner.CALLER
-    names: tuple[str, ...] | None = None
+    tool_names: tuple[str, ...] | None = None
     resumes: str = ""
     conversation: str = ""
 
-    def held_in(self, conversation: str) -> Turn:
-        """The same, under this id in the ledger."""
+    def with_conversation(self, conversation: str) -> Turn:
+        """Return the turn with this conversation id in the ledger."""
         return replace(self, conversation=conversation)
 
 
 def turn_of(body: dict[str, Any], request: ToolCallRequest, principal: Principal, *, has_tools: bool) -> Turn:
-    """The turn that a body asks for. `has_tools`: the gateway has tools that this principal may use.
+    """Return the turn that a body requests. `has_tools`: the gateway has tools that this principal may use.
 
-    The caller's word stands in the extension: `{"ferrule": {"tools": "caller" | "gateway" | "none" | [names]}}`, and
+    The caller's choice is in the extension: `{"ferrule": {"tools": "caller" | "gateway" | "none" | [names]}}`, and
     `{"ferrule": {"resume": "conversation"}}`.
     """
-    said = Field(body.get(KEY), KEY)
-    wish = said["tools"] if said.is_given else Field(None)
-    resumes = said["resume"].or_else(Field.string, "") if said.is_given else ""
-    if not wish.is_given:
-        whose = ToolOwner.CALLER if request.tools else ToolOwner.GATEWAY if has_tools else ToolOwner.NOBODY
+    extension = Field(body.get(KEY), KEY)
+    tools = extension["tools"] if extension.is_given else Field(None)
+    resumes = extension["resume"].or_else(Field.string, "") if extension.is_given else ""
+    if not tools.is_given:
+        owner = ToolOwner.CALLER if request.tools else ToolOwner.GATEWAY if has_tools else ToolOwner.NOBODY
         return Turn(
-            request=request, principal=principal, tool_owner=ToolOwner.GATEWAY if resumes else whose, resumes=resumes
+            request=request, principal=principal, tool_owner=ToolOwner.GATEWAY if resumes else owner, resumes=resumes
         )
-    if isinstance(wish.value, str):
-        whose, names = wish.one_of({one.value: one for one in ToolOwner}), None
+    if isinstance(tools.value, str):
+        owner, tool_names = tools.one_of({one.value: one for one in ToolOwner}), None
     else:
-        whose, names = ToolOwner.GATEWAY, tuple(entry.string() for entry in wish.items())
-    if whose is ToolOwner.GATEWAY and request.tools:
+        owner, tool_names = ToolOwner.GATEWAY, tuple(entry.string() for entry in tools.items())
+    if owner is ToolOwner.GATEWAY and request.tools:
         raise DefinitionError(
-            "the caller brings tools and asks for the gateway's", hint="Leave out tools, or ferrule.tools."
+            "tools and ferrule.tools contradict each other: the caller's tools or the gateway's",
+            hint="Leave out tools, or ferrule.tools.",
         )
-    if whose is ToolOwner.CALLER and not request.tools:
-        whose = ToolOwner.NOBODY
-    if whose is ToolOwner.NOBODY and request.tools:
-        # On offer they stay, for the model to read its earlier calls by; but nothing is called.
+    if owner is ToolOwner.CALLER and not request.tools:
+        owner = ToolOwner.NOBODY
+    if owner is ToolOwner.NOBODY and request.tools:
+        # The tools stay offered, because the model reads its earlier calls better with them, but no call is allowed.
         return Turn(request=_without_calls(request), principal=principal, tool_owner=ToolOwner.CALLER)
-    return Turn(request=request, principal=principal, tool_owner=whose, names=names, resumes=resumes)
+    return Turn(request=request, principal=principal, tool_owner=owner, tool_names=tool_names, resumes=resumes)
 
 
 def shows_wire(body: dict[str, Any]) -> bool:
-    """Whether the caller wants to see what the model is held to and writes: `{"ferrule": {"wire": true}}`."""
-    said = Field(body.get(KEY), KEY)
-    return said.is_given and said["wire"].or_else(Field.boolean, False)
+    """Whether the caller wants the raw model output and the grammar: `{"ferrule": {"wire": true}}`."""
+    extension = Field(body.get(KEY), KEY)
+    return extension.is_given and extension["wire"].or_else(Field.boolean, False)
 
 
 def _without_calls(request: ToolCallRequest) -> ToolCallRequest:

@@ -14,64 +14,66 @@ from ferrule.dialects.openai_chat.request_decoder import read_request, uses_func
 from ferrule.dialects.openai_chat.response_body import body_of, error_body
 from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
-from ferrule.server.answer.flatten import Aside
+from ferrule.server.answer.flatten import ExtensionEvent
 from ferrule.server.answer.headers import answer_headers
-from ferrule.server.answer.plan import said_to, with_asides
-from ferrule.server.answer.stream import Said, streamed, whole
+from ferrule.server.answer.plan import answer_events, with_extension_events
+from ferrule.server.answer.stream import AnswerEvent, collect_answer, stream_answer
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Answer, Asked, Route, Whole
+from ferrule.server.http import AnyResponse, Request, Response, Route
 
 _KEEP_ALIVE = b": keep-alive\n\n"
 _DONE = b"data: [DONE]\n\n"
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    async def create(asked: Asked) -> Answer:
-        return await _answered(gateway, asked)
+    async def create(request: Request) -> AnyResponse:
+        return await _answer(gateway, request)
 
-    return [Route("POST", "/v1/chat/completions", create, "models", shape)]
+    return [Route("POST", "/v1/chat/completions", create, "models", render_error)]
 
 
-def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
+def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
     return error_body(error)
 
 
-async def _answered(gateway: Gateway, asked: Asked) -> Answer:
-    body, request = await asked.read(read_request)
-    said = said_to(gateway, body, request, asked.principal)
-    names: dict[str, Any] = {
+async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
+    body, request = await http_request.read(read_request)
+    events = answer_events(gateway, body, request, http_request.principal)
+    fields: dict[str, Any] = {
         "id": f"chatcmpl-{secrets.token_hex(14)}",
         "model": request.model or gateway.router.engine(None).model,
         "created": int(time.time()),
         "uses_functions": uses_functions(body),
     }
     if wants_stream(body):
-        return await streamed(
-            said, _Chunks(ChunkEncoder(**names, include_usage=wants_usage(body)), names), gateway.config.limits
+        return await stream_answer(
+            events, _ChatEncoder(ChunkEncoder(**fields, include_usage=wants_usage(body)), fields), gateway.config.limits
         )
-    reply, asides = await whole(said)
-    return Whole.of(with_asides(body_of(reply, **names), asides), headers=answer_headers(reply))
+    reply, extension_events = await collect_answer(events)
+    return Response.json(
+        with_extension_events(body_of(reply, **fields), extension_events), headers=answer_headers(reply)
+    )
 
 
-class _Chunks:
-    """Chunks as bytes."""
+class _ChatEncoder:
+    """Encodes chunks as bytes."""
 
     keep_alive = _KEEP_ALIVE
 
-    def __init__(self, encoder: ChunkEncoder, names: dict[str, Any]) -> None:
+    def __init__(self, encoder: ChunkEncoder, fields: dict[str, Any]) -> None:
         self._encoder = encoder
-        head = {name: names[name] for name in ("id", "created", "model")}
-        nothing: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
-        self._aside: dict[str, Any] = {**head, "object": "chat.completion.chunk", "choices": [nothing]}
+        head = {name: fields[name] for name in ("id", "created", "model")}
+        empty_choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
+        self._empty_chunk: dict[str, Any] = {**head, "object": "chat.completion.chunk", "choices": [empty_choice]}
 
-    def feed(self, said: Said, /) -> bytes:
-        if isinstance(said, Aside):
-            return encode(dumps({**self._aside, KEY: said.told}))
-        return b"".join([encode_json(chunk) for chunk in self._encoder.feed(said)])
+    def feed(self, event: AnswerEvent, /) -> bytes:
+        if isinstance(event, ExtensionEvent):
+            return encode(dumps({**self._empty_chunk, KEY: event.data}))
+        return b"".join([encode_json(chunk) for chunk in self._encoder.feed(event)])
 
     def fail(self, error: FerruleError, /) -> bytes:
-        rest = [encode(dumps(chunk)) for chunk in self._encoder.close()]
-        return b"".join([*rest, encode(dumps(error_body(error)))])
+        chunks = [encode(dumps(chunk)) for chunk in self._encoder.close()]
+        return b"".join([*chunks, encode(dumps(error_body(error)))])
 
     def end(self) -> bytes:
         return _DONE

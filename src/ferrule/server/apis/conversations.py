@@ -1,6 +1,6 @@
-"""`/v1/conversations`: what was said and done, and whether the record of it still stands as it was written.
+"""`/v1/conversations`: the recorded messages, calls and approvals, and whether the audit log is intact.
 
-A principal sees his own, an admin his tenant's. What is not there and what is another's look the same.
+A principal sees its own conversations, an admin those of the tenant. Others are reported as missing.
 """
 
 from __future__ import annotations
@@ -14,79 +14,81 @@ from ferrule.core.message_json import messages_from_json
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, LedgerError, NotFoundError
 from ferrule.run.ledger.ledger import AuditRecord, Breach, CallRecord, CallState, ConversationRecord
-from ferrule.run.ledger.search import ConversationLine, Search
-from ferrule.run.ledger.title import title_by
+from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.ledger.title import title_of_messages
 from ferrule.run.machine import outcome_as_dict
 from ferrule.run.timeline import timeline_of
 from ferrule.run.timeline_entry import title_of
-from ferrule.server.apis.approvals import limit_in
+from ferrule.server.apis.approvals import read_limit
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import ANY, Answer, Asked, Route, Whole
+from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
 from ferrule.server.tools.approval_view import approval_view
 
-MOST = 100
-_USUAL = 20
-LONGEST = 1_000
+MAX_LIMIT = 100
+_DEFAULT_LIMIT = 20
+MAX_LENGTH = 1_000
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    async def listed(asked: Asked) -> Answer:
+    async def list_conversations(request: Request) -> AnyResponse:
         now = time.time()
-        most = limit_in(asked, _USUAL, MOST)
+        limit = read_limit(request, _DEFAULT_LIMIT, MAX_LIMIT)
         try:
-            found = await gateway.ledger.conversations_of(asked.principal.tenant, _search(asked, most + 1))
+            lines = await gateway.ledger.conversations_of(request.principal.tenant, _search(request, limit + 1))
         except LedgerError as refusal:
             if refusal.code != "bad_cursor":
                 raise
-            raise DefinitionError(f"after: {refusal.message}", hint="Begin without after.") from refusal
-        data = [_line(one, now) for one in found[:most]]
-        return Whole.of({"object": "list", "data": data, "has_more": len(found) > most})
+            raise DefinitionError(f"after: {refusal.message}", hint="Start without after.") from refusal
+        data = [_summary_view(line, now) for line in lines[:limit]]
+        return Response.json({"object": "list", "data": data, "has_more": len(lines) > limit})
 
-    async def one(asked: Asked) -> Answer:
-        id = asked.params["id"]
+    async def get_conversation(request: Request) -> AnyResponse:
+        id = request.params["id"]
         record = None if "\x00" in id else await gateway.ledger.load(id)
-        if record is None or not _may_see(asked, record):
+        if record is None or not _may_see(request, record):
             raise NotFoundError("there is no such conversation", hint="See /v1/conversations.")
-        return Whole.of(await _whole(gateway, record, time.time()))
+        return Response.json(await _conversation_view(gateway, record, time.time()))
 
     return [
-        Route("GET", "/v1/conversations", listed, ANY, shape),
-        Route("GET", "/v1/conversations/{id}", one, ANY, shape),
+        Route("GET", "/v1/conversations", list_conversations, ANY, render_error),
+        Route("GET", "/v1/conversations/{id}", get_conversation, ANY, render_error),
     ]
 
 
-def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
+def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
     return error_body(error)
 
 
-def _search(asked: Asked, most: int) -> Search:
-    given = {key: asked.query.get(key, "") for key in ("text", "tool", "after", "principal")}
-    for key, value in given.items():
-        if len(value) > LONGEST or "\x00" in value:
-            raise DefinitionError(f"{key}: it is too long, or holds a NUL", hint=f"At most {LONGEST} characters.")
-    whose = given["principal"] if "admin" in asked.rights else asked.principal.name
-    return Search(principal=whose, text=given["text"], tool=given["tool"], behind=given["after"], most=most)
+def _search(request: Request, limit: int) -> ConversationQuery:
+    params = {key: request.query.get(key, "") for key in ("text", "tool", "after", "principal")}
+    for key, value in params.items():
+        if len(value) > MAX_LENGTH or "\x00" in value:
+            raise DefinitionError(f"{key}: it is too long, or contains NUL", hint=f"At most {MAX_LENGTH} characters.")
+    principal = params["principal"] if "admin" in request.rights else request.principal.name
+    return ConversationQuery(
+        principal=principal, text=params["text"], tool=params["tool"], after=params["after"], limit=limit
+    )
 
 
-def _may_see(asked: Asked, record: ConversationRecord) -> bool:
-    is_his = record.principal == asked.principal.name
-    return record.tenant == asked.principal.tenant and (is_his or "admin" in asked.rights)
+def _may_see(request: Request, record: ConversationRecord) -> bool:
+    is_own = record.principal == request.principal.name
+    return record.tenant == request.principal.tenant and (is_own or "admin" in request.rights)
 
 
-def _line(one: ConversationLine, now: float) -> dict[str, Any]:
+def _summary_view(line: ConversationSummary, now: float) -> dict[str, Any]:
     return {
         "object": "conversation",
-        "id": one.id,
-        "principal": one.principal,
-        "opened_at": one.opened_at,
-        "changed_at": one.changed_at,
-        "version": one.version,
-        "is_held": one.lease_until > now,
-        "title": one.title,
+        "id": line.id,
+        "principal": line.principal,
+        "opened_at": line.opened_at,
+        "changed_at": line.changed_at,
+        "version": line.version,
+        "is_held": line.lease_until > now,
+        "title": line.title,
     }
 
 
-async def _whole(gateway: Gateway, record: ConversationRecord, now: float) -> dict[str, Any]:
+async def _conversation_view(gateway: Gateway, record: ConversationRecord, now: float) -> dict[str, Any]:
     ledger = gateway.ledger
     audit = await ledger.audit(record.id)
     breach = await ledger.verify(record.id)
@@ -94,26 +96,26 @@ async def _whole(gateway: Gateway, record: ConversationRecord, now: float) -> di
     loop = cast("dict[str, Any]", state.get("loop") or {})
     messages = [*state.get("messages", ()), *loop.get("added", ())]
     calls, approvals = await ledger.calls(record.id), await ledger.approvals_in(record.id)
-    head = ConversationLine(
+    head = ConversationSummary(
         *(record.id, record.tenant, record.principal, record.version, record.lease_until),
         *(audit[0].at if audit else 0.0, audit[-1].at if audit else 0.0),
-        title_by(state.get("messages", ())) or title_of(_first_tool(audit, calls)),
+        title_of_messages(state.get("messages", ())) or title_of(_first_tool(audit, calls)),
     )
-    moments = timeline_of(audit, _read(messages), calls, approvals, now=now)
+    entries = timeline_of(audit, _read_messages(messages), calls, approvals, now=now)
     return {
-        **_line(head, now),
+        **_summary_view(head, now),
         "within": state.get("within", ""),
         "messages": messages,
         "is_unfinished": bool(loop),
-        "calls": [_call(call) for call in calls],
+        "calls": [_call_view(call) for call in calls],
         "approvals": [approval_view(one, now) for one in approvals],
-        "timeline": [moment.as_dict() for moment in moments],
-        "audit": {"rows": [_row(row) for row in audit], "chain": _chain(breach)},
+        "timeline": [moment.as_dict() for moment in entries],
+        "audit": {"rows": [_audit_view(row) for row in audit], "chain": _chain_view(breach)},
     }
 
 
-def _read(messages: list[dict[str, Any]]) -> tuple[ChatMessage, ...]:
-    """A record that somebody spoiled is shown as it is, and what can be told of it still is."""
+def _read_messages(messages: list[dict[str, Any]]) -> tuple[ChatMessage, ...]:
+    """Read messages for the timeline; none if the record is damaged. The rest of it is still shown."""
     try:
         return messages_from_json(messages)
     except DefinitionError:
@@ -126,7 +128,7 @@ def _first_tool(audit: Sequence[AuditRecord], calls: Sequence[CallRecord]) -> st
     return next((tools[id] for id in proposed if id in tools), "")
 
 
-def _call(call: CallRecord) -> dict[str, Any]:
+def _call_view(call: CallRecord) -> dict[str, Any]:
     return {
         "id": call.id,
         "tool": call.tool,
@@ -134,13 +136,13 @@ def _call(call: CallRecord) -> dict[str, Any]:
         "arguments": call.arguments.decode("utf-8", "backslashreplace"),
         "arguments_sha256": call.arguments_sha256,
         "side_effects": call.side_effects,
-        "needs_leave": call.needs_leave,
+        "needs_approval": call.needs_approval,
         "state": call.state.value,
         "outcome": outcome_as_dict(call.outcome) if call.outcome else None,
     }
 
 
-def _row(row: AuditRecord) -> dict[str, Any]:
+def _audit_view(row: AuditRecord) -> dict[str, Any]:
     return {
         "seq": row.seq,
         "at": row.at,
@@ -155,5 +157,5 @@ def _row(row: AuditRecord) -> dict[str, Any]:
     }
 
 
-def _chain(breach: Breach | None) -> dict[str, Any]:
+def _chain_view(breach: Breach | None) -> dict[str, Any]:
     return {"holds": breach is None, "breach": "" if breach is None else str(breach)}

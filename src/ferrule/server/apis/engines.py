@@ -1,6 +1,6 @@
-"""`/v1/engines`: what answers behind each model: how it can be held, how it is, and what `ferrule doctor` found there.
+"""`/v1/engines`: the engines behind each model: their grammars, their state, and what `ferrule doctor` found.
 
-Addresses and what an engine said when it failed are for who runs the gateway.
+Only admins see addresses and error messages.
 """
 
 from __future__ import annotations
@@ -9,33 +9,35 @@ import asyncio
 from typing import Any
 
 from ferrule.engines.profile_file import find_profile
-from ferrule.engines.registry import place_of
-from ferrule.server.addresses import without_secrets
-from ferrule.server.apis.chat import shape
+from ferrule.engines.registry import address_and_model
+from ferrule.server.addresses import mask_secrets
+from ferrule.server.apis.chat import render_error
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Answer, Asked, Route, Whole
+from ferrule.server.http import AnyResponse, Request, Response, Route
 from ferrule.server.router import Replica
 
 READY, RESTING = "ready", "resting"
-"""The second after a failure: others are asked first, until it is tried again."""
+"""An engine rests after a failure: others are preferred until it is tried again."""
 
 
 def routes(gateway: Gateway) -> list[Route]:
     uses = {one.name: one.use for one in gateway.config.engines}
 
-    async def listed(asked: Asked) -> Answer:
-        is_admin = "admin" in asked.rights
-        found = gateway.engines(asked.principal)
-        names = list(dict.fromkeys(replica.name for _, replica in found))
-        # Profiles are files.
-        profiles = await asyncio.to_thread(lambda: {name: _profile(uses.get(name, ""), is_admin) for name in names})
-        data = [{**_engine(model, one, is_admin), "profile": profiles[one.name]} for model, one in found]
-        return Whole.of({"object": "list", "data": data})
+    async def list_engines(request: Request) -> AnyResponse:
+        is_admin = "admin" in request.rights
+        engines = gateway.engines(request.principal)
+        names = list(dict.fromkeys(replica.name for _, replica in engines))
+        # Profiles are files, so they are read in a thread.
+        profiles = await asyncio.to_thread(
+            lambda: {name: _profile_view(uses.get(name, ""), is_admin) for name in names}
+        )
+        data = [{**_engine_view(model, one, is_admin), "profile": profiles[one.name]} for model, one in engines]
+        return Response.json({"object": "list", "data": data})
 
-    return [Route("GET", "/v1/engines", listed, "models", shape)]
+    return [Route("GET", "/v1/engines", list_engines, "models", render_error)]
 
 
-def _engine(model: str, replica: Replica, is_admin: bool) -> dict[str, Any]:
+def _engine_view(model: str, replica: Replica, is_admin: bool) -> dict[str, Any]:
     traits = replica.engine.traits
     return {
         "object": "engine",
@@ -44,15 +46,15 @@ def _engine(model: str, replica: Replica, is_admin: bool) -> dict[str, Any]:
         "kind": traits.name,
         "targets": list(traits.targets),
         "honours": sorted(traits.honours),
-        "goes_on_cheaply": traits.goes_on_cheaply,
-        "state": READY if replica.health.is_well else RESTING,
-        "why": without_secrets(replica.health.last_error) if is_admin else "",
+        "goes_on_cheaply": traits.continues_cheaply,
+        "state": READY if replica.health.is_healthy else RESTING,
+        "why": mask_secrets(replica.health.last_error) if is_admin else "",
     }
 
 
-def _profile(use: str, is_admin: bool) -> dict[str, Any] | None:
-    url, model = place_of(use)
-    found = find_profile(url, model) if url else None
-    if found is None:
+def _profile_view(use: str, is_admin: bool) -> dict[str, Any] | None:
+    url, model = address_and_model(use)
+    profile = find_profile(url, model) if url else None
+    if profile is None:
         return None
-    return {**found.as_dict(), "url": without_secrets(found.url) if is_admin else ""}
+    return {**profile.as_dict(), "url": mask_secrets(profile.url) if is_admin else ""}

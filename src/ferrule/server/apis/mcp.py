@@ -1,7 +1,7 @@
-"""`/mcp`: the gateway as an MCP server over streamable HTTP, without sessions, for clients of both protocol eras.
+"""`/mcp`: the gateway as an MCP server over streamable HTTP, without sessions, for both generations of the protocol.
 
-Its tools are governed like those of `/v1/tools/call`. One that needs leave is answered by an error that names the
-approval; a client of the newer era that can ask its user, with a key that may give leave, is asked to.
+Calls follow the rules of `/v1/tools/call`. A call that needs approval returns an error that names the approval. A
+client of 2026-07-28 that can ask its user, with a key that may approve, is sent an elicitation instead.
 """
 
 from __future__ import annotations
@@ -18,183 +18,204 @@ from ferrule.dialects.mcp_server import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     REFUSED,
-    Call,
-    Fault,
-    Note,
-    fault,
-    progress,
-    read,
-    result,
+    RpcError,
+    RpcNotification,
+    RpcRequest,
+    error_for,
+    progress_notification,
+    read_message,
+    result_message,
 )
 from ferrule.dialects.sse import encode
 from ferrule.errors import AuthorityError, FerruleError
-from ferrule.server.apis.mcp_bodies import answer_in, called, discovered, initialized, listed, question, waits
-from ferrule.server.apis.mcp_call_identity import place_again
-from ferrule.server.apis.tools import HOPS, hops_in
+from ferrule.server.apis.mcp_bodies import (
+    approval_elicitation,
+    approval_pending_result,
+    discover_result,
+    initialize_result,
+    read_approval_answer,
+    tool_call_result,
+    tools_list_result,
+)
+from ferrule.server.apis.mcp_call_identity import unnamed_call_key
+from ferrule.server.apis.tools import HOPS, read_hops
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import EVENTS, Answer, Asked, Route, Streamed, Whole
-from ferrule.server.tools.approval_decision import Word, decided
-from ferrule.server.tools.service import Governed, Place, Settled, Wanted
+from ferrule.server.http import EVENTS, AnyResponse, Request, Response, Route, StreamingResponse
+from ferrule.server.tools.approval_decision import ApprovalDecision, record_decision
+from ferrule.server.tools.service import CallKey, CallRequest, CompletedCall, ToolService
 
 IDEMPOTENCY_KEY, META_HOPS = "ferrule.dev/idempotency-key", "ferrule.dev/hops"
-_LONGEST_NAME = 200
+_MAX_CALL_ID = 200
 _APPROVAL = re.compile("[0-9a-f]{1,64}")
 _KEEP_ALIVE = b": keep-alive\n\n"
-Reply = dict[str, Any] | Fault
+Reply = dict[str, Any] | RpcError
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    server = _Server(gateway, Governed(gateway))
+    server = _McpServer(gateway, ToolService(gateway))
 
-    async def closed(asked: Asked) -> Answer:
-        # There are no sessions, so there is nothing to listen to and nothing to end.
-        told = Fault(REFUSED, "this server has no sessions: every message is a POST")
-        return Whole.of(told.as_dict(), 405, {"allow": "POST"})
+    async def reject_session(request: Request) -> AnyResponse:
+        # GET would listen to a session and DELETE would end one, but there are none.
+        error = RpcError(REFUSED, "this server has no sessions: send every message with POST")
+        return Response.json(error.as_dict(), 405, {"allow": "POST"})
 
     return [
-        Route("POST", "/mcp", server.answer, "tools", shape),
-        Route("GET", "/mcp", closed, "tools", shape),
-        Route("DELETE", "/mcp", closed, "tools", shape),
+        Route("POST", "/mcp", server.answer, "tools", render_error),
+        Route("GET", "/mcp", reject_session, "tools", render_error),
+        Route("DELETE", "/mcp", reject_session, "tools", render_error),
     ]
 
 
-def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
-    words = f"{error.message} {error.hint}".strip()
-    return Fault(REFUSED, words, data={"code": error.code, "request_id": request_id}).as_dict()
+def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
+    message = f"{error.message} {error.hint}".strip()
+    return RpcError(REFUSED, message, data={"code": error.code, "request_id": request_id}).as_dict()
 
 
-class _Server:
-    def __init__(self, gateway: Gateway, governed: Governed) -> None:
+class _McpServer:
+    def __init__(self, gateway: Gateway, service: ToolService) -> None:
         self._gateway = gateway
-        self._governed = governed
+        self._service = service
 
-    async def answer(self, asked: Asked) -> Answer:
-        call = read(asked.body, asked.headers)
-        if isinstance(call, Note):
-            return Whole(status=202)
-        if isinstance(call, Fault):
-            return _sent(call)
-        if call.method == "tools/call" and call.progress_token is not None and _takes_events(asked):
-            pieces, patience = self._with_progress(asked, call), self._gateway.config.limits.keep_alive_seconds
-            return Streamed(pieces, keep_alive=_KEEP_ALIVE, keep_alive_seconds=patience)
-        return _sent(await self._reply(asked, call, lambda progress: None))
+    async def answer(self, http_request: Request) -> AnyResponse:
+        rpc = read_message(http_request.body, http_request.headers)
+        if isinstance(rpc, RpcNotification):
+            return Response(status=202)
+        if isinstance(rpc, RpcError):
+            return _response(rpc)
+        if rpc.method == "tools/call" and rpc.progress_token is not None and _accepts_events(http_request):
+            data, keep_alive_seconds = (
+                self._with_progress(http_request, rpc),
+                self._gateway.config.limits.keep_alive_seconds,
+            )
+            return StreamingResponse(data, keep_alive=_KEEP_ALIVE, keep_alive_seconds=keep_alive_seconds)
+        return _response(await self._reply(http_request, rpc, lambda progress: None))
 
-    async def _reply(self, asked: Asked, call: Call, tell: Callable[[Progress], None]) -> Reply:
-        match call.method, call.is_modern:
+    async def _reply(self, http_request: Request, rpc: RpcRequest, on_progress: Callable[[Progress], None]) -> Reply:
+        match rpc.method, rpc.is_modern:
             case "initialize", False:
-                return result(call, initialized(call))
+                return result_message(rpc, initialize_result(rpc))
             case "ping", False:
-                return result(call, {})
+                return result_message(rpc, {})
             case "server/discover", True:
-                return result(call, discovered())
+                return result_message(rpc, discover_result())
             case "tools/list", _:
-                cursor = call.params.get("cursor", "")
+                cursor = rpc.params.get("cursor", "")
                 if not isinstance(cursor, str):
-                    return fault(call, INVALID_PARAMS, "params.cursor must be a string")
-                return result(call, listed(call, self._gateway.toolbox.offered(asked.principal), cursor))
+                    return error_for(rpc, INVALID_PARAMS, "params.cursor must be a string")
+                return result_message(
+                    rpc, tools_list_result(rpc, self._gateway.tool_catalog.tools_for(http_request.principal), cursor)
+                )
             case "tools/call", _:
-                return await self._called(asked, call, tell)
+                return await self._call_tool(http_request, rpc, on_progress)
             case method, _:
-                return fault(call, METHOD_NOT_FOUND, f"there is no method {method[:80]!r} here")
+                return error_for(rpc, METHOD_NOT_FOUND, f"unknown method {method[:80]!r}")
 
-    async def _called(self, asked: Asked, call: Call, tell: Callable[[Progress], None]) -> Reply:
-        name, arguments = call.params.get("name"), call.params.get("arguments")
+    async def _call_tool(
+        self, http_request: Request, rpc: RpcRequest, on_progress: Callable[[Progress], None]
+    ) -> Reply:
+        name, arguments = rpc.params.get("name"), rpc.params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
-            return fault(call, INVALID_PARAMS, "params.name must be a string, and params.arguments an object")
+            return error_for(rpc, INVALID_PARAMS, "params.name must be a string, and params.arguments an object")
         try:
-            wanted = Wanted(
+            call_request = CallRequest(
                 name=name,
                 arguments=_text(cast("object", arguments) or {}),
-                principal=asked.principal,
-                call_id=_key(call),
-                hops=_hops(asked, call),
-                tell=tell,
+                principal=http_request.principal,
+                call_id=_call_id(rpc),
+                hops=_hops(http_request, rpc),
+                on_progress=on_progress,
             )
-            return await self._governed_call(asked, call, wanted)
+            return await self._run_call(http_request, rpc, call_request)
         except FerruleError as refusal:
-            # A model reads it and can correct itself; an error of the protocol would end its turn.
-            told = ToolResult("", name, f"{refusal.code}: {refusal.message}", is_error=True)
-            return result(call, called(call, told, refusal.code))
+            # As a tool result the model can read it and correct itself; a protocol error would end its turn.
+            tool_result = ToolResult("", name, f"{refusal.code}: {refusal.message}", is_error=True)
+            return result_message(rpc, tool_call_result(rpc, tool_result, refusal.code))
 
-    async def _governed_call(self, asked: Asked, call: Call, wanted: Wanted) -> Reply:
-        approval, said = answer_in(call)
-        place = await self._answered(asked, wanted, approval, said) if approval else None
-        place = place or await self._again(wanted)
-        settled = await self._governed.call(wanted, place)
-        if isinstance(settled, Settled):
-            code = settled.outcome.code if settled.result.is_error else ""
-            return result(call, called(call, settled.result, code))
-        if call.takes_forms and "approve" in asked.rights and not approval:
-            return result(call, question(settled.approval), "input_required")
-        return result(call, waits(call, settled.approval))
+    async def _run_call(self, http_request: Request, rpc: RpcRequest, call_request: CallRequest) -> Reply:
+        approval, answer = read_approval_answer(rpc)
+        key = await self._apply_answer(http_request, call_request, approval, answer) if approval else None
+        key = key or await self._repeat_key(call_request)
+        call = await self._service.call(call_request, key)
+        if isinstance(call, CompletedCall):
+            code = call.outcome.code if call.result.is_error else ""
+            return result_message(rpc, tool_call_result(rpc, call.result, code))
+        if rpc.supports_forms and "approve" in http_request.rights and not approval:
+            return result_message(rpc, approval_elicitation(call.approval), "input_required")
+        return result_message(rpc, approval_pending_result(rpc, call.approval))
 
-    async def _answered(self, asked: Asked, wanted: Wanted, id: str, said: bool | None) -> Place | None:
-        """Writes down what the client's user said. What the client sends back is believed no more than its key is."""
-        approval = await self._gateway.ledger.approval(id) if _APPROVAL.fullmatch(id) else None
-        whose = (asked.principal.tenant, asked.principal.name)
-        tool = self._governed.tool(wanted.name, wanted.principal)
-        if approval is None or (approval.tenant, approval.principal, approval.tool) != (*whose, tool.name):
+    async def _apply_answer(
+        self, http_request: Request, call_request: CallRequest, approval_id: str, answer: bool | None
+    ) -> CallKey | None:
+        """Record the answer of the client's user. The client is not trusted: its key needs the right to approve."""
+        approval = await self._gateway.ledger.approval(approval_id) if _APPROVAL.fullmatch(approval_id) else None
+        caller = (http_request.principal.tenant, http_request.principal.name)
+        tool = self._service.tool(call_request.name, call_request.principal)
+        if approval is None or (approval.tenant, approval.principal, approval.tool) != (*caller, tool.name):
             return None
-        if said is not None:
-            if "approve" not in asked.rights:
-                raise AuthorityError(f"{asked.principal.name} may not give leave")
-            await decided(self._gateway, approval, asked.principal.name, Word(said))
-        return Place(approval.conversation, approval.call_id)
+        if answer is not None:
+            if "approve" not in http_request.rights:
+                raise AuthorityError(f"{http_request.principal.name} may not approve calls")
+            await record_decision(self._gateway, approval, http_request.principal.name, ApprovalDecision(answer))
+        return CallKey(approval.conversation, approval.call_id)
 
-    async def _again(self, wanted: Wanted) -> Place | None:
-        """Where calls need leave and have no name, what is asked again is the same call for as long as it waits."""
-        tool = self._governed.tool(wanted.name, wanted.principal)
-        needs_leave = tool.side_effects and self._gateway.config.tools.tools_require_confirmation_for_side_effects
-        if wanted.call_id or not needs_leave:
+    async def _repeat_key(self, call_request: CallRequest) -> CallKey | None:
+        """Return the key of an earlier identical call that still waits, for calls that need approval and have no id."""
+        tool = self._service.tool(call_request.name, call_request.principal)
+        needs_approval = tool.side_effects and self._gateway.config.tools.tools_require_confirmation_for_side_effects
+        if call_request.call_id or not needs_approval:
             return None
-        return await place_again(self._gateway.ledger, wanted.principal, tool.name, loads(wanted.arguments))
+        return await unnamed_call_key(
+            self._gateway.ledger, call_request.principal, tool.name, loads(call_request.arguments)
+        )
 
-    async def _with_progress(self, asked: Asked, call: Call) -> AsyncGenerator[bytes, None]:
+    async def _with_progress(self, http_request: Request, rpc: RpcRequest) -> AsyncGenerator[bytes, None]:
         loop = asyncio.get_running_loop()
-        told: asyncio.Queue[Progress | None] = asyncio.Queue()
+        queue: asyncio.Queue[Progress | None] = asyncio.Queue()
 
-        def tell(one: Progress) -> None:
-            # A tool may be running in a thread.
-            loop.call_soon_threadsafe(told.put_nowait, one)
+        def on_progress(one: Progress) -> None:
+            # Tools may run in a thread.
+            loop.call_soon_threadsafe(queue.put_nowait, one)
 
-        work = asyncio.ensure_future(self._reply(asked, call, tell))
-        work.add_done_callback(lambda _: told.put_nowait(None))
+        task = asyncio.ensure_future(self._reply(http_request, rpc, on_progress))
+        task.add_done_callback(lambda _: queue.put_nowait(None))
         try:
-            while (one := await told.get()) is not None:
-                assert call.progress_token is not None
-                yield encode(dumps(progress(call.progress_token, one.done, one.total, one.message)))
-            reply = work.result()
-            yield encode(dumps(reply.as_dict() if isinstance(reply, Fault) else reply))
+            while (report := await queue.get()) is not None:
+                assert rpc.progress_token is not None
+                yield encode(
+                    dumps(progress_notification(rpc.progress_token, report.done, report.total, report.message))
+                )
+            reply = task.result()
+            yield encode(dumps(reply.as_dict() if isinstance(reply, RpcError) else reply))
         finally:
-            work.cancel()
+            task.cancel()
 
 
-def _sent(reply: Reply) -> Whole:
-    return Whole.of(reply.as_dict(), reply.status) if isinstance(reply, Fault) else Whole.of(reply)
+def _response(reply: Reply) -> Response:
+    return Response.json(reply.as_dict(), reply.status) if isinstance(reply, RpcError) else Response.json(reply)
 
 
 def _text(arguments: object) -> str:
     try:
         return dumps(arguments)
     except (ValueError, RecursionError):
-        # A number that no JSON has: the checker says so in its own words.
+        # A number that JSON does not have. This text is not JSON either, so validation rejects it with its own message.
         return "nothing that is JSON"
 
 
-def _key(call: Call) -> str:
-    """What the client knows its call again by; one that is too long to be a name, by its hash."""
-    given = call.meta.get(IDEMPOTENCY_KEY)
-    if not isinstance(given, str) or not given:
+def _call_id(rpc: RpcRequest) -> str:
+    """Return the client's idempotency key as call id; its hash, if it is too long for an id."""
+    key = rpc.meta.get(IDEMPOTENCY_KEY)
+    if not isinstance(key, str) or not key:
         return ""
-    return given if len(given) <= _LONGEST_NAME and given.isprintable() else digest(given)
+    return key if len(key) <= _MAX_CALL_ID and key.isprintable() else digest(key)
 
 
-def _hops(asked: Asked, call: Call) -> int:
-    inside = call.meta.get(META_HOPS, DEFAULT_HOPS)
-    held = inside if isinstance(inside, int) and not isinstance(inside, bool) else 0
-    return min(max(held, 0), hops_in(asked.headers.get(HOPS)))
+def _hops(http_request: Request, rpc: RpcRequest) -> int:
+    inside = rpc.meta.get(META_HOPS, DEFAULT_HOPS)
+    hops = inside if isinstance(inside, int) and not isinstance(inside, bool) else 0
+    return min(max(hops, 0), read_hops(http_request.headers.get(HOPS)))
 
 
-def _takes_events(asked: Asked) -> bool:
-    accepted = asked.headers.get("accept", "")
+def _accepts_events(request: Request) -> bool:
+    accepted = request.headers.get("accept", "")
     return EVENTS in accepted or "*/*" in accepted

@@ -1,4 +1,4 @@
-"""The gateway's tools and what became of calls, in the shapes of the Model Context Protocol. No IO."""
+"""Results of the Model Context Protocol for the gateway's tools and calls. No IO."""
 
 from __future__ import annotations
 
@@ -7,114 +7,117 @@ from typing import Any, cast
 
 from ferrule.core.call import ToolResult
 from ferrule.core.tool import ToolDefinition
-from ferrule.core.visible_text import exactly
-from ferrule.dialects.mcp_server import HANDSHAKE, MODERN, SERVER, STRUCTURED, Call
+from ferrule.core.visible_text import visible_text
+from ferrule.dialects.mcp_server import HANDSHAKE, MODERN, SERVER, STRUCTURED, RpcRequest
 from ferrule.run.ledger.ledger import Approval
 
 PAGE = 500
 _TTL = 30_000
-_HEADER_MARK = "x-mcp-header"
-# Of JSON Schema: what holds schemas by names, and what holds values and no schema.
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_HEADER_KEYWORD = "x-mcp-header"
+# JSON Schema keywords that map names to schemas, and keywords whose values are data.
+_SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _VALUES = frozenset({"const", "default", "enum", "examples"})
 _CAPABILITIES = {"tools": {"listChanged": False}}
-_WORDS = "Tools of a Ferrule gateway. Calls that change the world wait for a person's leave."
+_INSTRUCTIONS = "Tools of a Ferrule gateway. Calls with side effects wait for a person's approval."
 CODE, CALL_ID, APPROVAL = "ferrule.dev/code", "ferrule.dev/call-id", "ferrule.dev/approval"
 
 
-def initialized(call: Call) -> dict[str, Any]:
+def initialize_result(rpc: RpcRequest) -> dict[str, Any]:
     return {
-        "protocolVersion": call.version,
+        "protocolVersion": rpc.version,
         "capabilities": _CAPABILITIES,
         "serverInfo": SERVER,
-        "instructions": _WORDS,
+        "instructions": _INSTRUCTIONS,
     }
 
 
-def discovered() -> dict[str, Any]:
+def discover_result() -> dict[str, Any]:
     versions = [*MODERN, *reversed(HANDSHAKE)]
-    told = {"supportedVersions": versions, "capabilities": _CAPABILITIES, "instructions": _WORDS}
-    return {**told, "ttlMs": _TTL, "cacheScope": "public"}
+    result = {"supportedVersions": versions, "capabilities": _CAPABILITIES, "instructions": _INSTRUCTIONS}
+    return {**result, "ttlMs": _TTL, "cacheScope": "public"}
 
 
-def listed(call: Call, tools: Iterable[ToolDefinition], cursor: str = "") -> dict[str, Any]:
-    """One page, by name; the cursor is the last name of the page before."""
-    behind = sorted((tool for tool in tools if tool.name > cursor), key=lambda tool: tool.name)
-    page = behind[:PAGE]
-    told: dict[str, Any] = {"tools": [_described(tool) for tool in page]}
-    if len(behind) > PAGE:
-        told["nextCursor"] = page[-1].name
-    # Private: what one key may use says nothing about another's.
-    return {**told, "ttlMs": _TTL, "cacheScope": "private"} if call.is_modern else told
+def tools_list_result(rpc: RpcRequest, tools: Iterable[ToolDefinition], cursor: str = "") -> dict[str, Any]:
+    """Return one page, sorted by name; the cursor is the last name of the page before."""
+    remaining = sorted((tool for tool in tools if tool.name > cursor), key=lambda tool: tool.name)
+    page = remaining[:PAGE]
+    result: dict[str, Any] = {"tools": [_tool_view(tool) for tool in page]}
+    if len(remaining) > PAGE:
+        result["nextCursor"] = page[-1].name
+    # Private, because other keys may use other tools.
+    return {**result, "ttlMs": _TTL, "cacheScope": "private"} if rpc.is_modern else result
 
 
-def called(call: Call, result: ToolResult, code: str = "", **meta: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}
-    is_structured = not isinstance(result.content, str) if call.is_modern else isinstance(result.content, dict)
-    if is_structured and result.content is not None and call.version in STRUCTURED:
-        told["structuredContent"] = result.content
+def tool_call_result(rpc: RpcRequest, result: ToolResult, code: str = "", **meta: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}
+    is_structured = not isinstance(result.content, str) if rpc.is_modern else isinstance(result.content, dict)
+    if is_structured and result.content is not None and rpc.version in STRUCTURED:
+        body["structuredContent"] = result.content
     own = {CODE: code, CALL_ID: result.tool_call_id, **meta}
-    return {**told, "_meta": {key: value for key, value in own.items() if value}}
+    return {**body, "_meta": {key: value for key, value in own.items() if value}}
 
 
-def waits(call: Call, approval: Approval) -> dict[str, Any]:
-    words = (
-        f"requires_confirmation: {approval.tool} changes the world and waits for a person's leave: approval "
-        f"{approval.id}. Nothing was done. When it is given, the same call with the same arguments runs it."
+def approval_pending_result(rpc: RpcRequest, approval: Approval) -> dict[str, Any]:
+    message = (
+        f"requires_confirmation: {approval.tool} has side effects and waits for a person's approval ({approval.id}). "
+        "Nothing was done. After approval, the same call with the same arguments runs it."
     )
-    result = ToolResult(approval.call_id, approval.tool, words, is_error=True)
-    return called(call, result, "requires_confirmation", **{APPROVAL: approval.id})
+    result = ToolResult(approval.call_id, approval.tool, message, is_error=True)
+    return tool_call_result(rpc, result, "requires_confirmation", **{APPROVAL: approval.id})
 
 
-def question(approval: Approval) -> dict[str, Any]:
-    """Asks the client's user for leave. What he reads is drawn from the very bytes that will run."""
+def approval_elicitation(approval: Approval) -> dict[str, Any]:
+    """Return the elicitation that asks the client's user for approval. The text shows the exact bytes that will run."""
     form = {
         "type": "object",
         "properties": {"approve": {"type": "boolean", "title": "Allow exactly this call, once", "default": False}},
         "required": ["approve"],
     }
-    message = f"Allow {exactly(approval.tool.encode())} with {exactly(approval.arguments)}?"
+    message = f"Allow {visible_text(approval.tool.encode())} with {visible_text(approval.arguments)}?"
     params = {"mode": "form", "message": message, "requestedSchema": form}
-    return {"inputRequests": {"leave": {"method": "elicitation/create", "params": params}}, "requestState": approval.id}
+    return {
+        "inputRequests": {"approval": {"method": "elicitation/create", "params": params}},
+        "requestState": approval.id,
+    }
 
 
-def answer_in(call: Call) -> tuple[str, bool | None]:
-    """The approval that a client brings an answer for, and the answer: None where its user gave none."""
-    state, given = call.params.get("requestState"), call.params.get("inputResponses")
-    leave = cast("dict[str, Any]", given).get("leave") if isinstance(given, dict) else None
-    if not isinstance(state, str) or not isinstance(leave, dict):
+def read_approval_answer(rpc: RpcRequest) -> tuple[str, bool | None]:
+    """Read the approval that a client answers, and the answer; None if its user gave none."""
+    state, responses = rpc.params.get("requestState"), rpc.params.get("inputResponses")
+    response = cast("dict[str, Any]", responses).get("approval") if isinstance(responses, dict) else None
+    if not isinstance(state, str) or not isinstance(response, dict):
         return "", None
-    held = cast("dict[str, Any]", leave)
-    content = held.get("content")
-    said = cast("dict[str, Any]", content).get("approve") if isinstance(content, dict) else None
-    match held.get("action"):
+    answer = cast("dict[str, Any]", response)
+    content = answer.get("content")
+    approve = cast("dict[str, Any]", content).get("approve") if isinstance(content, dict) else None
+    match answer.get("action"):
         case "accept":
-            return state, said is True
+            return state, approve is True
         case "decline":
             return state, False
         case _:
             return state, None
 
 
-def _described(tool: ToolDefinition) -> dict[str, Any]:
-    schema = {**cast("dict[str, Any]", without_header_marks(tool.parameters)), "type": "object"}
+def _tool_view(tool: ToolDefinition) -> dict[str, Any]:
+    schema = {**cast("dict[str, Any]", without_header_keywords(tool.parameters)), "type": "object"}
     hints = {"readOnlyHint": not tool.side_effects, "destructiveHint": tool.side_effects}
     return {"name": tool.name, "description": tool.description, "inputSchema": schema, "annotations": hints}
 
 
-def without_header_marks(schema: object) -> object:
-    """A tool's own server may want arguments in headers too; that is between it and us, and not our clients' affair."""
+def without_header_keywords(schema: object) -> object:
+    """Remove `x-mcp-header` keywords: a tool's server may want arguments in headers, but our clients must not care."""
     if isinstance(schema, list):
-        return [without_header_marks(one) for one in cast("list[object]", schema)]
+        return [without_header_keywords(one) for one in cast("list[object]", schema)]
     if not isinstance(schema, dict):
         return schema
-    held = cast("Mapping[str, Any]", schema)
-    return {key: _part(key, value) for key, value in held.items() if key != _HEADER_MARK}
+    keywords = cast("Mapping[str, Any]", schema)
+    return {key: _part(key, value) for key, value in keywords.items() if key != _HEADER_KEYWORD}
 
 
 def _part(key: str, value: Any) -> Any:
     if key in _VALUES:
         return value
-    if key in _NAMED and isinstance(value, dict):
-        return {name: without_header_marks(one) for name, one in cast("dict[str, Any]", value).items()}
-    return without_header_marks(value)
+    if key in _SCHEMA_MAPS and isinstance(value, dict):
+        return {name: without_header_keywords(one) for name, one in cast("dict[str, Any]", value).items()}
+    return without_header_keywords(value)

@@ -1,7 +1,7 @@
-"""Which call a client of MCP means that gives its calls no names: the one that still waits, or else a new one.
+"""Identify calls of MCP clients that send no call id: the same call if it is still waiting, otherwise a new one.
 
-A model that was told to wait calls again with the same arguments. That must find the call that a person has given leave
-for meanwhile; and after it has run, the same arguments are a new call, which needs leave of its own.
+A model that has to wait calls again with the same arguments. That must find the call that was approved meanwhile. After
+the call has run, the same arguments are a new call, which needs its own approval.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from collections.abc import Awaitable, Callable
 from ferrule.core.context import Principal
 from ferrule.core.json_text import digest
 from ferrule.run.ledger.ledger import CallState, Ledger
-from ferrule.server.tools.service import Place
+from ferrule.server.tools.service import CallKey
 
-_OVER = frozenset({CallState.DONE, CallState.FAILED, CallState.UNKNOWN, CallState.REFUSED})
+_ENDED = frozenset({CallState.DONE, CallState.FAILED, CallState.UNKNOWN, CallState.REFUSED})
 
 
-async def place_again(ledger: Ledger, principal: Principal, tool: str, arguments: object) -> Place:
-    """The place of the first of these calls that is not over."""
-    named = [principal.tenant, principal.name, tool, arguments]
-    conversation = f"same_{digest(named)[:40]}"
+async def unnamed_call_key(ledger: Ledger, principal: Principal, tool: str, arguments: object) -> CallKey:
+    """Return the key of the first identical call that has not ended."""
+    parts = [principal.tenant, principal.name, tool, arguments]
+    conversation = f"same_{digest(parts)[:40]}"
 
     async def is_over(number: int) -> bool:
         call = await ledger.call(conversation, str(number))
-        if call is None or call.state in _OVER:
+        if call is None or call.state in _ENDED:
             return call is not None
         if call.state is not CallState.DENIED:
             return False
-        # A no is told for as long as the question would have stood.
-        asked = await ledger.approval_for(conversation, call.id)
-        return asked is None or asked.expires_at <= time.time()
+        # A denial is repeated until the approval would have expired.
+        approval = await ledger.approval_for(conversation, call.id)
+        return approval is None or approval.expires_at <= time.time()
 
-    return Place(conversation, str(await first_not(is_over)))
+    return CallKey(conversation, str(await first_open_number(is_over)))
 
 
-async def first_not(is_over: Callable[[int], Awaitable[bool]]) -> int:
-    """The first number from 1 on that is not over, where those that are come first. Steps grow with its digits only."""
+async def first_open_number(is_over: Callable[[int], Awaitable[bool]]) -> int:
+    """Return the first number, from 1, that is not over. All numbers before it are, so a binary search finds it."""
     high = 1
     while await is_over(high):
         high *= 2

@@ -13,23 +13,23 @@ from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
 from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
-from ferrule.server.answer.flatten import Aside
+from ferrule.server.answer.flatten import ExtensionEvent
 from ferrule.server.answer.headers import answer_headers
-from ferrule.server.answer.plan import said_to, with_asides
-from ferrule.server.answer.stream import Said, streamed, whole
+from ferrule.server.answer.plan import answer_events, with_extension_events
+from ferrule.server.answer.stream import AnswerEvent, collect_answer, stream_answer
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Answer, Asked, Route, Whole
+from ferrule.server.http import AnyResponse, Request, Response, Route
 
 _PING = encode(dumps({"type": "ping"}), "ping")
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    async def create(asked: Asked) -> Answer:
-        return await _answered(gateway, asked)
+    async def create(request: Request) -> AnyResponse:
+        return await _answer(gateway, request)
 
-    async def count(asked: Asked) -> Answer:
-        _, request = await asked.read(read_request)
-        return Whole.of(count_body(await gateway.count_tokens(request, asked.principal)))
+    async def count(http_request: Request) -> AnyResponse:
+        _, request = await http_request.read(read_request)
+        return Response.json(count_body(await gateway.count_tokens(request, http_request.principal)))
 
     return [
         Route("POST", "/v1/messages", create, "models", error_body),
@@ -37,18 +37,22 @@ def routes(gateway: Gateway) -> list[Route]:
     ]
 
 
-async def _answered(gateway: Gateway, asked: Asked) -> Answer:
-    body, request = await asked.read(read_request)
-    said = said_to(gateway, body, request, asked.principal)
+async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
+    body, request = await http_request.read(read_request)
+    events = answer_events(gateway, body, request, http_request.principal)
     id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
     if wants_stream(body):
-        return await streamed(said, _Events(EventEncoder(id=id, model=model), asked.id), gateway.config.limits)
-    reply, asides = await whole(said)
-    return Whole.of(with_asides(body_of(reply, id=id, model=model), asides), headers=answer_headers(reply))
+        return await stream_answer(
+            events, _MessagesEncoder(EventEncoder(id=id, model=model), http_request.id), gateway.config.limits
+        )
+    reply, extension_events = await collect_answer(events)
+    return Response.json(
+        with_extension_events(body_of(reply, id=id, model=model), extension_events), headers=answer_headers(reply)
+    )
 
 
-class _Events:
-    """Named events as bytes. What is told beside the answer rides on a ping, which every client passes over."""
+class _MessagesEncoder:
+    """Encodes named events as bytes. Extension events are sent in pings, which every client ignores."""
 
     keep_alive = _PING
 
@@ -56,17 +60,17 @@ class _Events:
         self._encoder = encoder
         self._request_id = request_id
 
-    def feed(self, said: Said, /) -> bytes:
-        if isinstance(said, Aside):
-            return encode(dumps({"type": "ping", KEY: said.told}), "ping")
-        return _named(self._encoder.feed(said))
+    def feed(self, event: AnswerEvent, /) -> bytes:
+        if isinstance(event, ExtensionEvent):
+            return encode(dumps({"type": "ping", KEY: event.data}), "ping")
+        return _encode_named(self._encoder.feed(event))
 
     def fail(self, error: FerruleError, /) -> bytes:
-        return _named([*self._encoder.close(), error_body(error, self._request_id)])
+        return _encode_named([*self._encoder.close(), error_body(error, self._request_id)])
 
     def end(self) -> bytes:
         return b""
 
 
-def _named(told: list[dict[str, Any]]) -> bytes:
-    return b"".join([encode_json(one, one["type"]) for one in told])
+def _encode_named(events: list[dict[str, Any]]) -> bytes:
+    return b"".join([encode_json(one, one["type"]) for one in events])

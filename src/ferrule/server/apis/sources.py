@@ -1,6 +1,6 @@
-"""`/v1/sources`: where the gateway's tools come from, and how it stands with each, in the source's own words.
+"""`/v1/sources`: the sources of the gateway's tools and their status.
 
-For who runs the gateway: it names tools that others may not know of, and says what a server answered.
+For admins only: it names tools that others may not know of, and contains the answers of servers.
 """
 
 from __future__ import annotations
@@ -10,62 +10,62 @@ from typing import Any, cast
 
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import FerruleError
-from ferrule.server.addresses import without_secrets
+from ferrule.server.addresses import mask_secrets
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Answer, Asked, Route, Whole
-from ferrule.sources.status import Described, Standing
+from ferrule.server.http import AnyResponse, Request, Response, Route
+from ferrule.sources.status import SourceStatus, ToolSnapshot
 
 _TOO_DEEP = {"$comment": "nested too deeply to be shown"}
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    async def listed(asked: Asked) -> Answer:
-        toolbox, most = gateway.toolbox, gateway.config.limits.json_depth
-        data = [_source(one, most) for one in toolbox.standings]
-        return Whole.of({"object": "list", "data": data, "notices": list(toolbox.notices)})
+    async def list_sources(request: Request) -> AnyResponse:
+        catalog, max_depth = gateway.tool_catalog, gateway.config.limits.json_depth
+        data = [_source_view(one, max_depth) for one in catalog.statuses]
+        return Response.json({"object": "list", "data": data, "notices": list(catalog.notices)})
 
-    return [Route("GET", "/v1/sources", listed, "admin", shape)]
+    return [Route("GET", "/v1/sources", list_sources, "admin", render_error)]
 
 
-def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
+def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
     return error_body(error)
 
 
-def _source(one: Standing, most: int) -> dict[str, Any]:
-    held = [
+def _source_view(one: SourceStatus, max_depth: int) -> dict[str, Any]:
+    quarantined = [
         {
-            "tool": held.tool,
-            "why": held.why,
-            "before": _described(held.before, most) if held.before else None,
-            "now": _described(held.now, most),
+            "tool": tool.tool,
+            "why": tool.reason,
+            "before": _definition_view(tool.before, max_depth) if tool.before else None,
+            "now": _definition_view(tool.now, max_depth),
         }
-        for held in one.quarantined
+        for tool in one.quarantined
     ]
     return {
         "object": "source",
         "name": one.name,
         "kind": one.kind,
         "state": one.state.value,
-        "why": without_secrets(one.why),
+        "why": mask_secrets(one.reason),
         "trust": one.trust.value,
         "tools": sorted(one.tools or ()),
-        "quarantined": held,
+        "quarantined": quarantined,
     }
 
 
-def _described(one: Described, most: int) -> dict[str, Any]:
-    """What strangers send may be nested as deeply as they like; it is shown as deeply as a request may be."""
+def _definition_view(one: ToolSnapshot, max_depth: int) -> dict[str, Any]:
+    """Return the definition. Untrusted servers may nest it without limit; it is shown as deeply as a request may be."""
     return {
         "description": one.description,
-        "parameters": one.parameters if _is_within(one.parameters, most) else _TOO_DEEP,
+        "parameters": one.parameters if _is_within(one.parameters, max_depth) else _TOO_DEEP,
         "fingerprint": one.fingerprint,
-        "more": one.more if _is_within(one.more, most) else _TOO_DEEP,
+        "more": one.more if _is_within(one.more, max_depth) else _TOO_DEEP,
     }
 
 
-def _is_within(value: object, most: int) -> bool:
+def _is_within(value: object, max_depth: int) -> bool:
     level: list[object] = [value]
-    for _ in range(most):
+    for _ in range(max_depth):
         level = [inner for one in level for inner in _inside(one)]
         if not level:
             return True

@@ -1,7 +1,7 @@
-"""`/v1/stats`: which tools models pick, from the ledger. The words are those of `run.tool_usage`.
+"""`/v1/stats`: which tools models call, from the ledger. `run.tool_usage` defines the figures.
 
-A principal sees figures of his own conversations, an admin those of his tenant's: nobody learns of a tool that he was
-never offered. Without a moment to begin from, the last thirty days: all that there is may take a while to count.
+A principal sees the figures of its own conversations, an admin those of the tenant, so that nobody learns of a tool
+that they were never offered. Without `since` the last thirty days count, because counting everything may take long.
 """
 
 from __future__ import annotations
@@ -12,47 +12,49 @@ from typing import Any
 
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError
-from ferrule.run.usage_figures import SelectionSearch
-from ferrule.server.apis.approvals import limit_in
+from ferrule.run.usage_figures import UsageQuery
+from ferrule.server.apis.approvals import read_limit
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import ANY, Answer, Asked, Route, Whole
+from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
 
-MOST = 1_000
-LONGEST = 256
-"""As long as a ledger lets a name be."""
-_USUAL = 200
-_USUAL_SECONDS = 30 * 24 * 3600.0
+MAX_LIMIT = 1_000
+MAX_LENGTH = 256
+"""The maximum length of a name in the ledger."""
+_DEFAULT_LIMIT = 200
+_DEFAULT_SECONDS = 30 * 24 * 3600.0
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?", re.ASCII)
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    async def shown(asked: Asked) -> Answer:
-        most = limit_in(asked, _USUAL, MOST)
-        found = await gateway.ledger.selections(_search(asked))
-        data = [{"object": "tool.stats", **line.as_dict()} for line in found.lines[:most]]
-        misnamed = [one.as_dict() for one in found.misnamed]
-        return Whole.of({"object": "list", "data": data, "misnamed": misnamed, "has_more": len(found.lines) > most})
+    async def get_stats(request: Request) -> AnyResponse:
+        limit = read_limit(request, _DEFAULT_LIMIT, MAX_LIMIT)
+        stats = await gateway.ledger.usage_report(_search(request))
+        data = [{"object": "tool.stats", **line.as_dict()} for line in stats.rows[:limit]]
+        misnamed = [one.as_dict() for one in stats.unknown_names]
+        return Response.json(
+            {"object": "list", "data": data, "misnamed": misnamed, "has_more": len(stats.rows) > limit}
+        )
 
-    return [Route("GET", "/v1/stats", shown, ANY, shape)]
+    return [Route("GET", "/v1/stats", get_stats, ANY, render_error)]
 
 
-def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
+def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
     return error_body(error)
 
 
-def _search(asked: Asked) -> SelectionSearch:
-    tool, principal = asked.query.get("tool", ""), asked.query.get("principal", "")
+def _search(request: Request) -> UsageQuery:
+    tool, principal = request.query.get("tool", ""), request.query.get("principal", "")
     for key, value in (("tool", tool), ("principal", principal)):
-        if len(value) > LONGEST or "\x00" in value:
-            raise DefinitionError(f"{key}: it is too long, or holds a NUL", hint=f"At most {LONGEST} characters.")
-    whose = (principal or None) if "admin" in asked.rights else asked.principal.name
-    return SelectionSearch(tenant=asked.principal.tenant, principal=whose, since=_since(asked), tool=tool)
+        if len(value) > MAX_LENGTH or "\x00" in value:
+            raise DefinitionError(f"{key}: it is too long, or contains NUL", hint=f"At most {MAX_LENGTH} characters.")
+    owner = (principal or None) if "admin" in request.rights else request.principal.name
+    return UsageQuery(tenant=request.principal.tenant, principal=owner, since=_since(request), tool=tool)
 
 
-def _since(asked: Asked) -> float:
-    given = asked.query.get("since")
-    if given is None:
-        return time.time() - _USUAL_SECONDS
-    if not _NUMBER.fullmatch(given):
-        raise DefinitionError(f"since: {given[:40]!r} is no moment", hint="Give Unix seconds, such as 1767225600.")
-    return float(given)
+def _since(request: Request) -> float:
+    value = request.query.get("since")
+    if value is None:
+        return time.time() - _DEFAULT_SECONDS
+    if not _NUMBER.fullmatch(value):
+        raise DefinitionError(f"since: {value[:40]!r} is not a time", hint="Send Unix seconds, such as 1767225600.")
+    return float(value)

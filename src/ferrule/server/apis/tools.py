@@ -1,7 +1,7 @@
-"""`/v1/tools`, one of them, and `/v1/tools/call`: the tools for programs. The last is `llm.tools.call@1.0` over HTTP.
+"""`/v1/tools`, `/v1/tools/{name}` and `/v1/tools/call`. The last is `llm.tools.call@1.0` over HTTP.
 
-A call that changes the world is answered 202 with its approval until somebody has decided; the same call again, under
-the same `call_id`, then runs it, once.
+A call with side effects is answered with 202 and its approval until a person decides. The same call with the same
+`call_id` then runs it, once.
 """
 
 from __future__ import annotations
@@ -18,55 +18,57 @@ from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, NotFoundError
 from ferrule.server.auth.json_limits import check_json
-from ferrule.server.config.config import Limits
+from ferrule.server.config.config import GatewayLimits
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Answer, Asked, Route, Whole
+from ferrule.server.http import AnyResponse, Request, Response, Route
 from ferrule.server.tools.approval_view import approval_view
 from ferrule.server.tools.enforcement import enforcement_of
-from ferrule.server.tools.service import Governed, Settled, Waiting, Wanted
+from ferrule.server.tools.service import CallRequest, CompletedCall, PendingCall, ToolService
 
 HOPS = "ferrule-hops"
-"""How many calls deep tools may still call tools. Whoever calls from inside a tool passes on what he was given."""
+"""How many more levels deep tools may call tools. A call from inside a tool must pass on the value it received."""
 CALL_ID = "ferrule-call-id"
 _LATEST = 1e12
 _NAME = re.compile("[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
-# The specification's four words for what goes wrong on the wire, and what HTTP says with each.
-_WIRE = {"bad_request": 400, "token_scope_insufficient": 403, "timeout": 504, "internal_error": 502}
+# The four wire error codes of the specification, with their HTTP status.
+_WIRE_STATUS = {"bad_request": 400, "token_scope_insufficient": 403, "timeout": 504, "internal_error": 502}
 _TYPES = {400: "invalid_request_error", 403: "permission_error"}
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    governed = Governed(gateway)
+    service = ToolService(gateway)
 
-    async def listed(asked: Asked) -> Answer:
-        offered = gateway.toolbox.offered(asked.principal)
-        owner_of = gateway.toolbox.source.owner_of
-        data = [tool_view(tool, owner_of(tool.name)) for tool in sorted(offered, key=lambda one: one.name)]
-        # What is not offered and why is for who runs the gateway: it names tools that others may not know of.
-        notices = list(gateway.toolbox.notices) if "admin" in asked.rights else []
-        return Whole.of({"object": "list", "data": data, "notices": notices})
+    async def list_tools(request: Request) -> AnyResponse:
+        offered = gateway.tool_catalog.tools_for(request.principal)
+        owner_of = gateway.tool_catalog.source.owner_of
+        data = [tool_view(tool, owner_of(tool.name)) for tool in sorted(offered, key=lambda tool: tool.name)]
+        # Notices name tools that are not offered and that others may not know of, so only admins see them.
+        notices = list(gateway.tool_catalog.notices) if "admin" in request.rights else []
+        return Response.json({"object": "list", "data": data, "notices": notices})
 
-    async def one(asked: Asked) -> Answer:
-        name = asked.params["name"]
-        tool = next((tool for tool in gateway.toolbox.offered(asked.principal) if tool.name == name), None)
+    async def get_tool(request: Request) -> AnyResponse:
+        name = request.params["name"]
+        tool = next((tool for tool in gateway.tool_catalog.tools_for(request.principal) if tool.name == name), None)
         if tool is None:
-            # One that he may not use is as good as not there.
+            # A tool that the principal may not use is reported as missing.
             raise NotFoundError("there is no such tool", code="tool_not_found", hint="See /v1/tools.")
-        held = await enforcement_of(gateway, asked, tool)
-        return Whole.of({**tool_view(tool, gateway.toolbox.source.owner_of(name)), "enforcement": held})
+        enforcement = await enforcement_of(gateway, request, tool)
+        return Response.json(
+            {**tool_view(tool, gateway.tool_catalog.source.owner_of(name)), "enforcement": enforcement}
+        )
 
-    async def called(asked: Asked) -> Answer:
-        settled = await governed.call(wanted_in(asked, gateway.config.limits))
-        return _waits(settled) if isinstance(settled, Waiting) else _told(settled)
+    async def call_tool(request: Request) -> AnyResponse:
+        call = await service.call(read_call_request(request, gateway.config.limits))
+        return _pending_response(call) if isinstance(call, PendingCall) else _call_response(call)
 
     return [
-        Route("GET", "/v1/tools", listed, "tools", shape),
-        Route("GET", "/v1/tools/{name}", one, "tools", shape),
-        Route("POST", "/v1/tools/call", called, "tools", shape),
+        Route("GET", "/v1/tools", list_tools, "tools", render_error),
+        Route("GET", "/v1/tools/{name}", get_tool, "tools", render_error),
+        Route("POST", "/v1/tools/call", call_tool, "tools", render_error),
     ]
 
 
-def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
+def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
     return error_body(error)
 
 
@@ -84,85 +86,87 @@ def tool_view(tool: ToolDefinition, source: str) -> dict[str, Any]:
     }
 
 
-def wanted_in(asked: Asked, limits: Limits) -> Wanted:
-    """The call that a request asks for. Arguments that come as a text are JSON inside JSON, with the same bounds."""
-    body = Field(asked.json())
+def read_call_request(request: Request, limits: GatewayLimits) -> CallRequest:
+    """Read the call in a request. Arguments in a string are JSON inside JSON, with the same limits."""
+    body = Field(request.json())
     arguments = body["arguments"]
     text = arguments.string() if isinstance(arguments.value, str) else arguments.json()
     check_json(text.encode("utf-8", "surrogatepass"), limits.json_depth, limits.json_values)
     deadline = body["deadline"].optional(Field.number)
-    return Wanted(
+    return CallRequest(
         name=body["name"].string(),
         arguments=text if arguments.is_given else "{}",
-        principal=asked.principal,
+        principal=request.principal,
         call_id=_name(body["call_id"]),
         conversation=_name(body["conversation"]),
-        # A whole number may have more digits than a float has room for.
+        # An integer may be too large for a float.
         deadline=None if deadline is None else float(min(max(deadline, 0), _LATEST)),
-        hops=hops_in(asked.headers.get(HOPS)),
+        hops=read_hops(request.headers.get(HOPS)),
     )
 
 
-def hops_in(given: str | None) -> int:
-    """Nobody is given more than the gateway allows."""
-    if given is None:
+def read_hops(value: str | None) -> int:
+    """Read the number of hops, at most the gateway's default."""
+    if value is None:
         return DEFAULT_HOPS
-    if not re.fullmatch("[0-9]{1,6}", given):
-        raise DefinitionError(f"{HOPS}: {given[:40]!r} is not a whole number", hint="Pass on what you were given.")
-    return min(int(given), DEFAULT_HOPS)
+    if not re.fullmatch("[0-9]{1,6}", value):
+        raise DefinitionError(
+            f"{HOPS}: {value[:40]!r} is not a whole number", hint="Pass on the value that you received."
+        )
+    return min(int(value), DEFAULT_HOPS)
 
 
 def wire_code(outcome: Outcome) -> str:
-    """The specification's word for an outcome that is no answer; empty where the tool has answered."""
+    """Return the specification's error code of an outcome; empty if the tool has answered."""
     match outcome:
         case Answered(is_error=False):
             return ""
         case Answered(code=code):
-            return code if code in _WIRE else ""
+            return code if code in _WIRE_STATUS else ""
         case NotDelivered(code=code) | Unknown(code=code):
-            return code if code in _WIRE else "internal_error"
+            return code if code in _WIRE_STATUS else "internal_error"
 
 
-def _waits(waiting: Waiting) -> Whole:
-    told = {"object": "tool.waiting", "call_id": waiting.call.id, "name": waiting.call.name}
-    body = {**told, "approval": approval_view(waiting.approval, time.time())}
-    headers = {CALL_ID: _ascii(waiting.call.id), "location": f"/v1/approvals/{waiting.approval.id}"}
-    return Whole.of(body, 202, headers)
+def _pending_response(pending: PendingCall) -> Response:
+    head = {"object": "tool.waiting", "call_id": pending.call.id, "name": pending.call.name}
+    body = {**head, "approval": approval_view(pending.approval, time.time())}
+    headers = {CALL_ID: _ascii(pending.call.id), "location": f"/v1/approvals/{pending.approval.id}"}
+    return Response.json(body, 202, headers)
 
 
-def _told(settled: Settled) -> Whole:
-    outcome, result = settled.outcome, settled.result
-    headers = {CALL_ID: _ascii(settled.call.id)}
+def _call_response(completed: CompletedCall) -> Response:
+    outcome, result = completed.outcome, completed.result
+    headers = {CALL_ID: _ascii(completed.call.id)}
     code = wire_code(outcome)
     if code:
-        return _failed(settled, code, headers)
-    own = outcome.code if isinstance(outcome, Answered) else ""
+        return _failure_response(completed, code, headers)
+    code = outcome.code if isinstance(outcome, Answered) else ""
     body = {
         "object": "tool.result",
-        "call_id": settled.call.id,
-        "name": settled.call.name,
-        "arguments": settled.call.function.arguments,
+        "call_id": completed.call.id,
+        "name": completed.call.name,
+        "arguments": completed.call.function.arguments,
         "content": result.content,
         "is_error": result.is_error,
-        "code": own,
+        "code": code,
     }
-    return Whole.of(body, headers=headers)
+    return Response.json(body, headers=headers)
 
 
-def _failed(settled: Settled, code: str, headers: Mapping[str, str]) -> Whole:
-    status = _WIRE[code]
+def _failure_response(completed: CompletedCall, code: str, headers: Mapping[str, str]) -> Response:
+    status = _WIRE_STATUS[code]
     kinds: dict[type, str] = {NotDelivered: "not_delivered", Unknown: "unknown"}
-    outcome = kinds.get(type(settled.outcome), "answered")
-    error = {"message": settled.result.text, "type": _TYPES.get(status, "server_error"), "param": None, "code": code}
-    told = {"call_id": settled.call.id, "name": settled.call.name, "outcome": outcome}
-    # Under the same id nothing runs again, and where it may have run nobody should try under another.
-    return Whole.of({"error": error, **told}, status, {**headers, "x-should-retry": "false"})
+    outcome = kinds.get(type(completed.outcome), "answered")
+    error = {"message": completed.result.text, "type": _TYPES.get(status, "server_error"), "param": None, "code": code}
+    call = {"call_id": completed.call.id, "name": completed.call.name, "outcome": outcome}
+    # The same id never runs again, and a call that may have run must not be retried with another id.
+    return Response.json({"error": error, **call}, status, {**headers, "x-should-retry": "false"})
 
 
 def _name(field: Field) -> str:
     text = field.or_else(Field.string, "")
     if field.is_given and not _NAME.fullmatch(text):
-        raise field.refusal("is no name", "Use 1 to 200 characters, none of them a control character.")
+        raise field.refusal("is not a valid name", "Use 1 to 200 characters without control characters.")
     return text
 
 

@@ -1,1 +1,1 @@
-"""Who may come in, and how much he may bring: hosts, keys, rates, and the size of everything."""
+"""Authentication, authorization and limits: hosts, keys, rates, and the size of requests."""

@@ -1,7 +1,7 @@
-"""How large a JSON text is, found before it is read: a short text can hold a million lists, or one a million deep.
+"""Bound the cost of parsing a JSON text before it is parsed.
 
-Reading holds up everybody else for as long as it takes, so what it may take is bounded by what is counted here, at the
-speed of a search. Must not know what the text means; whether it is JSON at all is found by whoever reads it.
+A short text can hold a million lists, or lists nested a million deep. Parsing blocks the event loop, so the number of
+values and the depth are counted first, with byte searches only. Whether the text is JSON at all is left to the parser.
 """
 
 from __future__ import annotations
@@ -9,40 +9,44 @@ from __future__ import annotations
 from ferrule.errors import TooLargeError
 
 _OPENING = (b"{", b"[")
-_QUOTES_A_VALUE = 4
-"""A value that is a string under a key."""
+_QUOTES_PER_VALUE = 4
+"""A string value under a key has four quotes."""
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
-_ALIKE = bytes.maketrans(b"{}", b"[]")
+_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
 
 
 def check_json(text: bytes, depth: int, values: int) -> None:
-    """Raises `TooLargeError` for a text that nests more deeply, or holds more values."""
-    opened = sum(map(text.count, _OPENING))
-    if opened <= depth and opened + text.count(b",") < values:
-        # Strings hold brackets too, so that this is no count; but it is never too small, and enough for most.
+    """Raise `TooLargeError` for a text that is nested more deeply than `depth` or holds more than `values` values."""
+    brackets = sum(map(text.count, _OPENING))
+    if brackets <= depth and brackets + text.count(b",") < values:
+        # Brackets inside strings are counted too. The count is never too small, and good enough for most texts.
         return
-    bare = _outside_strings(text, values)
-    # Every value but the first of its list or object stands after a comma.
-    if bare is None or sum(map(bare.count, _OPENING)) + bare.count(b",") >= values:
-        raise TooLargeError(f"the body holds more than {values} values", hint="Send less, or raise the limit.")
-    if _is_deeper(bare.translate(_ALIKE, _NOT_BRACKETS), depth):
-        raise TooLargeError(f"the body is nested more than {depth} deep", hint="Send flatter JSON, or raise the limit.")
+    structure = _outside_strings(text, values)
+    # Every value except the first of its list or object follows a comma.
+    if structure is None or sum(map(structure.count, _OPENING)) + structure.count(b",") >= values:
+        raise TooLargeError(
+            f"the request body holds more than {values} values", hint="Send less, or raise limits.json_values."
+        )
+    if _is_deeper(structure.translate(_TO_SQUARE, _NOT_BRACKETS), depth):
+        raise TooLargeError(
+            f"the request body is nested more than {depth} deep", hint="Send flatter JSON, or raise limits.json_depth."
+        )
 
 
 def _outside_strings(text: bytes, values: int) -> bytes | None:
-    """The text without what its strings hold; None where it has more strings than so many values can."""
+    """Remove the contents of strings. Returns None if there are more strings than `values` allows."""
     plain = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    if plain.count(b'"') > _QUOTES_A_VALUE * values:
+    if plain.count(b'"') > _QUOTES_PER_VALUE * values:
         return None
     return b"".join(plain.split(b'"')[::2])
 
 
 def _is_deeper(brackets: bytes, depth: int) -> bool:
-    """Takes away what holds nothing, as often as there are levels: each time is one search, however long it is."""
-    for taken in range(depth):
-        left = brackets.replace(b"[]", b"")
-        if len(left) == len(brackets):
-            # What is not closed, or closes nothing, is no JSON; but it is read as deep as it goes.
-            return taken + left.count(b"[") > depth
-        brackets = left
+    """Remove empty brackets once per level. Each pass is one search, so the cost is bounded by `depth` passes."""
+    for level in range(depth):
+        remaining = brackets.replace(b"[]", b"")
+        if len(remaining) == len(brackets):
+            # Unbalanced brackets are not JSON, but a parser still descends as deep as they open.
+            return level + remaining.count(b"[") > depth
+        brackets = remaining
     return b"[" in brackets

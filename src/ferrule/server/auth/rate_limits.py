@@ -1,6 +1,6 @@
-"""Limits: how much each key and the whole gateway have under way, and how often a key asks. Counts; knows no request.
+"""Rate and concurrency limits: requests per minute of a key, and simultaneous answers of a key and of the gateway.
 
-The counts are of this process. Where several serve, each has its own: see `Limiter.of`.
+The counts belong to one process. Each of several workers has its own share: see `Limiter.of`.
 """
 
 from __future__ import annotations
@@ -11,102 +11,105 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ferrule.errors import TooManyError
-from ferrule.server.config.config import KeyConfig, Limits
+from ferrule.server.config.config import GatewayLimits, KeyConfig
 
 _MINUTE = 60.0
-_SOON = 1.0
+_RETRY_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class Bucket:
-    """A token bucket: as many requests at once as a minute has, and then as they come in again."""
+class TokenBucket:
+    """A token bucket: allows a burst of one minute's requests, then refills at the same rate."""
 
-    a_minute: float
+    per_minute: float
     clock: Callable[[], float] = time.monotonic
     _tokens: float = field(init=False)
-    _at: float = field(init=False)
+    _updated_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._tokens = max(self.a_minute, 1.0)
-        self._at = self.clock()
+        self._tokens = max(self.per_minute, 1.0)
+        self._updated_at = self.clock()
 
     def take(self) -> float:
-        """0 where there was a token; otherwise the seconds until there is one, and nothing is taken."""
+        """Take a token and return 0. If there is none, return the seconds until the next one and take nothing."""
         now = self.clock()
-        grown = self._tokens + (now - self._at) * self.a_minute / _MINUTE
-        self._tokens, self._at = min(grown, max(self.a_minute, 1.0)), now
+        tokens = self._tokens + (now - self._updated_at) * self.per_minute / _MINUTE
+        self._tokens, self._updated_at = min(tokens, max(self.per_minute, 1.0)), now
         if self._tokens >= 1.0:
             self._tokens -= 1.0
             return 0.0
-        return (1.0 - self._tokens) * _MINUTE / self.a_minute
+        return (1.0 - self._tokens) * _MINUTE / self.per_minute
 
 
 @dataclass(slots=True)
-class Places:
-    """Places for answers; 0 is without end."""
+class Slots:
+    """Slots for simultaneous answers. A limit of 0 is no limit."""
 
-    most: int
-    taken: int = 0
+    limit: int
+    in_use: int = 0
 
     @property
     def is_full(self) -> bool:
-        return 0 < self.most <= self.taken
+        return 0 < self.limit <= self.in_use
 
 
 @dataclass(slots=True)
 class Limiter:
-    """The buckets and places of every key, and the places of the gateway."""
+    """The token buckets and slots of all keys, and the slots of the gateway."""
 
-    all: Places
-    keys: dict[str, Places]
-    buckets: dict[str, Bucket]
+    gateway_slots: Slots
+    key_slots: dict[str, Slots]
+    buckets: dict[str, TokenBucket]
 
     @staticmethod
     def of(
-        limits: Limits, keys: Iterable[KeyConfig], workers: int = 1, clock: Callable[[], float] = time.monotonic
+        limits: GatewayLimits, keys: Iterable[KeyConfig], workers: int = 1, clock: Callable[[], float] = time.monotonic
     ) -> Limiter:
-        """Each of several workers has its share, rounded up: the sum is never less than what was promised to a key."""
-        held = list(keys)
+        """Build a limiter for one of `workers` processes. Shares are rounded up, so their sum is at least the limit."""
+        key_list = list(keys)
         return Limiter(
-            Places(_share(limits.streams, workers)),
-            {key.name: Places(_share(key.width, workers)) for key in held},
-            {key.name: Bucket(key.rate / workers, clock) for key in held if key.rate},
+            Slots(_share(limits.streams, workers)),
+            {key.name: Slots(_share(key.width, workers)) for key in key_list},
+            {key.name: TokenBucket(key.rate / workers, clock) for key in key_list if key.rate},
         )
 
-    def count(self, key: str) -> None:
-        """One more request by this key."""
+    def count_request(self, key: str) -> None:
+        """Count one request of a key. Raises `TooManyError` if the key exceeds its rate."""
         bucket = self.buckets.get(key)
         if bucket is not None and (wait := bucket.take()):
             raise TooManyError(
-                f"the key {key!r} asks more often than it may", retry_after=wait, hint="Wait, or ask for a higher rate."
+                f"the key {key!r} exceeds its request rate",
+                retry_after=wait,
+                hint="Wait, or raise the rate of the key.",
             )
 
     @contextmanager
-    def place(self, key: str) -> Generator[None]:
-        """A place for an answer, for as long as it is under way. `key` is empty where there are no keys."""
-        own = self.keys.get(key)
+    def slot(self, key: str) -> Generator[None]:
+        """Hold a slot while an answer is in progress. `key` is empty if the gateway has no keys."""
+        own = self.key_slots.get(key)
         if own is not None and own.is_full:
             raise TooManyError(
-                f"the key {key!r} has as many answers under way as it may",
-                retry_after=_SOON,
+                f"the key {key!r} has reached its limit of simultaneous answers",
+                retry_after=_RETRY_SECONDS,
                 hint="Wait until one has ended.",
             )
-        if self.all.is_full:
+        if self.gateway_slots.is_full:
             raise TooManyError(
-                "the gateway has as many answers under way as it may",
+                "the gateway has reached its limit of simultaneous answers",
                 code="overloaded",
-                retry_after=_SOON,
-                hint="Wait a little.",
+                retry_after=_RETRY_SECONDS,
+                hint="Retry later.",
             )
-        taken = [self.all] if own is None else [self.all, own]
-        for places in taken:
-            places.taken += 1
+        acquired = [self.gateway_slots] if own is None else [self.gateway_slots, own]
+        for places in acquired:
+            places.in_use += 1
         try:
             yield
         finally:
-            for places in taken:
-                places.taken -= 1
+            for places in acquired:
+                places.in_use -= 1
 
 
-def _share(most: int, workers: int) -> int:
-    return -(-most // workers)
+def _share(limit: int, workers: int) -> int:
+    # Ceiling division. A limit of 0, which is no limit, stays 0.
+    return -(-limit // workers)

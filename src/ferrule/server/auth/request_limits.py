@@ -1,8 +1,8 @@
-"""What a request may bring, whichever API it came by: so many messages and tools, schemas that were admitted, a budget
-with an end. Looked at before anything is rendered or sent on.
+"""Limits on the content of a request, the same for every API: messages, tools, schemas and the token budget.
 
-Admission is work, and a client chooses how much: it is done in a thread, so that others are served meanwhile, and once
-for each schema. Must not know dialects or engines.
+They are checked before anything is rendered or sent to an engine. Checking a schema is work, and the client chooses how
+much: it runs in a thread, so that other requests are served meanwhile, and once per schema. Must not know dialects or
+engines.
 """
 
 from __future__ import annotations
@@ -13,85 +13,89 @@ from collections.abc import Sequence
 from ferrule.core.json_text import dumps
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import DefinitionError, SchemaError, TooLargeError
-from ferrule.schema.admission_cache import admitted_text
-from ferrule.server.config.config import Limits
+from ferrule.schema.admission_cache import admit_text
+from ferrule.server.config.config import GatewayLimits
 
-_REMEMBERED = 4_096
-# Engines differ in what they do with a number beyond these, and some fall over.
+_CACHE_SIZE = 4_096
+# Engines treat numbers outside these ranges differently, and some crash.
 _RANGES = {
     "temperature": (0, 2),
     "top_p": (0, 1),
-    # -1 and 0 both say that there is no such limit, to one engine or the other.
+    # Depending on the engine, -1 or 0 means no limit.
     "top_k": (-1, 1_000_000),
     "seed": (-(2**63), 2**63 - 1),
 }
-_STOPS = 64
-_STOP_LENGTH = 1_000
+_MAX_STOPS = 64
+_MAX_STOP_LENGTH = 1_000
 
 
-class Admission:
-    """Asked before every answer. `admissions` counts the schemas that were looked at and not only remembered."""
+class RequestLimits:
+    """Checks each request before it is answered. `admissions` counts the schemas that were not in the cache."""
 
-    __slots__ = ("_known", "_limits", "admissions")
+    __slots__ = ("_admitted_hashes", "_limits", "admissions")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: GatewayLimits) -> None:
         self._limits = limits
-        self._known: dict[int, None] = {}
+        self._admitted_hashes: dict[int, None] = {}
         self.admissions = 0
 
     @property
-    def remembered(self) -> int:
-        return len(self._known)
+    def cache_size(self) -> int:
+        return len(self._admitted_hashes)
 
     async def check(self, request: ToolCallRequest) -> None:
-        """Raises for what is too much, or not admitted."""
+        """Raise if the request exceeds a limit or a schema is not admitted."""
         limits = self._limits
-        _at_most(len(request.messages), limits.messages, "messages")
-        _at_most(len(request.tools), limits.tools, "tools")
-        _within("max_tokens", request.max_tokens, 1, limits.most_tokens)
-        for name, (least, most) in _RANGES.items():
-            _within(name, getattr(request, name), least, most)
-        _at_most(len(request.stop), _STOPS, "texts to stop at")
-        _at_most(max(map(len, request.stop), default=0), _STOP_LENGTH, "characters in one of them")
-        named = [(tool.name, tool.parameters) for tool in request.tools]
+        _check_count(len(request.messages), limits.messages, "messages")
+        _check_count(len(request.tools), limits.tools, "tools")
+        _check_range("max_tokens", request.max_tokens, 1, limits.most_tokens)
+        for name, (minimum, maximum) in _RANGES.items():
+            _check_range(name, getattr(request, name), minimum, maximum)
+        _check_count(len(request.stop), _MAX_STOPS, "stop sequences")
+        _check_count(max(map(len, request.stop), default=0), _MAX_STOP_LENGTH, "characters in a stop sequence")
+        schemas = [(tool.name, tool.parameters) for tool in request.tools]
         if request.response_schema is not None:
-            named.append(("", request.response_schema))
-        if named:
-            await self._admit([(name, dumps(schema)) for name, schema in named])
+            schemas.append(("", request.response_schema))
+        if schemas:
+            await self._admit([(name, dumps(schema)) for name, schema in schemas])
 
-    async def _admit(self, named: Sequence[tuple[str, str]]) -> None:
-        if sum(len(text) for _, text in named) > self._limits.schema_bytes:
+    async def _admit(self, schemas: Sequence[tuple[str, str]]) -> None:
+        if sum(len(text) for _, text in schemas) > self._limits.schema_bytes:
             raise TooLargeError(
                 f"the schemas together are longer than {self._limits.schema_bytes} characters",
-                hint="Bring fewer tools, or raise the limit.",
+                hint="Send fewer tools, or raise limits.schema_bytes.",
             )
-        new = {text: name for name, text in named if hash(text) not in self._known}
+        new = {text: name for name, text in schemas if hash(text) not in self._admitted_hashes}
         if not new:
             return
         self.admissions += len(new)
-        await asyncio.to_thread(_admitted, new)
+        await asyncio.to_thread(_admit_schemas, new)
         for text in new:
-            self._known[hash(text)] = None
-        while len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
+            self._admitted_hashes[hash(text)] = None
+        while len(self._admitted_hashes) > _CACHE_SIZE:
+            del self._admitted_hashes[next(iter(self._admitted_hashes))]
 
 
-def _admitted(named: dict[str, str]) -> None:
-    for text, name in named.items():
+def _admit_schemas(schemas: dict[str, str]) -> None:
+    for text, name in schemas.items():
         try:
-            admitted_text(text)
-        except SchemaError as refusal:
-            of = f"the schema of tool {name!r}" if name else "the schema of the answer"
-            raise SchemaError(f"{of} was not admitted: {refusal.message}", code=refusal.code, hint=refusal.hint) from (
-                refusal
+            admit_text(text)
+        except SchemaError as error:
+            subject = f"the schema of tool {name!r}" if name else "the response schema"
+            raise SchemaError(f"{subject} was not admitted: {error.message}", code=error.code, hint=error.hint) from (
+                error
             )
 
 
-def _within(name: str, value: float | None, least: float, most: float) -> None:
-    if value is not None and not least <= value <= most:
-        raise DefinitionError(f"{name}: {value!s:.40} is not from {least} to {most}", hint="Leave it out, or mend it.")
+def _check_range(name: str, value: float | None, minimum: float, maximum: float) -> None:
+    if value is not None and not minimum <= value <= maximum:
+        raise DefinitionError(
+            f"{name}: {value!s:.40} is not between {minimum} and {maximum}", hint="Omit it, or correct it."
+        )
 
 
-def _at_most(count: int, most: int, what: str) -> None:
-    if count > most:
-        raise TooLargeError(f"there are {count} {what}, more than {most}", hint="Send fewer, or raise the limit.")
+def _check_count(count: int, maximum: int, noun: str) -> None:
+    if count > maximum:
+        raise TooLargeError(
+            f"the request has {count} {noun}; at most {maximum} are allowed", hint="Send fewer, or raise the limit."
+        )

@@ -1,1 +1,1 @@
-"""How a gateway's configuration is read: file, environment and flags, with every mistake told by its place."""
+"""Read a gateway's configuration from a file, the environment and flags, and report every problem with its location."""

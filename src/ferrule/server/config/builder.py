@@ -1,4 +1,4 @@
-"""Config out of everything that was given, or every mistake in it at once."""
+"""Build a `Config` from the merged layers, or report all problems at once."""
 
 from __future__ import annotations
 
@@ -10,134 +10,153 @@ from urllib.parse import quote
 from ferrule.errors import DefinitionError
 from ferrule.server.addresses import is_loopback
 from ferrule.server.config.config import Config
-from ferrule.server.config.layers import Given, Layer, Mistake, Place, meant, refuse, shown
+from ferrule.server.config.layers import (
+    ConfigProblem,
+    Layer,
+    LayerValue,
+    SettingPath,
+    format_path,
+    raise_problems,
+    suggest,
+)
 from ferrule.server.config.tables import SERVER, TABLES, Setting, Table
 
-# Besides those whose default is 0.
-_MAY_BE_NOTHING = frozenset({"port", "drain_seconds"})
-_MOST = {"port": 65_535}
+# Settings that may be 0, besides those whose default is 0.
+_MAY_BE_ZERO = frozenset({"port", "drain_seconds"})
+_MAXIMUM = {"port": 65_535}
 _ANY = ("*",)
 
 
-def config_of(layer: Layer, mistakes: list[Mistake]) -> Config:
-    """The configuration, with the defaults of whatever was not given. `mistakes` are those that were found before."""
-    building = _Building(layer, mistakes)
-    made = {table.attribute: building.made(table) for table in TABLES.values()}
-    own = building.values((SERVER,), TABLES[SERVER], Config)
-    refuse(building.mistakes)
-    config = Config(**made, **own)
-    is_open = (SERVER, "hosts") not in layer and not is_loopback(config.listening.host)
-    # Whoever listens beyond this machine is called by names that nobody here can know; then the key is what counts.
-    return replace(config, listening=replace(config.listening, hosts=_ANY)) if is_open else config
+def build_config(layer: Layer, problems: list[ConfigProblem]) -> Config:
+    """Build the configuration; settings that no layer gives get their defaults.
+
+    `problems` are those found while the layers were read. Raises a `DefinitionError` with all problems.
+    """
+    builder = _Builder(layer, problems)
+    tables = {table.name: builder.build_table(table) for table in TABLES.values()}
+    server_values = builder.values((SERVER,), TABLES[SERVER], Config)
+    raise_problems(builder.problems)
+    config = Config(**tables, **server_values)
+    is_open = (SERVER, "hosts") not in layer and not is_loopback(config.server.host)
+    # A gateway on a public address has host names that are not known here, so keys protect it instead.
+    return replace(config, server=replace(config.server, hosts=_ANY)) if is_open else config
 
 
-class _Building:
-    def __init__(self, layer: Layer, mistakes: list[Mistake]) -> None:
-        self.mistakes = list(mistakes)
+class _Builder:
+    def __init__(self, layer: Layer, problems: list[ConfigProblem]) -> None:
+        self.problems = list(problems)
         self._layer = layer
 
-    def made(self, table: Table) -> Any:
+    def build_table(self, table: Table) -> Any:
         if not table.is_named:
-            self._name_strangers((table.name,), table)
-            return self._built((table.name,), table, self.values((table.name,), table, table.make))
-        names = dict.fromkeys(place[1] for place in self._layer if place[0] == table.name)
-        built = [self._named((table.name, name), table) for name in names]
-        return tuple(one for one in built if one is not None)
+            self._report_unknown((table.name,), table)
+            return self._construct((table.name,), table, self.values((table.name,), table, table.config_class))
+        names = dict.fromkeys(path[1] for path in self._layer if path[0] == table.name)
+        entries = [self._build_named((table.name, name), table) for name in names]
+        return tuple(one for one in entries if one is not None)
 
-    def values(self, place: Place, table: Table, owner: type[Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def values(self, path: SettingPath, table: Table, owner: type[Any]) -> dict[str, Any]:
+        parsed: dict[str, Any] = {}
         for name, setting in table.settings.items():
-            given = self._layer.get((*place, name))
-            if setting.owner is owner and given is not None and not given.is_wrong:
+            layer_value = self._layer.get((*path, name))
+            if setting.owner is owner and layer_value is not None and not layer_value.is_invalid:
                 try:
-                    found[name] = _read((*place, name), setting, given)
-                except _WrongError as wrong:
-                    self.mistakes.append(wrong.mistake)
-        return found
+                    parsed[name] = _parse_value((*path, name), setting, layer_value)
+                except _InvalidValueError as error:
+                    self.problems.append(error.problem)
+        return parsed
 
-    def _named(self, place: Place, table: Table) -> Any:
-        others = self._others(place, table)
-        if not table.takes_others:
-            self._name_strangers(place, table)
-        values = self.values(place, table, table.make)
-        missing = [
-            name for name, one in table.settings.items() if one.is_required and (*place, name) not in self._layer
-        ]
+    def _build_named(self, path: SettingPath, table: Table) -> Any:
+        extra = self._extra_settings(path, table)
+        if not table.allows_extra:
+            self._report_unknown(path, table)
+        values = self.values(path, table, table.config_class)
+        missing = [name for name, one in table.settings.items() if one.is_required and (*path, name) not in self._layer]
         for name in missing:
-            there = f"; there is only {', '.join(others)}" if others else ""
-            remedy = f"Write {name} = ... under it{there}"
-            self.mistakes.append(Mistake(self._layer[place].origin, f"{shown(place)} has no {name}", remedy))
+            present = f"; it has only {', '.join(extra)}" if extra else ""
+            remedy = f"Write {name} = ... under it{present}"
+            self.problems.append(ConfigProblem(self._layer[path].origin, f"{format_path(path)} has no {name}", remedy))
         if missing or any(name not in values for name, one in table.settings.items() if one.is_required):
             return None
-        if table.takes_others:
-            values["use"] = _with_options(str(values["use"]), self._options(place, others))
-        return self._built(place, table, {"name": place[-1], **values})
+        if table.allows_extra:
+            values["use"] = _with_options(str(values["use"]), self._options(path, extra))
+        return self._construct(path, table, {"name": path[-1], **values})
 
-    def _built(self, place: Place, table: Table, values: dict[str, Any]) -> Any:
+    def _construct(self, path: SettingPath, table: Table, values: dict[str, Any]) -> Any:
         try:
-            return table.make(**values)
-        except DefinitionError as refusal:
-            # A class that looks at its values itself says which of them it does not take.
-            name = refusal.message.split()[0]
-            origin = self._layer[(*place, name)].origin if (*place, name) in self._layer else ""
-            self.mistakes.append(Mistake(origin, f"{shown(place)}: {refusal.message}", refusal.hint.rstrip(".")))
+            return table.config_class(**values)
+        except DefinitionError as error:
+            # The first word of the message is the setting that the class refuses.
+            name = error.message.split()[0]
+            origin = self._layer[(*path, name)].origin if (*path, name) in self._layer else ""
+            self.problems.append(ConfigProblem(origin, f"{format_path(path)}: {error.message}", error.hint.rstrip(".")))
             return None
 
-    def _others(self, place: Place, table: Table) -> dict[str, Given]:
-        long = len(place) + 1
+    def _extra_settings(self, path: SettingPath, table: Table) -> dict[str, LayerValue]:
+        depth = len(path) + 1
         return {
-            at[-1]: given
-            for at, given in self._layer.items()
-            if len(at) == long and at[:-1] == place and at[-1] not in table.settings
+            key[-1]: layer_value
+            for key, layer_value in self._layer.items()
+            if len(key) == depth and key[:-1] == path and key[-1] not in table.settings
         }
 
-    def _name_strangers(self, place: Place, table: Table) -> None:
-        for name, given in self._others(place, table).items():
+    def _report_unknown(self, path: SettingPath, table: Table) -> None:
+        for name, layer_value in self._extra_settings(path, table).items():
             owner = next((one.name for one in TABLES.values() if name in one.settings and not one.is_named), "")
-            remedy = f"It stands in [{owner}]" if owner else meant(name, table.settings, "settings there")
-            self.mistakes.append(Mistake(given.origin, f"{shown((*place, name))} is not known", remedy))
+            remedy = f"It belongs in [{owner}]" if owner else suggest(name, table.settings, "settings")
+            self.problems.append(
+                ConfigProblem(layer_value.origin, f"{format_path((*path, name))} is not known", remedy)
+            )
 
-    def _options(self, place: Place, others: Mapping[str, Given]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name, given in others.items():
-            text = _option_text(given.value)
+    def _options(self, path: SettingPath, extra: Mapping[str, LayerValue]) -> dict[str, str]:
+        options: dict[str, str] = {}
+        for name, layer_value in extra.items():
+            text = _option_text(layer_value.value)
             if text is None:
-                what = f"{shown((*place, name))} cannot be an option of an engine"
-                self.mistakes.append(Mistake(given.origin, what, "Give a text, a number, or true or false"))
+                message = f"{format_path((*path, name))} cannot be an option of an engine"
+                self.problems.append(
+                    ConfigProblem(layer_value.origin, message, "Give a string, a number, or true or false")
+                )
             else:
-                found[name] = text
-        return found
+                options[name] = text
+        return options
 
 
-class _WrongError(Exception):
-    def __init__(self, mistake: Mistake) -> None:
+class _InvalidValueError(Exception):
+    def __init__(self, problem: ConfigProblem) -> None:
         super().__init__()
-        self.mistake = mistake
+        self.problem = problem
 
 
-def _read(place: Place, setting: Setting, given: Given) -> Any:
-    kind = setting.kind
+def _parse_value(path: SettingPath, setting: Setting, layer_value: LayerValue) -> Any:
+    setting_type = setting.setting_type
     try:
         value = (
-            kind.of_text(given.value) if given.is_text and isinstance(given.value, str) else kind.of_value(given.value)
+            setting_type.parse_text(layer_value.value)
+            if layer_value.is_text and isinstance(layer_value.value, str)
+            else setting_type.parse_value(layer_value.value)
         )
     except ValueError:
-        what = f"{shown(place)} cannot be {given.value!r:.60}"
-        raise _WrongError(Mistake(given.origin, what, f"Give {kind.words}")) from None
+        message = f"{format_path(path)} cannot be {layer_value.value!r:.60}"
+        raise _InvalidValueError(
+            ConfigProblem(layer_value.origin, message, f"Give {setting_type.description}")
+        ) from None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    wanted = _wanted(setting, value) if is_number else ""
-    if wanted:
-        raise _WrongError(Mistake(given.origin, f"{shown(place)} cannot be {value}", f"Give {wanted}"))
+    allowed_range = _allowed_range(setting, value) if is_number else ""
+    if allowed_range:
+        raise _InvalidValueError(
+            ConfigProblem(layer_value.origin, f"{format_path(path)} cannot be {value}", f"Give {allowed_range}")
+        )
     return value
 
 
-def _wanted(setting: Setting, value: float) -> str:
-    """What a number should be that is not; empty for one that is."""
-    may_be_nothing = setting.name in _MAY_BE_NOTHING or setting.default == 0
-    if value < 0 or (value == 0 and not may_be_nothing):
-        return "0 or more" if may_be_nothing else "more than 0"
-    most = _MOST.get(setting.name, value)
-    return f"at most {most}" if value > most else ""
+def _allowed_range(setting: Setting, value: float) -> str:
+    """The range that a number violates, as a phrase; empty if the number is valid."""
+    may_be_zero = setting.name in _MAY_BE_ZERO or setting.default == 0
+    if value < 0 or (value == 0 and not may_be_zero):
+        return "0 or more" if may_be_zero else "more than 0"
+    maximum = _MAXIMUM.get(setting.name, value)
+    return f"at most {maximum}" if value > maximum else ""
 
 
 def _option_text(value: object) -> str | None:
@@ -151,7 +170,7 @@ def _option_text(value: object) -> str | None:
 
 
 def _with_options(use: str, options: Mapping[str, str]) -> str:
-    """The engine's string with its options in it, spelled so that any character of a key goes through."""
+    """Append options to an engine string, percent-encoded so that any character of a key survives."""
     joined = "&".join(f"{name}={quote(value, safe='/:,')}" for name, value in options.items())
     if not joined:
         return use

@@ -1,7 +1,7 @@
-"""Config: everything that a gateway is told before it starts, as frozen values with their defaults. Reads no file.
+"""Config: all settings of a gateway, as frozen values with defaults. Reads no file.
 
-`settings.tables` makes the tables of ferrule.toml and the names in the environment out of these classes, and the
-page of settings prints the sentence under each field: a new field with its sentence is a new setting, no more needed.
+`config.tables` derives the tables of ferrule.toml and the environment variables from these classes, and the settings
+reference prints the docstring of each field. To add a setting, add a field with a docstring.
 """
 
 from __future__ import annotations
@@ -16,180 +16,180 @@ EVERY_HOST = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listening:
-    """Where the gateway is reached, and by whom."""
+class ServerConfig:
+    """Where the gateway listens, and which requests it accepts."""
 
     host: str = "127.0.0.1"
-    """The address to listen on; 0.0.0.0 is every one of this machine, and then keys are needed."""
+    """The address to listen on. 0.0.0.0 is every address of this machine and requires keys."""
     port: int = 8000
-    """The port to listen on; 0 is any that is free."""
+    """The port to listen on; 0 selects a free port."""
     workers: int = 1
-    """How many processes serve."""
+    """The number of worker processes."""
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
-    """The names in `Host` that are answered to, "*" for all; the default is all where `host` is beyond this machine."""
+    """The accepted values of the `Host` header, "*" for all. On a public `host` the default is all."""
     origins: tuple[str, ...] = ()
-    """The web pages that may call, such as `https://chat.example.com`."""
+    """The origins of web pages that may call the gateway, such as `https://chat.example.com`."""
     drain_seconds: float = 30.0
-    """How long answers under way may take to end when the gateway is told to stop."""
+    """How long answers in progress may take to finish when the gateway stops."""
     metrics_open: bool = False
-    """Whether /metrics is shown to who has no key."""
+    """Whether /metrics needs no key."""
     insecure: bool = False
-    """Whether everybody who reaches the address is served where there are no keys."""
+    """Whether a gateway without keys may serve everyone who can reach its address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one request, one key and the whole gateway may take. Seconds and bytes."""
+class GatewayLimits:
+    """Limits for one request, one connection and the whole gateway, in seconds and bytes."""
 
     body_bytes: int = 10 * MEGABYTE
-    """How long the body of a request may be."""
+    """The longest request body."""
     body_seconds: float = 30.0
-    """How long a body may take to arrive."""
+    """How long a request body may take to arrive."""
     send_seconds: float = 60.0
-    """How long a reader may leave a piece unread before it is left."""
+    """How long a client may leave a chunk unread before it is disconnected."""
     first_seconds: float = 300.0
-    """How long an answer may take until its first event."""
+    """How long the first event of an answer may take."""
     between_seconds: float = 120.0
     """How long an answer may pause between two events."""
     total_seconds: float = 3600.0
-    """How long an answer may take in all."""
+    """How long an answer may take in total."""
     keep_alive_seconds: float = 15.0
-    """How often a stream in which nothing happens says that it is still there."""
+    """How often an idle stream sends a keep-alive."""
     resume_seconds: float = 120.0
-    """How long a turn of a WebSocket lives on after its connection was lost, or after it ended."""
+    """How long a WebSocket turn can be resumed after its connection is lost, or after the turn ends."""
     resume_bytes: int = MEGABYTE
-    """How much of a turn's last frames is kept for a client that comes back."""
+    """How many bytes of a turn's last frames are kept for a client that reconnects."""
     max_tokens: int = 4096
-    """What a request that names no budget is given."""
+    """The token budget of a request that names none."""
     most_tokens: int = 131_072
-    """The largest budget that a request may name."""
+    """The largest token budget that a request may name."""
     streams: int = 4096
-    """How many answers may be under way at once."""
+    """The maximum number of simultaneous answers."""
     connections: int = 8192
-    """How many connections may be open at once; a request on one more is answered with 503."""
+    """The maximum number of open connections; further requests get status 503."""
     header_bytes: int = 65_536
-    """How long the head of a request may be: its address and all its headers."""
+    """The longest request head: the URL and all headers."""
     header_seconds: float = 10.0
-    """How long a head may take to arrive."""
+    """How long a request head may take to arrive."""
     query_bytes: int = 8192
-    """How long the part of an address after the question mark may be."""
+    """The longest query string."""
     json_depth: int = 64
-    """How deeply lists and objects of a body may be nested."""
+    """The maximum nesting depth of lists and objects in a request body."""
     json_values: int = 200_000
-    """How many values a body may hold."""
+    """The maximum number of JSON values in a request body."""
     messages: int = 4096
-    """How many messages a request may hold."""
+    """The maximum number of messages in a request."""
     tools: int = 512
-    """How many tools a request may bring."""
+    """The maximum number of tools in a request."""
     schema_bytes: int = 2 * MEGABYTE
-    """How long all the schemas that a request brings may be together."""
+    """The maximum total length of all schemas in a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """One engine: what `load_engine` takes."""
+    """One engine. `use` is the string that `load_engine` accepts."""
 
     name: str
     use: str = field(repr=False)
-    """What generates, such as `llama:model.gguf` or `vllm:http://127.0.0.1:8001`. Its options may stand beside it."""
+    """The engine, such as `llama:model.gguf` or `vllm:http://127.0.0.1:8001`. Options are keys beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """A model's name, and the engines that serve it: the first that is well is asked, the others stand behind it."""
+    """A model and the engines that serve it. The first healthy engine is used; the others are for failover."""
 
     name: str
     engines: tuple[str, ...]
-    """The engines that serve it, by name: the first that is well is asked, the others stand behind it."""
+    """The names of the engines that serve the model. The first healthy one is used; the others are for failover."""
     balanced: bool = False
-    """Whether the engine with the least to do is asked, instead of the first that is well."""
+    """Whether the engine with the fewest active requests is used, instead of the first healthy one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesConfig:
-    """Where the gateway's own tools come from."""
+    """The sources of the gateway's own tools."""
 
     functions: tuple[str, ...] = ()
-    """Python functions, each place as `module:name` or `file.py:name`."""
+    """Python functions, each as `module:name` or `file.py:name`."""
     mcp_config: str = ""
-    """An mcp.json with servers."""
+    """An mcp.json file with MCP servers."""
     mcp_command: str = ""
-    """One MCP server to start, by its program; its tools are called `mcp_...`."""
+    """The command of one MCP server to start. Its tools get the prefix `mcp_`."""
     mcp_args: tuple[str, ...] = ()
-    """What that program is started with."""
+    """The arguments of that command."""
     mcp_trusted: bool = False
-    """Whether that server's word that a tool only reads is believed."""
+    """Whether to trust that server when it declares a tool read-only."""
     mcp_tool_refresh_seconds: float = 30.0
-    """How often lists of tools are read again, besides when a server says so."""
+    """How often tool lists are refreshed, in addition to the changes that servers report."""
     mcp_pins: str = ""
-    """The file that keeps which definitions of MCP tools were agreed to; a changed one is not offered."""
+    """The file with the accepted definitions of MCP tools. A tool whose definition changes is not offered."""
     nats: str = ""
     """The NATS server whose capabilities are offered, such as `nats://127.0.0.1:4222`."""
     nats_tenant: str = "local"
-    """Whose capabilities."""
+    """The tenant whose capabilities are offered."""
     nats_key_file: str = ""
-    """The key that calls on the bus are signed with; without it, the text in `FERRULE_BUS_KEY`."""
+    """The file with the key that signs calls on the bus. If empty, `FERRULE_BUS_KEY` holds the key."""
     nats_credentials: str = ""
-    """A .creds file, where the NATS server wants one."""
+    """A .creds file, if the NATS server requires one."""
     nats_inbox: str = ""
-    """Where answers come to, if the NATS server's permissions name it."""
+    """The inbox prefix for replies, if the NATS server's permissions require one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyConfig:
-    """Who may come in. `sha256` is of the key's text; the key itself is nowhere written."""
+    """An API key. Only the SHA-256 of its text is stored, never the key itself."""
 
     name: str
     sha256: str = field(repr=False)
-    """The SHA-256 of the key's text, in hexadecimal digits; `ferrule keys new` writes it."""
+    """The SHA-256 of the key's text in hexadecimal; `ferrule keys new` prints it."""
     tenant: str = "local"
-    """Whose data and tools; tenants see nothing of each other."""
+    """The tenant of the key. Tenants cannot see each other's data and tools."""
     models: tuple[str, ...] = ("*",)
-    """The models that it may use, "*" for all."""
+    """The models that the key may use, "*" for all."""
     tools: tuple[str, ...] = ()
-    """The gateway's tools that it may use, "*" for all."""
+    """The gateway's tools that the key may use, "*" for all."""
     approve: bool = False
-    """Whether it may decide on calls that wait for leave."""
+    """Whether the key may approve or deny pending calls."""
     admin: bool = False
-    """Whether it may see how the gateway is doing."""
+    """Whether the key may see the status and metrics of the gateway."""
     rate: int = 0
-    """Requests a minute, at most; 0 is no limit."""
+    """The maximum number of requests per minute; 0 is no limit."""
     width: int = 0
-    """Answers under way at once, at most; 0 is no limit."""
+    """The maximum number of simultaneous answers; 0 is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The whole. Without keys everybody on this machine is the principal "local", and only this machine is served."""
+    """All settings. Without keys, only this machine is served, and every client is the principal "local"."""
 
     engines: tuple[EngineConfig, ...]
     models: tuple[ModelConfig, ...] = ()
-    listening: Listening = field(default_factory=Listening)
-    limits: Limits = field(default_factory=Limits)
+    server: ServerConfig = field(default_factory=ServerConfig)
+    limits: GatewayLimits = field(default_factory=GatewayLimits)
     sources: SourcesConfig = field(default_factory=SourcesConfig)
     tools: ToolSettings = field(default_factory=ToolSettings)
     keys: tuple[KeyConfig, ...] = ()
     ledger: str = field(default="", repr=False)
-    """A SQLite file, or `postgresql://...`; empty keeps it in a file of its own, for as long as the process lives."""
+    """A SQLite file, or `postgresql://...`. If empty, the ledger is a temporary file that is deleted on exit."""
     tool_choice_policy: ChoicePolicy = ChoicePolicy.AUTO
-    """What becomes of requests that leave calling to the model: `auto`, `required_first_hop` or `required_always`."""
+    """The policy for requests with tool_choice auto: `auto`, `required_first_hop` or `required_always`."""
     approval_patience_seconds: float = 0.0
-    """How long an answer waits for leave before it ends without it."""
+    """How long an answer waits for an approval before it ends without one."""
     lease_seconds: float = 10.0
-    """How long a process may be silent before another takes up its conversations."""
+    """How long a process may be unresponsive before another takes over its conversations."""
 
     @property
-    def admits_own_pages(self) -> bool:
-        """Whether a page that the gateway itself sent may call it.
+    def allows_own_pages(self) -> bool:
+        """Whether pages that the gateway itself serves may call it.
 
-        Not where every name is answered to and nobody needs a key: there any page whose name is made to lead here is
-        of the same origin, and could do all that a person on this machine can.
+        Not if every host name is accepted and no key is needed: any page can then reach the gateway under its own name
+        (DNS rebinding), counts as same-origin, and could do everything that a user of this machine can.
         """
-        return bool(self.keys) or EVERY_HOST not in self.listening.hosts
+        return bool(self.keys) or EVERY_HOST not in self.server.hosts
 
     @property
-    def served(self) -> tuple[ModelConfig, ...]:
-        """Models, each with its engines; an engine that no model names is a model by its own name."""
-        named = {engine for model in self.models for engine in model.engines}
-        own = [ModelConfig(name=one.name, engines=(one.name,)) for one in self.engines if one.name not in named]
-        return (*self.models, *own)
+    def served_models(self) -> tuple[ModelConfig, ...]:
+        """All models. An engine that no model names is a model under its own name."""
+        used = {engine for model in self.models for engine in model.engines}
+        unnamed = [ModelConfig(name=one.name, engines=(one.name,)) for one in self.engines if one.name not in used]
+        return (*self.models, *unnamed)

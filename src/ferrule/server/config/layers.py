@@ -1,8 +1,7 @@
-"""What was given for a setting, by whom, and what is wrong with it. Files, the environment and flags all come to this.
+"""Layers of settings with their origins, and problems found in them. File, environment and flags are one layer each.
 
-A place is where a setting stands: `("server", "port")`, or `("engines", "smol", "use")` where there is one table for
-each name. Layers of what was given are laid over each other place by place, so the order of layers is all there is to
-say about which of them counts.
+A path identifies a setting: `("server", "port")`, or `("engines", "smol", "use")` in a table with one entry per name.
+Layers are merged path by path; a later layer overrides an earlier one.
 """
 
 from __future__ import annotations
@@ -13,59 +12,59 @@ from dataclasses import dataclass
 
 from ferrule.errors import DefinitionError
 
-Place = tuple[str, ...]
+SettingPath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A value as it stood where it was given. `is_text`: it is to be read as the environment's texts are."""
+class LayerValue:
+    """A value of one layer, before it is parsed. `is_text`: parse it like the value of an environment variable."""
 
     value: object
     origin: str
     is_text: bool = False
-    is_wrong: bool = False
-    """A mistake was told of it already."""
+    is_invalid: bool = False
+    """A problem with it has already been reported."""
 
 
-Layer = Mapping[Place, Given]
+Layer = Mapping[SettingPath, LayerValue]
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
-    """One thing that is wrong, and what to do. `origin` is a line of the file, a variable or a flag."""
+class ConfigProblem:
+    """One problem and its remedy. `origin` is a line of the file, a variable or a flag."""
 
     origin: str
-    what: str
+    message: str
     remedy: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.origin}: {self.what}" if self.origin else self.what
-        return f"{told}. {self.remedy}" if self.remedy else f"{told}."
+        text = f"{self.origin}: {self.message}" if self.origin else self.message
+        return f"{text}. {self.remedy}" if self.remedy else f"{text}."
 
 
-def shown(place: Place) -> str:
-    """A place as it is written in a file, with quotes where a bare key could not hold it."""
-    return ".".join(part if part.replace("-", "").replace("_", "").isalnum() else f'"{part}"' for part in place)
+def format_path(path: SettingPath) -> str:
+    """Format a path as in a TOML file, with quotes around parts that are not bare keys."""
+    return ".".join(part if part.replace("-", "").replace("_", "").isalnum() else f'"{part}"' for part in path)
 
 
-def meant(wrong: str, known: Iterable[str], kind: str) -> str:
-    """What to do about a name that nobody knows."""
-    names = sorted(known)
-    close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
-    if close:
-        return f"Did you mean {close[0]}?"
+def suggest(name: str, candidates: Iterable[str], kind: str) -> str:
+    """The remedy for an unknown name: the closest known name, or the list of known names."""
+    names = sorted(candidates)
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if matches:
+        return f"Did you mean {matches[0]}?"
     return f"Known {kind}: {', '.join(names)}" if names else f"There are no {kind}"
 
 
-def refuse(mistakes: Iterable[Mistake]) -> None:
-    """All of them at once: whoever mends a file wants to mend it once."""
-    told = list(dict.fromkeys(map(str, mistakes)))
-    if not told:
+def raise_problems(problems: Iterable[ConfigProblem]) -> None:
+    """Raise one `DefinitionError` with all problems, so that you can fix them in one go."""
+    messages = list(dict.fromkeys(map(str, problems)))
+    if not messages:
         return
-    more = f" ({len(told)} mistakes)" if len(told) > 1 else ""
-    lines = "\n".join(f"  {one}" for one in told)
+    count = f" ({len(messages)} problems)" if len(messages) > 1 else ""
+    lines = "\n".join(f"  {one}" for one in messages)
     raise DefinitionError(
-        f"the configuration cannot be used{more}:\n{lines}",
+        f"the configuration is invalid{count}:\n{lines}",
         code="bad_configuration",
-        hint="Every setting is explained by `ferrule config settings`.",
+        hint="`ferrule config settings` explains every setting.",
     )

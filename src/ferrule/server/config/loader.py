@@ -1,4 +1,4 @@
-"""Reading: the configuration from a file, the environment and flags, each over the one before it. Reads one file."""
+"""Load the configuration from a file, the environment and flags. Later layers override earlier ones."""
 
 from __future__ import annotations
 
@@ -7,57 +7,59 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ferrule.errors import DefinitionError
-from ferrule.server.config.builder import config_of
+from ferrule.server.config.builder import build_config
 from ferrule.server.config.config import Config
-from ferrule.server.config.environment import given_in_environment
-from ferrule.server.config.file import given_in_file
-from ferrule.server.config.layers import Given, Layer, Mistake, Place, refuse, shown
-from ferrule.server.config.validation import impossible
+from ferrule.server.config.environment import read_environment
+from ferrule.server.config.file import parse_toml
+from ferrule.server.config.layers import ConfigProblem, Layer, LayerValue, SettingPath, format_path, raise_problems
+from ferrule.server.config.validation import find_errors
 
 DEFAULT_FILE = "ferrule.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """The configuration, and who gave what of it."""
+class LoadedConfig:
+    """A configuration, and the origin of each value."""
 
     config: Config
-    given: Mapping[Place, Given]
+    values: Mapping[SettingPath, LayerValue]
 
-    def origin(self, *place: str) -> str:
-        given = self.given.get(place)
-        return given.origin if given else "default"
+    def origin(self, *path: str) -> str:
+        layer_value = self.values.get(path)
+        return layer_value.origin if layer_value else "default"
 
 
-def read(text: str, name: str, environment: Mapping[str, str], flags: Layer | None = None) -> Loaded:
-    """From the text of a file. Flags count before the environment, the environment before the file."""
-    in_file, mistakes = given_in_file(text, name, environment)
-    over = flags or {}
-    in_environment, more = given_in_environment(environment, [*in_file, *over])
-    layer = {**in_file, **in_environment, **over}
-    loaded = Loaded(config_of(layer, [*mistakes, *more]), layer)
-    refuse(_located(one, layer) for one in impossible(loaded.config))
+def parse_config(text: str, name: str, environment: Mapping[str, str], flags: Layer | None = None) -> LoadedConfig:
+    """Parse the text of a file. Flags override the environment, which overrides the file."""
+    file_values, problems = parse_toml(text, name, environment)
+    flag_values = flags or {}
+    environment_values, more_problems = read_environment(environment, [*file_values, *flag_values])
+    layer = {**file_values, **environment_values, **flag_values}
+    loaded = LoadedConfig(build_config(layer, [*problems, *more_problems]), layer)
+    raise_problems(_with_origin(one, layer) for one in find_errors(loaded.config))
     return loaded
 
 
-def _located(mistake: Mistake, layer: Layer) -> Mistake:
-    """With who gave it, where the mistake is about one place."""
-    for place, given in layer.items():
-        if shown(place) == mistake.origin:
-            return replace(mistake, origin=f"{given.origin}: {mistake.origin}")
-    return mistake
+def _with_origin(problem: ConfigProblem, layer: Layer) -> ConfigProblem:
+    """Prefix the origin of the value that a problem is about, if it is about a single setting."""
+    for path, layer_value in layer.items():
+        if format_path(path) == problem.origin:
+            return replace(problem, origin=f"{layer_value.origin}: {problem.origin}")
+    return problem
 
 
-def load(path: str | None, environment: Mapping[str, str], flags: Layer | None = None) -> Loaded:
-    """From a file; without a path from ./ferrule.toml, where there is one."""
+def load_config(path: str | None, environment: Mapping[str, str], flags: Layer | None = None) -> LoadedConfig:
+    """Load a file. Without a path, load ./ferrule.toml if it exists."""
     if path is None and not Path(DEFAULT_FILE).exists():
-        return read("", DEFAULT_FILE, environment, flags)
-    where = path or DEFAULT_FILE
+        return parse_config("", DEFAULT_FILE, environment, flags)
+    file = path or DEFAULT_FILE
     try:
-        text = Path(where).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as problem:
-        told = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise DefinitionError(
-            f"{where} cannot be read: {told}", code="bad_configuration", hint="Name a ferrule.toml that exists."
-        ) from problem
-    return read(text, where, environment, flags)
+            f"{file} cannot be read: {reason}",
+            code="bad_configuration",
+            hint="Give the path of an existing ferrule.toml.",
+        ) from error
+    return parse_config(text, file, environment, flags)

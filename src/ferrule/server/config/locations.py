@@ -1,4 +1,4 @@
-"""On which line of a TOML file each thing stands. The parser of the standard library does not tell."""
+"""Find the line of each table and key in a TOML file. The parser of the standard library does not report lines."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ Key = tuple[str | int, ...]
 
 
 def lines_of(text: str) -> dict[Key, int]:
-    """The line of every table, entry and value of a text that is TOML, by its keys and indexes."""
+    """The line of every table, entry and value of a valid TOML text, by keys and indexes."""
     lines: dict[Key, int] = {}
-    under: Key = ()
-    times: Counter[Key] = Counter()
+    prefix: Key = ()
+    counts: Counter[Key] = Counter()
     for line, statement in _statements(text):
-        held = tomllib.loads(statement)
+        table = tomllib.loads(statement)
         if statement.lstrip().startswith("["):
-            header, is_listed = _header(held)
-            under = header
+            header, is_listed = _header(table)
+            prefix = header
             if is_listed:
-                under = (*header, times[header])
-                times[header] += 1
+                prefix = (*header, counts[header])
+                counts[header] += 1
             lines.setdefault(header, line)
-            lines.setdefault(under, line)
+            lines.setdefault(prefix, line)
         else:
-            for key in _keys(held):
-                lines.setdefault((*under, *key), line)
+            for key in _keys(table):
+                lines.setdefault((*prefix, *key), line)
     return lines
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Each header and each assignment, with the line that it begins on. A value may go over several lines."""
-    begun, held = 0, ""
+    """Yield each header and assignment with its first line. A value may span several lines, so try until it parses."""
+    first_line, statement = 0, ""
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
-        if not held and (not line.strip() or line.lstrip().startswith("#")):
+        if not statement and (not line.strip() or line.lstrip().startswith("#")):
             continue
-        begun = begun if held else number
-        held += line
+        first_line = first_line if statement else number
+        statement += line
         try:
-            tomllib.loads(held)
+            tomllib.loads(statement)
         except tomllib.TOMLDecodeError:
             continue
-        yield begun, held
-        held = ""
+        yield first_line, statement
+        statement = ""
 
 
-def _header(held: dict[str, Any]) -> tuple[Key, bool]:
+def _header(table: dict[str, Any]) -> tuple[Key, bool]:
     key: list[str | int] = []
-    inner: Any = held
+    inner: Any = table
     while isinstance(inner, dict) and inner:
         name, inner = next(iter(cast("dict[str, Any]", inner).items()))
         key.append(name)
     return tuple(key), isinstance(inner, list)
 
 
-def _keys(held: object) -> Iterator[Key]:
+def _keys(value: object) -> Iterator[Key]:
     entries: Iterator[tuple[str | int, object]] = iter(())
-    if isinstance(held, dict):
-        entries = iter(cast("dict[str, object]", held).items())
-    elif isinstance(held, list):
-        entries = iter(enumerate(cast("list[object]", held)))
-    for name, value in entries:
+    if isinstance(value, dict):
+        entries = iter(cast("dict[str, object]", value).items())
+    elif isinstance(value, list):
+        entries = iter(enumerate(cast("list[object]", value)))
+    for name, child in entries:
         yield (name,)
-        for key in _keys(value):
+        for key in _keys(child):
             yield (name, *key)

@@ -1,7 +1,7 @@
-"""The tables of ferrule.toml, made out of the classes in `config`: which settings there are, of what kind.
+"""The tables of ferrule.toml, derived from the classes in `config`.
 
-A field of `Config` that is a class of its own is a table; several of one class are a table for each name; the other
-fields stand in [server].
+A field of `Config` whose type is a dataclass is a table. A field that is a tuple of a dataclass is one table per name.
+The other fields belong to [server].
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ferrule.server.config.config import Config
-from ferrule.server.config.types import Kind, kind_of
+from ferrule.server.config.types import SettingType, setting_type_of
 
 SERVER = "server"
-_CALLED = {"listening": SERVER}
 PREFIX = "FERRULE_"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`owner` is the class that has it as a field."""
+    """One setting. `owner` is the class that has it as a field."""
 
     table: str
     name: str
-    kind: Kind
+    setting_type: SettingType
     default: Any
     owner: type[Any]
 
@@ -35,36 +34,35 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`attribute` is what it is in `Config`; `is_named` where there is one for each name."""
+    """One table, named like its field in `Config`. `is_named` if there is one table per name."""
 
     name: str
-    attribute: str
-    make: type[Any]
+    config_class: type[Any]
     is_named: bool
     settings: Mapping[str, Setting]
-    takes_others: bool = False
-    """Whether what it does not know are options, for an engine to judge."""
+    allows_extra: bool = False
+    """Whether unknown settings are accepted as engine options; the engine checks them."""
 
 
 def variable_of(table: str, name: str) -> str:
-    """FERRULE_TABLE_NAME; where a name begins with its table's, it is not said twice."""
-    said = name if name.startswith(f"{table}_") else f"{table}_{name}"
-    return PREFIX + said.upper()
+    """The variable FERRULE_TABLE_NAME. A table name that the setting already starts with is not repeated."""
+    text = name if name.startswith(f"{table}_") else f"{table}_{name}"
+    return PREFIX + text.upper()
 
 
 def variables_of(setting: Setting) -> tuple[str, ...]:
-    """The names in the environment. The specification's own names for tools stand there without our prefix too."""
+    """The environment variables of a setting. Tool settings also have their specified name, without our prefix."""
     ours = variable_of(setting.table, setting.name)
     return (ours, setting.name.upper()) if setting.name.startswith("tools_") else (ours,)
 
 
 def _settings(table: str, owner: type[Any]) -> dict[str, Setting]:
     hints = get_type_hints(owner)
-    kinds = {one: kind_of(hints[one.name]) for one in fields(owner)}
+    types = {one: setting_type_of(hints[one.name]) for one in fields(owner)}
     return {
-        one.name: Setting(table, one.name, kind, _default(one), owner)
-        for one, kind in kinds.items()
-        if kind is not None
+        one.name: Setting(table, one.name, setting_type, _default(one), owner)
+        for one, setting_type in types.items()
+        if setting_type is not None
     }
 
 
@@ -73,20 +71,19 @@ def _default(one: Field[Any]) -> Any:
 
 
 def _tables() -> dict[str, Table]:
-    found: dict[str, Table] = {}
-    for attribute, hint in get_type_hints(Config).items():
-        name = _CALLED.get(attribute, attribute)
+    tables: dict[str, Table] = {}
+    for name, hint in get_type_hints(Config).items():
         if is_dataclass(hint) and isinstance(hint, type):
-            found[name] = Table(name, attribute, hint, False, _settings(name, hint))
+            tables[name] = Table(name, hint, False, _settings(name, hint))
         elif get_origin(hint) is tuple and is_dataclass(get_args(hint)[0]):
-            make = get_args(hint)[0]
-            settings = {key: one for key, one in _settings(name, make).items() if key != "name"}
-            found[name] = Table(name, attribute, make, True, settings, takes_others=name == "engines")
-    server = found[SERVER]
-    joined = {**server.settings, **_settings(SERVER, Config)}
-    found[SERVER] = Table(server.name, server.attribute, server.make, False, joined)
-    order = [SERVER, *(name for name in found if name != SERVER)]
-    return {name: found[name] for name in order}
+            config_class = get_args(hint)[0]
+            settings = {key: one for key, one in _settings(name, config_class).items() if key != "name"}
+            tables[name] = Table(name, config_class, True, settings, allows_extra=name == "engines")
+    server = tables[SERVER]
+    settings_of_server = {**server.settings, **_settings(SERVER, Config)}
+    tables[SERVER] = Table(server.name, server.config_class, False, settings_of_server)
+    order = [SERVER, *(name for name in tables if name != SERVER)]
+    return {name: tables[name] for name in order}
 
 
 TABLES: Mapping[str, Table] = _tables()

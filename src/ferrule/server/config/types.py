@@ -1,4 +1,4 @@
-"""Kinds of settings: how a value of each is read, from a file and from a text. Knows no setting."""
+"""Types of settings: how to parse a TOML value or the text of a variable. Knows no particular setting."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-_TRUTH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Both ways of reading raise `ValueError` for what is not one."""
+class SettingType:
+    """One type. Both parsers raise `ValueError` for an invalid value."""
 
-    words: str
-    of_value: Callable[[object], Any]
-    of_text: Callable[[str], Any]
+    description: str
+    parse_value: Callable[[object], Any]
+    parse_text: Callable[[str], Any]
 
 
 def _bool(value: object) -> bool:
@@ -28,13 +28,13 @@ def _bool(value: object) -> bool:
 
 
 def _bool_text(text: str) -> bool:
-    if text.strip().lower() not in _TRUTH:
+    if text.strip().lower() not in _BOOLEANS:
         raise ValueError
-    return _TRUTH[text.strip().lower()]
+    return _BOOLEANS[text.strip().lower()]
 
 
 def _int(value: object) -> int:
-    # true is a whole number to Python, and to nobody else.
+    # In Python, bool is a subclass of int; in a configuration true is not a number.
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError
     return value
@@ -52,34 +52,34 @@ def _str(value: object) -> str:
     return value
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError
     return tuple(_str(one) for one in cast("list[object]", value))
 
 
-def _texts_text(text: str) -> tuple[str, ...]:
+def _strings_text(text: str) -> tuple[str, ...]:
     if text.lstrip().startswith("["):
-        return _texts(json.loads(text))
+        return _strings(json.loads(text))
     return tuple(filter(None, (part.strip() for part in text.split(","))))
 
 
-_KINDS: Mapping[object, Kind] = {
-    bool: Kind("true or false", _bool, _bool_text),
-    int: Kind("a whole number", _int, int),
-    float: Kind("a number", _float, lambda text: _float(float(text))),
-    str: Kind("a text", _str, str),
-    tuple[str, ...]: Kind("a list of texts", _texts, _texts_text),
+_TYPES: Mapping[object, SettingType] = {
+    bool: SettingType("true or false", _bool, _bool_text),
+    int: SettingType("an integer", _int, int),
+    float: SettingType("a number", _float, lambda text: _float(float(text))),
+    str: SettingType("a string", _str, str),
+    tuple[str, ...]: SettingType("a list of strings", _strings, _strings_text),
 }
 
 
-def kind_of(hint: object) -> Kind | None:
-    """How values of a type are read; None for a type that is no setting's."""
-    return _KINDS[hint] if hint in _KINDS else _kind_of_words(hint)
+def setting_type_of(hint: object) -> SettingType | None:
+    """The setting type of a type hint; None if no setting has it."""
+    return _TYPES[hint] if hint in _TYPES else _enum_type(hint)
 
 
-def _kind_of_words(hint: object) -> Kind | None:
+def _enum_type(hint: object) -> SettingType | None:
     if not isinstance(hint, type) or not issubclass(hint, StrEnum):
         return None
-    words: type[StrEnum] = hint
-    return Kind(f"one of {', '.join(words)}", lambda value: words(_str(value)), words)
+    members: type[StrEnum] = hint
+    return SettingType(f"one of {', '.join(members)}", lambda value: members(_str(value)), members)

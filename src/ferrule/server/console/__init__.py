@@ -1,1 +1,1 @@
-"""The console: the page for people. Only its files are sent here; what it shows comes from the public API."""
+"""The console: a web page for people. Only its static files are served here; its data comes from the public API."""

@@ -1,7 +1,7 @@
-"""`/console/`: the page for people, sent to whoever asks: it holds nothing, and asks for a key itself.
+"""`/console/`: serves the console's static files. They need no key: they hold no data, and the page asks for a key.
 
-A page is nobody by being ours: what it asks for is let in or refused like any client's. Here its browser is told what
-it may load (itself, and nothing of any other host) and how long it may keep what.
+The page has no privileges: its requests are authenticated like those of any client. The response headers restrict the
+browser to files from this host (Content-Security-Policy) and control caching.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from html import escape
 from pathlib import Path
 
 from ferrule.errors import NotFoundError
-from ferrule.server.apis.chat import shape
+from ferrule.server.apis.chat import render_error
 from ferrule.server.config.config import Config
-from ferrule.server.console.files import ASSETS, INDEX, STATIC, File, read_files, takes_gzip
-from ferrule.server.http import OPEN, Answer, Asked, Route, Whole
+from ferrule.server.console.files import ASSETS, INDEX, STATIC, StaticFile, accepts_gzip, read_files
+from ferrule.server.http import OPEN, AnyResponse, Request, Response, Route
 
 PATH = "/console/"
 _POLICY = "; ".join(
@@ -37,16 +37,16 @@ HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_NEVER, _ASK_FIRST, _FOR_EVER = "no-store", "no-cache", "public, max-age=31536000, immutable"
+_NO_STORE, _NO_CACHE, _IMMUTABLE = "no-store", "no-cache", "public, max-age=31536000, immutable"
 _NOT_BUILT = (
-    "The console was not built",
-    "In a checkout, scripts/setup-console builds it (it needs npm). An installed package brings it along: "
+    "The console is not built",
+    "In a checkout, scripts/setup-console builds it (it needs npm). An installed package includes it: "
     'pip install --force-reinstall "ferrule[server]". Then start the gateway again.',
 )
 _NOT_ADMITTED = (
-    "This gateway cannot have a console yet",
-    "It answers to every name and asks nobody for a key, so that it cannot tell its own page from one of a stranger. "
-    "Name the hosts that it is reached by (hosts in ferrule.toml), or make keys (ferrule keys new).",
+    "This gateway cannot serve the console",
+    "It accepts every host name and needs no key, so it cannot tell its own page from one of another site. "
+    "List its host names (hosts in ferrule.toml), or create keys (ferrule keys new).",
 )
 _PLAIN = '<!doctype html><html lang="en"><meta charset="utf-8"><title>{0}</title><h1>{0}</h1><p>{1}</p></html>\n'
 
@@ -55,47 +55,47 @@ def routes(config: Config, folder: Path = STATIC) -> list[Route]:
     files = read_files(folder)
     index = _index(config, files)
 
-    async def sent(asked: Asked) -> Answer:
-        path = asked.params["path"]
+    async def send_file(request: Request) -> AnyResponse:
+        path = request.params["path"]
         if path in files and path != INDEX:
-            return _sent(files[path], asked)
+            return _file_response(files[path], request)
         if path.startswith(ASSETS):
-            # Of another build. The page in its stead would be taken for a script that is broken.
-            raise NotFoundError("the console has no such file", hint="Load the page again.")
-        # The page itself knows what its addresses mean.
-        return _sent(index, asked) if isinstance(index, File) else index
+            # A file of another build. Sending the page instead would look like a broken script.
+            raise NotFoundError("the console has no such file", hint="Reload the page.")
+        # The page itself routes its paths.
+        return _file_response(index, request) if isinstance(index, StaticFile) else index
 
-    async def led(asked: Asked) -> Answer:
-        return Whole(status=307, headers={**HEADERS, "location": PATH, "cache-control": _NEVER})
+    async def redirect(request: Request) -> AnyResponse:
+        return Response(status=307, headers={**HEADERS, "location": PATH, "cache-control": _NO_STORE})
 
     return [
-        Route("GET", "/", led, OPEN, shape),
-        Route("GET", PATH.rstrip("/"), led, OPEN, shape),
-        Route("GET", PATH + "{path:path}", sent, OPEN, shape),
+        Route("GET", "/", redirect, OPEN, render_error),
+        Route("GET", PATH.rstrip("/"), redirect, OPEN, render_error),
+        Route("GET", PATH + "{path:path}", send_file, OPEN, render_error),
     ]
 
 
-def _index(config: Config, files: Mapping[str, File]) -> File | Whole:
-    if not config.admits_own_pages:
-        return _said(403, *_NOT_ADMITTED)
-    return files.get(INDEX) or _said(404, *_NOT_BUILT)
+def _index(config: Config, files: Mapping[str, StaticFile]) -> StaticFile | Response:
+    if not config.allows_own_pages:
+        return _error_page(403, *_NOT_ADMITTED)
+    return files.get(INDEX) or _error_page(404, *_NOT_BUILT)
 
 
-def _sent(file: File, asked: Asked) -> Whole:
-    is_compressed = bool(file.compressed) and takes_gzip(asked.headers.get("accept-encoding", ""))
-    headers = {**HEADERS, "cache-control": _kept(file), "vary": "accept-encoding"}
+def _file_response(file: StaticFile, request: Request) -> Response:
+    is_compressed = bool(file.compressed) and accepts_gzip(request.headers.get("accept-encoding", ""))
+    headers = {**HEADERS, "cache-control": _cache_control(file), "vary": "accept-encoding"}
     if is_compressed:
         headers["content-encoding"] = "gzip"
-    return Whole(file.compressed if is_compressed else file.body, 200, headers, file.media_type)
+    return Response(file.compressed if is_compressed else file.body, 200, headers, file.media_type)
 
 
-def _kept(file: File) -> str:
+def _cache_control(file: StaticFile) -> str:
     if file.is_hashed:
-        return _FOR_EVER
-    # The page names its scripts by their hashes: an old one would look for what is gone.
-    return _NEVER if file.media_type.startswith("text/html") else _ASK_FIRST
+        return _IMMUTABLE
+    # The page refers to scripts by hash: a cached page would refer to scripts that no longer exist.
+    return _NO_STORE if file.media_type.startswith("text/html") else _NO_CACHE
 
 
-def _said(status: int, title: str, words: str) -> Whole:
-    page = _PLAIN.format(escape(title), escape(words))
-    return Whole(page.encode(), status, {**HEADERS, "cache-control": _NEVER}, "text/html; charset=utf-8")
+def _error_page(status: int, title: str, text: str) -> Response:
+    page = _PLAIN.format(escape(title), escape(text))
+    return Response(page.encode(), status, {**HEADERS, "cache-control": _NO_STORE}, "text/html; charset=utf-8")

@@ -1,6 +1,6 @@
-"""Files: what the console's build made, read once. A request is looked up among them and never opens anything.
+"""The files of the console's build, read once at startup. A request is a dictionary lookup and never opens a file.
 
-Must not know routes. A path that leads out of the folder is one that is not among them.
+A path that leads out of the folder is therefore simply not found. Must not know routes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path, PurePosixPath
 STATIC = Path(__file__).with_name("static")
 INDEX = "index.html"
 ASSETS = "assets/"
-"""Where the build puts the files whose names follow from what is in them."""
+"""The folder of files whose names contain a hash of their content."""
 _HASHED = re.compile(re.escape(ASSETS) + r"[\w.-]*-[\w-]{8,}\.[a-z0-9]+")
 _COMPRESSED = ".gz"
 _TRAILER = struct.Struct("<II")
-# A table of our own: the one of the machine may call a script text, and then no browser runs it.
-_KINDS: Mapping[str, str] = {
+# Not `mimetypes`: it depends on the machine, and browsers do not run scripts with a wrong type.
+_MEDIA_TYPES: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".ico": "image/x-icon",
@@ -33,13 +33,13 @@ _KINDS: Mapping[str, str] = {
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
-_UNKNOWN_KIND = "application/octet-stream"
-_NOTHING = re.compile(r"\s*q\s*=\s*0(?:\.0*)?\s*")
+_DEFAULT_MEDIA_TYPE = "application/octet-stream"
+_ZERO_WEIGHT = re.compile(r"\s*q\s*=\s*0(?:\.0*)?\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """`compressed` is the same by gzip, empty where there is none. `is_hashed`: what has its name never changes."""
+class StaticFile:
+    """A static file. `compressed` is its gzip form, or empty. `is_hashed`: its content never changes."""
 
     body: bytes
     media_type: str
@@ -47,43 +47,45 @@ class File:
     is_hashed: bool = False
 
 
-def read_files(folder: Path) -> dict[str, File]:
-    """Every file under a folder by its path there; none where there is no folder. No hidden ones, and no links."""
+def read_files(folder: Path) -> dict[str, StaticFile]:
+    """Read every file below a folder, by relative path. Skips hidden files and symbolic links."""
     bodies = {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink() and not _is_hidden(path.relative_to(folder))
     }
     return {
-        name: File(body, _kind(name), _of_the_same(body, bodies.get(name + _COMPRESSED, b"")), _is_hashed(name))
+        name: StaticFile(
+            body, _media_type(name), _matching_gzip(body, bodies.get(name + _COMPRESSED, b"")), _is_hashed(name)
+        )
         for name, body in bodies.items()
         if name.removesuffix(_COMPRESSED) == name or name.removesuffix(_COMPRESSED) not in bodies
     }
 
 
-def takes_gzip(accept_encoding: str) -> bool:
-    """Whether who sends this can be sent gzip: named, or meant by a star, and not with a weight of nothing."""
-    named: dict[str, bool] = {}
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Whether an Accept-Encoding header accepts gzip: by name or by `*`, with a weight above 0."""
+    accepted: dict[str, bool] = {}
     for one in accept_encoding.lower().split(","):
         name, _, weight = one.partition(";")
-        named[name.strip()] = not _NOTHING.fullmatch(weight)
-    return named.get("gzip", named.get("*", False))
+        accepted[name.strip()] = not _ZERO_WEIGHT.fullmatch(weight)
+    return accepted.get("gzip", accepted.get("*", False))
 
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _kind(name: str) -> str:
-    return _KINDS.get(PurePosixPath(name).suffix, _UNKNOWN_KIND)
+def _media_type(name: str) -> str:
+    return _MEDIA_TYPES.get(PurePosixPath(name).suffix, _DEFAULT_MEDIA_TYPE)
 
 
 def _is_hashed(name: str) -> bool:
     return _HASHED.fullmatch(name) is not None
 
 
-def _of_the_same(body: bytes, compressed: bytes) -> bytes:
-    """A compressed file that a build left behind is of other bytes: its end says of which."""
-    told = (zlib.crc32(body), len(body))
-    is_same = len(compressed) > _TRAILER.size and _TRAILER.unpack(compressed[-_TRAILER.size :]) == told
+def _matching_gzip(body: bytes, compressed: bytes) -> bytes:
+    """The compressed file if its trailer matches `body`, else empty: an older build may have left another one."""
+    trailer = (zlib.crc32(body), len(body))
+    is_same = len(compressed) > _TRAILER.size and _TRAILER.unpack(compressed[-_TRAILER.size :]) == trailer
     return compressed if is_same else b""

@@ -1,1 +1,1 @@
-"""What a gateway tells of itself: logs, metrics, spans, health. Nothing here changes an answer."""
+"""Logs, metrics, traces and health of a gateway. Nothing here changes an answer."""

@@ -1,4 +1,4 @@
-"""Noted: one answer as it forms, counted. What it costs for each event is one addition and one look into a table."""
+"""AnswerRecord: measures one answer while it is streamed. Each event costs one addition and one table lookup."""
 
 from __future__ import annotations
 
@@ -13,195 +13,202 @@ from ferrule.core.event import CallEnd, CallStart, Finish, RuleShown, WireText
 from ferrule.core.receipt import How
 from ferrule.errors import FerruleError
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolStarted
-from ferrule.server.observability.spans import Spans, Took, Value
+from ferrule.server.observability.spans import AttributeValue, Spans, SpanTiming
 from ferrule.server.process import drain
 
 CALLER = "caller"
-"""Stands for every tool of a caller: the names of those are his own, and without end."""
-OK, LEFT = "ok", "left"
+"""The label for all tools of callers: clients choose their names, so there is no bound on how many there are."""
+OK, CLIENT_LEFT = "ok", "left"
 _NANO = 1_000_000_000
 
 
-class Notes(Protocol):
-    """Who is told of answers."""
+class AnswerObserver(Protocol):
+    """Receives what is measured about answers."""
 
     spans: Spans
 
-    def called(self, model: str, tool: str, how: str, *, is_complete: bool) -> None: ...
+    def record_call(self, model: str, tool: str, how: str, *, is_complete: bool) -> None: ...
 
-    def leave_asked(self, tool: str) -> None: ...
+    def record_approval_request(self, tool: str) -> None: ...
 
-    def answered(self, noted: Noted) -> None: ...
+    def end_answer(self, record: AnswerRecord) -> None: ...
 
-    def unexpected(self, error: Exception, request_id: str) -> FerruleError:
-        """Written down; what the client is told instead."""
+    def handle_unexpected(self, error: Exception, request_id: str) -> FerruleError:
+        """Log an unexpected exception and return the error that the client receives instead."""
         ...
 
 
-class Request(Protocol):
-    """What is known here of the request that an answer is given to."""
+class RequestInfo(Protocol):
+    """The part of a `RequestRecord` that is needed here."""
 
     id: str
     parent: Any
 
-    def takes(self, noted: Noted) -> bool:
-        """An answer is over; whether it is told of with the request, and not by itself."""
+    def add_answer(self, record: AnswerRecord) -> bool:
+        """Add a finished answer. Returns whether it is logged with the request instead of separately."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class Noted:
-    """Entered while an answer is given. `own` are the names of the gateway's tools, where it runs the calls."""
+class AnswerRecord:
+    """A context manager around one answer. `own_tools` are the gateway's tools, if the gateway runs the calls."""
 
-    notes: Notes
+    observer: AnswerObserver
     model: str
     engine: str
-    own: Container[str]
-    seen: Request | None = None
+    own_tools: Container[str]
+    request: RequestInfo | None = None
     conversation: str = ""
     clock: Callable[[], float] = time.monotonic
     events: int = 0
-    began: float = 0.0
-    first: float = 0.0
-    ended: float = 0.0
+    started_at: float = 0.0
+    first_event_at: float = 0.0
+    ended_at: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     finish: str = ""
     outcome: str = OK
     calls: list[str] = field(default_factory=list[str])
-    can_wait: bool = False
-    _began_at: int = 0
-    _round: float = 0.0
-    _is_over: bool = False
-    _is_cut: bool = False
+    is_idle: bool = False
+    _start_time_ns: int = 0
+    _round_started_at: float = 0.0
+    _is_finished: bool = False
+    _is_cancelled: bool = False
     _task: asyncio.Task[Any] | None = None
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _running: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
 
     def __enter__(self) -> Self:
-        self.began = self._round = self.clock()
-        self._began_at = time.time_ns()
+        self.started_at = self._round_started_at = self.clock()
+        self._start_time_ns = time.time_ns()
         return self
 
-    def note(self, event: LoopEvent) -> None:
-        """Called for every event, and so for every token: keep it small."""
+    def record_event(self, event: LoopEvent) -> None:
+        """Record one event. It is called for every token, so it must stay cheap."""
         self._task = None
         self.events += 1
         if self.events == 1:
-            self.first = self.clock()
-        look = _LOOKS.get(event.__class__)
-        if look is not None:
-            look(self, event)
+            self.first_event_at = self.clock()
+        handler = _HANDLERS.get(event.__class__)
+        if handler is not None:
+            handler(self, event)
 
-    def wait(self) -> None:
-        """Called before every event is waited for: where it can be cut off."""
-        if self._is_cut:
-            raise drain.refusal()
+    def check_cancelled(self) -> None:
+        """Called before each wait for an event: the point where a drain can cancel the answer."""
+        if self._is_cancelled:
+            raise drain.draining_error()
         self._task = asyncio.current_task()
 
-    def cut(self) -> None:
-        self._is_cut = True
+    def cancel(self) -> None:
+        self._is_cancelled = True
         if self._task is not None:
             self._task.cancel()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.ended = self.clock()
-        told = self._told(error)
-        self.outcome = _outcome(told) if not self._is_over else OK
-        if isinstance(told, Exception):
-            self._round_ended(self.outcome)
-        self.notes.answered(self)
-        if told is not None and told is not error:
-            raise told from error
+        self.ended_at = self.clock()
+        client_error = self._client_error(error)
+        self.outcome = _outcome_of(client_error) if not self._is_finished else OK
+        if isinstance(client_error, Exception):
+            self._end_round(self.outcome)
+        self.observer.end_answer(self)
+        if client_error is not None and client_error is not error:
+            raise client_error from error
 
-    def _told(self, error: BaseException | None) -> BaseException | None:
-        """What the client is told of an error: of one that nobody foresaw, nothing but where to ask."""
-        if isinstance(error, asyncio.CancelledError) and self._is_cut and self._task is not None:
-            # The task was stopped for this, and goes on to say so.
+    def _client_error(self, error: BaseException | None) -> BaseException | None:
+        """The error that the client receives. For an unexpected exception it contains only the request ID."""
+        if isinstance(error, asyncio.CancelledError) and self._is_cancelled and self._task is not None:
+            # The cancellation came from the drain: take it back, so that the task can report the error.
             self._task.uncancel()
-            return drain.refusal()
+            return drain.draining_error()
         if isinstance(error, Exception) and not isinstance(error, FerruleError):
-            return self.notes.unexpected(error, self.seen.id if self.seen else "")
+            return self.observer.handle_unexpected(error, self.request.id if self.request else "")
         return error
 
-    def _tool(self, name: str) -> str:
-        return name if name in self.own else CALLER
+    def _tool_label(self, name: str) -> str:
+        return name if name in self.own_tools else CALLER
 
-    def _shown(self, event: RuleShown | WireText) -> None:
-        # Not of the answer: the first event is still to come, and is as late as it is.
+    def _on_shown(self, event: RuleShown | WireText) -> None:
+        # These events are not part of the answer, so they must not count as its first event.
         self.events -= 1
 
-    def _call_began(self, event: CallStart) -> None:
+    def _on_call_start(self, event: CallStart) -> None:
         self._names[event.index] = event.name
 
-    def _call_ended(self, event: CallEnd) -> None:
-        tool = self._tool(self._names.pop(event.index, ""))
+    def _on_call_end(self, event: CallEnd) -> None:
+        tool = self._tool_label(self._names.pop(event.index, ""))
         how = str(event.receipt.how) if event.receipt else "none"
         self.calls.append(f"{tool}={how}")
-        self.notes.called(self.model, tool, how, is_complete=event.complete)
+        self.observer.record_call(self.model, tool, how, is_complete=event.complete)
 
-    def _round_over(self, event: Finish) -> None:
+    def _on_finish(self, event: Finish) -> None:
         self.finish = str(event.reason)
-        told: dict[str, Value] = {"gen_ai.response.finish_reasons": (self.finish,)}
+        attributes: dict[str, AttributeValue] = {"gen_ai.response.finish_reasons": (self.finish,)}
         if event.usage:
             self.prompt_tokens += event.usage.prompt_tokens
             self.completion_tokens += event.usage.completion_tokens
-            told["gen_ai.usage.input_tokens"] = event.usage.prompt_tokens
-            told["gen_ai.usage.output_tokens"] = event.usage.completion_tokens
-        self._round_ended("", told)
+            attributes["gen_ai.usage.input_tokens"] = event.usage.prompt_tokens
+            attributes["gen_ai.usage.output_tokens"] = event.usage.completion_tokens
+        self._end_round("", attributes)
 
-    def _round_ended(self, error: str, told: Mapping[str, Value] | None = None) -> None:
-        spans = self.notes.spans
+    def _end_round(self, error: str, extra: Mapping[str, AttributeValue] | None = None) -> None:
+        spans = self.observer.spans
         now = self.clock()
         if spans.is_on:
-            named: dict[str, Value] = {"gen_ai.provider.name": self.engine, **(told or {})}
+            attributes: dict[str, AttributeValue] = {"gen_ai.provider.name": self.engine, **(extra or {})}
             if self.conversation:
-                named["gen_ai.conversation.id"] = self.conversation
-            spans.chat(self.model, Took(self._at(self._round), self._at(now), error), self._parent, named)
-        self._round = now
+                attributes["gen_ai.conversation.id"] = self.conversation
+            spans.record_chat(
+                self.model,
+                SpanTiming(self._unix_ns(self._round_started_at), self._unix_ns(now), error),
+                self._parent,
+                attributes,
+            )
+        self._round_started_at = now
 
-    def _tool_began(self, event: ToolStarted) -> None:
-        self._running[event.call.id] = (self._tool(event.call.name), self.clock())
+    def _on_tool_started(self, event: ToolStarted) -> None:
+        self._running[event.call.id] = (self._tool_label(event.call.name), self.clock())
 
-    def _tool_ended(self, event: ToolFinished) -> None:
-        now = self._round = self.clock()
-        tool, began = self._running.pop(event.result.tool_call_id, (self._tool(event.result.name), now))
-        if self.notes.spans.is_on:
-            took = Took(self._at(began), self._at(now), "tool_failed" if event.result.is_error else "")
-            self.notes.spans.tool(tool, event.result.tool_call_id, took, self._parent)
+    def _on_tool_finished(self, event: ToolFinished) -> None:
+        now = self._round_started_at = self.clock()
+        tool, started_at = self._running.pop(event.result.tool_call_id, (self._tool_label(event.result.name), now))
+        if self.observer.spans.is_on:
+            timing = SpanTiming(
+                self._unix_ns(started_at), self._unix_ns(now), "tool_failed" if event.result.is_error else ""
+            )
+            self.observer.spans.record_tool(tool, event.result.tool_call_id, timing, self._parent)
 
-    def _leave_asked(self, event: ConfirmationRequired) -> None:
-        self.notes.leave_asked(self._tool(event.call.name))
+    def _on_approval_required(self, event: ConfirmationRequired) -> None:
+        self.observer.record_approval_request(self._tool_label(event.call.name))
 
-    def _loop_ended(self, event: LoopEnded) -> None:
-        self._is_over = True
+    def _on_loop_ended(self, event: LoopEnded) -> None:
+        self._is_finished = True
 
     @property
     def _parent(self) -> Any:
-        return self.seen.parent if self.seen else None
+        return self.request.parent if self.request else None
 
-    def _at(self, moment: float) -> int:
-        return self._began_at + int((moment - self.began) * _NANO)
+    def _unix_ns(self, moment: float) -> int:
+        return self._start_time_ns + int((moment - self.started_at) * _NANO)
 
 
-_LOOKS: Mapping[type, Callable[[Noted, Any], None]] = {
-    CallStart: Noted._call_began,  # pyright: ignore[reportPrivateUsage]  # its own table
-    CallEnd: Noted._call_ended,  # pyright: ignore[reportPrivateUsage]
-    Finish: Noted._round_over,  # pyright: ignore[reportPrivateUsage]
-    ToolStarted: Noted._tool_began,  # pyright: ignore[reportPrivateUsage]
-    ToolFinished: Noted._tool_ended,  # pyright: ignore[reportPrivateUsage]
-    ConfirmationRequired: Noted._leave_asked,  # pyright: ignore[reportPrivateUsage]
-    LoopEnded: Noted._loop_ended,  # pyright: ignore[reportPrivateUsage]
-    RuleShown: Noted._shown,  # pyright: ignore[reportPrivateUsage]
-    WireText: Noted._shown,  # pyright: ignore[reportPrivateUsage]
+_HANDLERS: Mapping[type, Callable[[AnswerRecord, Any], None]] = {
+    CallStart: AnswerRecord._on_call_start,  # pyright: ignore[reportPrivateUsage]  # the table of this class
+    CallEnd: AnswerRecord._on_call_end,  # pyright: ignore[reportPrivateUsage]
+    Finish: AnswerRecord._on_finish,  # pyright: ignore[reportPrivateUsage]
+    ToolStarted: AnswerRecord._on_tool_started,  # pyright: ignore[reportPrivateUsage]
+    ToolFinished: AnswerRecord._on_tool_finished,  # pyright: ignore[reportPrivateUsage]
+    ConfirmationRequired: AnswerRecord._on_approval_required,  # pyright: ignore[reportPrivateUsage]
+    LoopEnded: AnswerRecord._on_loop_ended,  # pyright: ignore[reportPrivateUsage]
+    RuleShown: AnswerRecord._on_shown,  # pyright: ignore[reportPrivateUsage]
+    WireText: AnswerRecord._on_shown,  # pyright: ignore[reportPrivateUsage]
 }
 REPAIRED = str(How.REPAIRED)
 
 
-def _outcome(error: BaseException | None) -> str:
-    """A word of a fixed list: an error's class has one, whatever code an engine gave this one."""
+def _outcome_of(error: BaseException | None) -> str:
+    """The outcome label. Errors are labelled by class, because an engine may set any code on an instance."""
     if error is None:
         return OK
-    return type(error).code if isinstance(error, FerruleError) else LEFT
+    return type(error).code if isinstance(error, FerruleError) else CLIENT_LEFT

@@ -1,7 +1,7 @@
-"""Counts: what a gateway has done, in plain numbers. Knows no format of a page and does no IO.
+"""Counts: the metrics of a gateway as plain numbers. Knows no output format and does no IO.
 
-A count is an integer in a dictionary; what a scrape shows is made when it is asked for. Labels come from the
-configuration and from our own tables, never from a request, and a family that has too many of them lumps the rest.
+A count is a number in a dictionary; the page for Prometheus is rendered on request. Label values come from the
+configuration and from our own tables, never from a request. A family with too many series puts the rest under "other".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 OTHER = "other"
-MOST_SERIES = 500
+MAX_SERIES = 500
 
 _TOOL = ("model", "tool", "definition")
 _SHORT = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -21,49 +21,51 @@ _LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric. `bounds` make it a histogram of seconds, `is_gauge` something that goes up and down."""
+    """One metric family: a counter, a gauge (`is_gauge`), or a histogram of seconds (`bounds`)."""
 
-    about: str
+    help_text: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
     is_gauge: bool = False
 
 
 FAMILIES: Mapping[str, Family] = {
-    "ferrule_requests": Family("Requests that were answered or refused.", ("api", "model", "outcome")),
-    "ferrule_first_event_seconds": Family("Until an answer's first event.", ("model",), _SHORT),
-    "ferrule_answer_seconds": Family("For the whole of an answer.", ("model",), _LONG),
-    "ferrule_events": Family("Events of answers.", ("model",)),
-    "ferrule_tokens": Family("Tokens read and written.", ("model", "kind")),
-    "ferrule_calls": Family("Calls that models made, by how they were guaranteed.", ("tool", "how", "outcome")),
-    "ferrule_repairs": Family("Calls whose arguments were written a second time.", ("model",)),
-    "ferrule_tool_offered": Family("Replies of a model that was offered the tool.", _TOOL),
-    "ferrule_tool_picked": Family("Calls that name the tool and were handed on.", _TOOL),
-    "ferrule_tool_wrong": Family("Calls that name the tool and were repaired or refused.", _TOOL),
-    "ferrule_tool_missed": Family("Calls of a name near it that was not offered; demands without a call.", _TOOL),
-    "ferrule_tool_retried": Family("Calls after an error of the same tool.", _TOOL),
-    "ferrule_tool_repeated": Family("Calls with the arguments of an earlier one.", _TOOL),
-    "ferrule_tool_seconds": Family("What the gateway's own tools took.", ("tool", "outcome"), _LONG),
-    "ferrule_approvals_asked": Family("Calls that leave was asked for.", ("tool",)),
-    "ferrule_failovers": Family("Answers that another engine took over before anything was said.", ("model",)),
-    "ferrule_engine_errors": Family("Failures of engines.", ("engine", "code")),
-    "ferrule_ledger_errors": Family("What the ledger refused, or could not do.", ("code",)),
-    "ferrule_unexpected_errors": Family("Errors that nobody foresaw; the log has their stacks."),
-    "ferrule_approvals_waiting": Family("Approvals that nobody has decided.", is_gauge=True),
-    "ferrule_engine_well": Family("Workers that would ask this engine now.", ("engine",), is_gauge=True),
-    "ferrule_engine_answers_open": Family("Answers that an engine is writing.", ("engine",), is_gauge=True),
-    "ferrule_answers_open": Family("Answers under way.", is_gauge=True),
-    "ferrule_requests_open": Family("Requests and connections that are being served.", is_gauge=True),
-    "ferrule_draining": Family("Workers that are ending what is under way, and take nothing new.", is_gauge=True),
-    "ferrule_workers": Family("Processes that serve.", is_gauge=True),
+    "ferrule_requests": Family("Requests, by route, model and outcome.", ("api", "model", "outcome")),
+    "ferrule_first_event_seconds": Family("Seconds until the first event of an answer.", ("model",), _SHORT),
+    "ferrule_answer_seconds": Family("Seconds for a whole answer.", ("model",), _LONG),
+    "ferrule_events": Family("Events streamed in answers.", ("model",)),
+    "ferrule_tokens": Family("Prompt and completion tokens.", ("model", "kind")),
+    "ferrule_calls": Family("Tool calls by models, by how their validity was guaranteed.", ("tool", "how", "outcome")),
+    "ferrule_repairs": Family("Tool calls whose arguments were repaired.", ("model",)),
+    "ferrule_tool_offered": Family("Replies by a model that was offered the tool.", _TOOL),
+    "ferrule_tool_picked": Family("Calls of the tool that were passed on.", _TOOL),
+    "ferrule_tool_wrong": Family("Calls of the tool that were repaired or refused.", _TOOL),
+    "ferrule_tool_missed": Family(
+        "Calls of a similar name that was not offered, and required calls that were not made.", _TOOL
+    ),
+    "ferrule_tool_retried": Family("Calls that follow an error of the same tool.", _TOOL),
+    "ferrule_tool_repeated": Family("Calls that repeat the arguments of an earlier call.", _TOOL),
+    "ferrule_tool_seconds": Family("Seconds that calls of the gateway's own tools took.", ("tool", "outcome"), _LONG),
+    "ferrule_approvals_asked": Family("Calls that required an approval.", ("tool",)),
+    "ferrule_failovers": Family("Requests that moved to another engine before any output.", ("model",)),
+    "ferrule_engine_errors": Family("Engine failures.", ("engine", "code")),
+    "ferrule_ledger_errors": Family("Ledger errors.", ("code",)),
+    "ferrule_unexpected_errors": Family("Unexpected errors; the log has their stack traces."),
+    "ferrule_approvals_waiting": Family("Pending approvals.", is_gauge=True),
+    "ferrule_engine_well": Family("Workers that consider this engine healthy.", ("engine",), is_gauge=True),
+    "ferrule_engine_answers_open": Family("Answers that an engine is generating.", ("engine",), is_gauge=True),
+    "ferrule_answers_open": Family("Answers in progress.", is_gauge=True),
+    "ferrule_requests_open": Family("Requests and WebSocket connections in progress.", is_gauge=True),
+    "ferrule_draining": Family("Workers that are draining.", is_gauge=True),
+    "ferrule_workers": Family("Worker processes.", is_gauge=True),
 }
 
 Labels = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Spread:
-    """A histogram: how many were at most each bound, not summed up, and the sum of them all."""
+class Histogram:
+    """The data of a histogram: the count per bucket, not cumulative, and the sum of all values."""
 
     counts: list[int]
     sum: float = 0.0
@@ -71,65 +73,67 @@ class Spread:
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers by family and labels."""
+    """Metric values by family and label values."""
 
-    sums: dict[str, dict[Labels, float]] = field(default_factory=dict[str, dict[Labels, float]])
-    spreads: dict[str, dict[Labels, Spread]] = field(default_factory=dict[str, dict[Labels, Spread]])
+    values: dict[str, dict[Labels, float]] = field(default_factory=dict[str, dict[Labels, float]])
+    histograms: dict[str, dict[Labels, Histogram]] = field(default_factory=dict[str, dict[Labels, Histogram]])
 
     def add(self, name: str, *labels: str, by: float = 1) -> None:
-        held = self.sums.setdefault(name, {})
-        key = _room(held, labels)
-        held[key] = held.get(key, 0) + by
+        series = self.values.setdefault(name, {})
+        key = _series_key(series, labels)
+        series[key] = series.get(key, 0) + by
 
     def observe(self, name: str, seconds: float, *labels: str) -> None:
-        held = self.spreads.setdefault(name, {})
-        key = _room(held, labels)
+        series = self.histograms.setdefault(name, {})
+        key = _series_key(series, labels)
         bounds = FAMILIES[name].bounds
-        if key not in held:
-            held[key] = Spread([0] * (len(bounds) + 1))
-        held[key].counts[bisect_left(bounds, seconds)] += 1
-        held[key].sum += seconds
+        if key not in series:
+            series[key] = Histogram([0] * (len(bounds) + 1))
+        series[key].counts[bisect_left(bounds, seconds)] += 1
+        series[key].sum += seconds
 
     def merge(self, other: Counts) -> None:
-        """With the other's numbers added: gauges too, which is what a sum over processes means for them."""
-        for name, sums in other.sums.items():
-            for labels, value in sums.items():
+        """Add the numbers of another instance. Gauges are added too: the total over several processes is their sum."""
+        for name, values in other.values.items():
+            for labels, value in values.items():
                 self.add(name, *labels, by=value)
-        for name, spreads in other.spreads.items():
-            held = self.spreads.setdefault(name, {})
-            for labels, spread in spreads.items():
-                key = _room(held, labels)
-                mine = held.get(key) or Spread([0] * len(spread.counts))
-                counts = [one + two for one, two in zip(mine.counts, spread.counts, strict=True)]
-                held[key] = Spread(counts, mine.sum + spread.sum)
+        for name, histograms in other.histograms.items():
+            series = self.histograms.setdefault(name, {})
+            for labels, histogram in histograms.items():
+                key = _series_key(series, labels)
+                existing = series.get(key) or Histogram([0] * len(histogram.counts))
+                counts = [one + two for one, two in zip(existing.counts, histogram.counts, strict=True)]
+                series[key] = Histogram(counts, existing.sum + histogram.sum)
 
     def without_gauges(self) -> Counts:
-        """What another process can go on counting from."""
-        return Counts({name: held for name, held in self.sums.items() if not FAMILIES[name].is_gauge}, self.spreads)
+        """A copy without gauges, from which another process can continue counting."""
+        return Counts(
+            {name: series for name, series in self.values.items() if not FAMILIES[name].is_gauge}, self.histograms
+        )
 
     def as_json(self) -> dict[str, Any]:
-        sums = {name: [[*labels, value] for labels, value in held.items()] for name, held in self.sums.items()}
-        spreads = {
-            name: [[*labels, [*spread.counts, spread.sum]] for labels, spread in held.items()]
-            for name, held in self.spreads.items()
+        values = {name: [[*labels, value] for labels, value in series.items()] for name, series in self.values.items()}
+        histograms = {
+            name: [[*labels, [*histogram.counts, histogram.sum]] for labels, histogram in series.items()]
+            for name, series in self.histograms.items()
         }
-        return {"sums": sums, "spreads": spreads}
+        return {"values": values, "histograms": histograms}
 
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> Counts:
-        """As far as this version knows the families: what another one wrote beside them is left out."""
-        made = Counts()
-        for name, rows in cast("Mapping[str, list[list[Any]]]", told["sums"]).items():
+    def from_json(data: Mapping[str, Any]) -> Counts:
+        """Read what `as_json` returned. Families that this version does not know are ignored."""
+        counts = Counts()
+        for name, rows in cast("Mapping[str, list[list[Any]]]", data["values"]).items():
             if name in FAMILIES:
-                made.sums[name] = {tuple(row[:-1]): row[-1] for row in rows}
-        for name, rows in cast("Mapping[str, list[list[Any]]]", told["spreads"]).items():
+                counts.values[name] = {tuple(row[:-1]): row[-1] for row in rows}
+        for name, rows in cast("Mapping[str, list[list[Any]]]", data["histograms"]).items():
             if name in FAMILIES:
-                made.spreads[name] = {tuple(row[:-1]): Spread(row[-1][:-1], row[-1][-1]) for row in rows}
-        return made
+                counts.histograms[name] = {tuple(row[:-1]): Histogram(row[-1][:-1], row[-1][-1]) for row in rows}
+        return counts
 
 
-def _room(held: Mapping[Labels, object], labels: Labels) -> Labels:
-    """The labels, or those of the lump where there are too many already."""
-    if labels in held or len(held) < MOST_SERIES:
+def _series_key(series: Mapping[Labels, object], labels: Labels) -> Labels:
+    """The labels, or those of the "other" series if the family is full."""
+    if labels in series or len(series) < MAX_SERIES:
         return labels
     return (OTHER,) * len(labels)

@@ -1,4 +1,4 @@
-"""`/metrics`: what the gateway has done and how it stands, for Prometheus. Over all of its workers."""
+"""`/metrics`: the metrics of all workers of the gateway, for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,73 +8,73 @@ from contextlib import asynccontextmanager
 
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import ApprovalState
-from ferrule.server.apis.chat import shape
+from ferrule.server.apis.chat import render_error
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Answer, Asked, Route, Whole
+from ferrule.server.http import AnyResponse, Request, Response, Route
 from ferrule.server.observability.metrics import Counts
-from ferrule.server.observability.metrics_page import MEDIA_TYPE, page
-from ferrule.server.observability.metrics_shared import SECONDS_BETWEEN_WRITINGS, Shared
+from ferrule.server.observability.metrics_page import MEDIA_TYPE, render_page
+from ferrule.server.observability.metrics_shared import WRITE_INTERVAL_SECONDS, SharedCounts
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    async def shown(asked: Asked) -> Answer:
-        counts = counts_of(gateway)
-        shared = gateway.watch.shared
+    async def get_metrics(request: Request) -> AnyResponse:
+        counts = collect_counts(gateway)
+        shared = gateway.telemetry.shared
         if shared is not None:
-            # First, so that what was shown once outlives this process.
+            # Written first, so that numbers that were shown once survive this process.
             shared.write(counts)
             for other in await asyncio.to_thread(lambda: list(shared.others())):
                 counts.merge(other)
-        await _count_waiting(gateway, counts)
-        return Whole(page(counts), media_type=MEDIA_TYPE)
+        await _count_pending_approvals(gateway, counts)
+        return Response(render_page(counts), media_type=MEDIA_TYPE)
 
-    scope = "open" if gateway.config.listening.metrics_open else "admin"
-    return [Route("GET", "/metrics", shown, scope, shape)]
+    scope = "open" if gateway.config.server.metrics_open else "admin"
+    return [Route("GET", "/metrics", get_metrics, scope, render_error)]
 
 
-def counts_of(gateway: Gateway) -> Counts:
-    """Of this process, as of now."""
-    watch = gateway.watch
-    counts = watch.counted()
+def collect_counts(gateway: Gateway) -> Counts:
+    """The current counts and gauges of this process."""
+    telemetry = gateway.telemetry
+    counts = telemetry.snapshot()
     for replica in gateway.router.replicas:
-        counts.add("ferrule_engine_well", replica.name, by=int(replica.health.is_well))
-        counts.add("ferrule_engine_answers_open", replica.name, by=replica.under_way)
-    counts.add("ferrule_answers_open", by=len(watch.answers))
-    counts.add("ferrule_requests_open", by=len(watch.requests))
-    counts.add("ferrule_draining", by=int(watch.drain.has_begun))
+        counts.add("ferrule_engine_well", replica.name, by=int(replica.health.is_healthy))
+        counts.add("ferrule_engine_answers_open", replica.name, by=replica.in_flight)
+    counts.add("ferrule_answers_open", by=len(telemetry.answers))
+    counts.add("ferrule_requests_open", by=len(telemetry.requests))
+    counts.add("ferrule_draining", by=int(telemetry.drain.has_begun))
     counts.add("ferrule_workers")
     return counts
 
 
 @asynccontextmanager
-async def counts_shared(gateway: Gateway, shared: Shared | None) -> AsyncGenerator[None]:
-    """While it is entered, what this worker counts is written down for the others."""
+async def share_counts(gateway: Gateway, shared: SharedCounts | None) -> AsyncGenerator[None]:
+    """While open, write the counts of this worker to the shared folder for the others."""
     if shared is None:
         yield
         return
-    gateway.watch.shared = shared
-    gateway.watch.counts.merge(shared.begun_with())
-    writing = asyncio.ensure_future(_written_now_and_then(gateway, shared))
+    gateway.telemetry.shared = shared
+    gateway.telemetry.counts.merge(shared.previous_counts())
+    writer = asyncio.ensure_future(_write_periodically(gateway, shared))
     try:
         yield
     finally:
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
-        shared.write(counts_of(gateway).without_gauges())
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+        shared.write(collect_counts(gateway).without_gauges())
 
 
-async def _written_now_and_then(gateway: Gateway, shared: Shared) -> None:
+async def _write_periodically(gateway: Gateway, shared: SharedCounts) -> None:
     while True:
-        # Not in a thread: an older writing must not come after a newer one. It is a short file.
-        shared.write(counts_of(gateway))
-        await asyncio.sleep(SECONDS_BETWEEN_WRITINGS)
+        # Not in a thread, so that an older write cannot overtake a newer one. The file is short.
+        shared.write(collect_counts(gateway))
+        await asyncio.sleep(WRITE_INTERVAL_SECONDS)
 
 
-async def _count_waiting(gateway: Gateway, counts: Counts) -> None:
-    """In the ledger, which all workers and replicas share: told by one, and not summed."""
+async def _count_pending_approvals(gateway: Gateway, counts: Counts) -> None:
+    """Count pending approvals. All workers share the ledger, so the number is added once and not summed."""
     try:
-        waiting = await gateway.ledger.approvals(ApprovalState.PENDING)
-    except LedgerError as failure:
-        gateway.watch.ledger_failed(failure)
+        pending = await gateway.ledger.approvals(ApprovalState.PENDING)
+    except LedgerError as error:
+        gateway.telemetry.record_ledger_failure(error)
         return
-    counts.add("ferrule_approvals_waiting", by=len(waiting))
+    counts.add("ferrule_approvals_waiting", by=len(pending))

@@ -1,4 +1,4 @@
-"""The page that Prometheus reads. The one owner of prometheus_client; counts nothing itself."""
+"""Render counts in the text format of Prometheus. The only module that imports prometheus_client."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ferrule.server.observability.metrics import FAMILIES, Counts, Family, Spread
+from ferrule.server.observability.metrics import FAMILIES, Counts, Family, Histogram
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def page(counts: Counts) -> bytes:
-    """Every family that is known, also those that nothing was counted in yet: an alert on them must not be blind."""
+def render_page(counts: Counts) -> bytes:
+    """Render all families, including those without values yet, so that alerts on them work."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Shown(counts))
+    registry.register(_CountsCollector(counts))
     return generate_latest(registry)
 
 
-class _Shown(Collector):
+class _CountsCollector(Collector):
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
 
@@ -29,32 +29,33 @@ class _Shown(Collector):
             if family.bounds:
                 yield _histogram(name, family, self._counts)
             else:
-                yield _plain(name, family, self._counts)
+                yield _simple_metric(name, family, self._counts)
 
     def describe(self) -> Iterator[Metric]:
         return iter(())
 
 
-def _plain(name: str, family: Family, counts: Counts) -> Metric:
-    kind = GaugeMetricFamily if family.is_gauge else CounterMetricFamily
-    shown = kind(name, family.about, labels=family.labels)
-    held = counts.sums.get(name, {} if family.labels else {(): 0})
-    for labels, value in sorted(held.items()):
-        shown.add_metric(labels, value)
-    return shown
+def _simple_metric(name: str, family: Family, counts: Counts) -> Metric:
+    metric_class = GaugeMetricFamily if family.is_gauge else CounterMetricFamily
+    metric = metric_class(name, family.help_text, labels=family.labels)
+    series = counts.values.get(name, {} if family.labels else {(): 0})
+    for labels, value in sorted(series.items()):
+        metric.add_metric(labels, value)
+    return metric
 
 
 def _histogram(name: str, family: Family, counts: Counts) -> Metric:
-    shown = HistogramMetricFamily(name, family.about, labels=family.labels)
-    for labels, spread in sorted(counts.spreads.get(name, {}).items(), key=lambda one: one[0]):
-        shown.add_metric(labels, _buckets(family, spread), spread.sum)
-    return shown
+    metric = HistogramMetricFamily(name, family.help_text, labels=family.labels)
+    for labels, histogram in sorted(counts.histograms.get(name, {}).items(), key=lambda one: one[0]):
+        metric.add_metric(labels, _buckets(family, histogram), histogram.sum)
+    return metric
 
 
-def _buckets(family: Family, spread: Spread) -> list[tuple[str, float]]:
+def _buckets(family: Family, histogram: Histogram) -> list[tuple[str, float]]:
     so_far = 0
-    told: list[tuple[str, float]] = []
-    for bound, count in zip([*map(str, family.bounds), "+Inf"], spread.counts, strict=True):
+    buckets: list[tuple[str, float]] = []
+    for bound, count in zip([*map(str, family.bounds), "+Inf"], histogram.counts, strict=True):
+        # Prometheus buckets are cumulative; ours are not.
         so_far += count
-        told.append((bound, so_far))
-    return told
+        buckets.append((bound, so_far))
+    return buckets

@@ -1,8 +1,8 @@
-"""Counts of several workers as one: each writes its own down, whoever is asked adds the others' to his.
+"""Share counts between workers: each writes its own file, and the worker that is scraped adds those of the others.
 
-A file for each place and not for each process: a worker that stands in for one that died goes on counting from where
-the file ends, so that no sum ever goes down. A sum that did would be read as a restart of everything, and be counted
-twice. What a killed worker counted after its last writing is lost: a second at most, and nothing that was ever shown.
+There is one file per worker number and not per process: a restarted worker continues from the file of the one that
+died, so that no counter ever decreases. Prometheus would read a decrease as a reset and count everything twice. What a
+killed worker counted after its last write is lost: at most a second, and nothing that was ever shown.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from pathlib import Path
 
 from ferrule.server.observability.metrics import Counts
 
-SECONDS_BETWEEN_WRITINGS = 1.0
+WRITE_INTERVAL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """The place of one worker among those that share a folder."""
+class SharedCounts:
+    """The shared folder, seen from one worker."""
 
     folder: Path
-    place: int
+    worker: int
 
-    def begun_with(self) -> Counts:
-        """What was counted in this place before; the gauges of who is dead are not."""
-        return _read(self._file(self.place)).without_gauges()
+    def previous_counts(self) -> Counts:
+        """The counts of the previous process with this worker number, without its gauges."""
+        return _read(self._file(self.worker)).without_gauges()
 
     def write(self, counts: Counts) -> None:
-        # Renamed into place, so that nobody reads half of it.
-        beside = self._file(self.place).with_suffix(f".{os.getpid()}.new")
-        beside.write_text(json.dumps(counts.as_json()), encoding="utf-8")
-        beside.replace(self._file(self.place))
+        # Written aside and renamed, so that no reader sees a partial file.
+        temporary = self._file(self.worker).with_suffix(f".{os.getpid()}.new")
+        temporary.write_text(json.dumps(counts.as_json()), encoding="utf-8")
+        temporary.replace(self._file(self.worker))
 
     def others(self) -> Iterator[Counts]:
         for file in self.folder.glob("*.counts"):
-            if file != self._file(self.place):
+            if file != self._file(self.worker):
                 yield _read(file)
 
-    def _file(self, place: int) -> Path:
-        return self.folder / f"{place}.counts"
+    def _file(self, worker: int) -> Path:
+        return self.folder / f"{worker}.counts"
 
 
 def _read(file: Path) -> Counts:

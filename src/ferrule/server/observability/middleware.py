@@ -1,7 +1,7 @@
-"""The front of a gateway that is watched: around the door, where every request passes and every error of one ends.
+"""Telemetry around admission: every request passes through here, and every error of a request ends here.
 
-What nobody foresaw is turned here into an error of the tree, so that the client gets it in his own shape and learns
-nothing but the request's id.
+An unexpected exception becomes a `FerruleError`, so that the client receives it in the format of its API, with the
+request ID and no details.
 """
 
 from __future__ import annotations
@@ -14,120 +14,131 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 
 from ferrule.errors import FerruleError
-from ferrule.server.http import OPEN, Answer, Asked, Front, Route, SocketRoute, Stalled, Streamed
-from ferrule.server.observability.answer_record import LEFT
+from ferrule.server.http import (
+    OPEN,
+    AnyResponse,
+    Middleware,
+    Request,
+    Route,
+    SocketRoute,
+    StalledClientError,
+    StreamingResponse,
+)
+from ferrule.server.observability.answer_record import CLIENT_LEFT
 from ferrule.server.observability.metrics import OTHER
-from ferrule.server.observability.request_record import CURRENT, Seen
-from ferrule.server.observability.telemetry import Watch
+from ferrule.server.observability.request_record import CURRENT, RequestRecord
+from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.process import drain
 
 _CONVERTER = re.compile(r":\w+(?=\})")
 
 
-def watched(routes: Iterable[Route]) -> list[Route]:
-    """The same routes; what they answer with is noted on the way out."""
-    return [_noted(route) for route in routes]
+def instrument_routes(routes: Iterable[Route]) -> list[Route]:
+    """Wrap the handlers of routes so that their responses are recorded."""
+    return [_instrument_route(route) for route in routes]
 
 
-def _noted(route: Route) -> Route:
-    async def handler(asked: Asked) -> Answer:
-        answer = await route.handler(asked)
-        seen = CURRENT.get()
-        if seen is not None:
-            seen.given(answer.status, is_streaming=isinstance(answer, Streamed))
-        return answer
+def _instrument_route(route: Route) -> Route:
+    async def handler(request: Request) -> AnyResponse:
+        response = await route.handler(request)
+        record = CURRENT.get()
+        if record is not None:
+            record.record_response(response.status, is_streaming=isinstance(response, StreamingResponse))
+        return response
 
     return replace(route, handler=handler)
 
 
 @dataclass(slots=True)
-class WatchedFront:
-    """`front` decides; this looks on, and lets nobody in once the gateway is being stopped."""
+class InstrumentedApp:
+    """Wraps another `Middleware` with telemetry, and refuses new requests while the gateway drains."""
 
-    front: Front
-    watch: Watch
+    middleware: Middleware
+    telemetry: Telemetry
     paths: frozenset[str]
     socket_paths: frozenset[str]
 
     @staticmethod
-    def around(front: Front, watch: Watch, routes: Iterable[Route], sockets: Iterable[SocketRoute]) -> WatchedFront:
+    def wrap(
+        middleware: Middleware, telemetry: Telemetry, routes: Iterable[Route], sockets: Iterable[SocketRoute]
+    ) -> InstrumentedApp:
         socket_paths = frozenset(one.path for one in sockets)
         paths = frozenset(_CONVERTER.sub("", one.path) for one in routes)
-        return WatchedFront(front, watch, paths | socket_paths, socket_paths)
+        return InstrumentedApp(middleware, telemetry, paths | socket_paths, socket_paths)
 
     @property
     def body_bytes(self) -> int:
-        return self.front.body_bytes
+        return self.middleware.body_bytes
 
     @property
     def body_seconds(self) -> float:
-        return self.front.body_seconds
+        return self.middleware.body_seconds
 
     @property
     def send_seconds(self) -> float:
-        return self.front.send_seconds
+        return self.middleware.send_seconds
 
-    def check_head(self, fields: Iterable[tuple[bytes, bytes]], address: int, query: int, /) -> None:
-        self.front.check_head(fields, address, query)
+    def check_head(self, fields: Iterable[tuple[bytes, bytes]], target_length: int, query_length: int, /) -> None:
+        self.middleware.check_head(fields, target_length, query_length)
 
     def check_body(self, body: bytes, /) -> None:
-        self.front.check_body(body)
+        self.middleware.check_body(body)
 
     @asynccontextmanager
-    async def admitted(self, asked: Asked, scope: str, /) -> AsyncGenerator[Asked]:
-        api = self._api(asked)
-        seen = Seen(asked.id, api, api in self.socket_paths, self.watch.spans.parent(asked.headers))
-        seen.task = asyncio.current_task()
-        token = CURRENT.set(seen)
+    async def admit(self, request: Request, scope: str, /) -> AsyncGenerator[Request]:
+        api = self._route_path(request)
+        record = RequestRecord(request.id, api, api in self.socket_paths, self.telemetry.spans.parent(request.headers))
+        record.task = asyncio.current_task()
+        token = CURRENT.set(record)
         try:
-            with _Served(seen, self.watch):
-                self.watch.drain.check(scope)
-                async with self.front.admitted(asked, scope) as known:
-                    # Who was not asked for a key is nobody, and not whoever needs none.
-                    seen.principal = "" if scope == OPEN else known.principal.name
-                    yield known
+            with _RequestScope(record, self.telemetry):
+                self.telemetry.drain.check(scope)
+                async with self.middleware.admit(request, scope) as admitted_request:
+                    # On an open route nobody was authenticated, so there is no principal to log.
+                    record.principal = "" if scope == OPEN else admitted_request.principal.name
+                    yield admitted_request
         finally:
             CURRENT.reset(token)
 
-    def _api(self, asked: Asked) -> str:
-        """The path of the route that was taken: with the names of its parameters, and not what was sent for them."""
-        path = asked.path
-        for name, value in asked.params.items():
-            # Nothing can stand only for what ends a path.
+    def _route_path(self, request: Request) -> str:
+        """The path of the matched route, with the names of its parameters instead of their values."""
+        path = request.path
+        for name, value in request.params.items():
+            # An empty value can only be a parameter at the end of the path.
             path = path.replace(f"/{value}", f"/{{{name}}}", 1) if value else f"{path}{{{name}}}"
         return path if path in self.paths else OTHER
 
 
 @dataclass(slots=True)
-class _Served:
-    """One request. Every error that leaves it is seen here and none is kept: what is not ours is told in our words."""
+class _RequestScope:
+    """Records one request and its error, and replaces unexpected exceptions."""
 
-    seen: Seen
-    watch: Watch
+    record: RequestRecord
+    telemetry: Telemetry
 
     def __enter__(self) -> None:
-        self.watch.begun(self.seen)
+        self.telemetry.begin_request(self.record)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        told = self._told(error)
-        if isinstance(told, FerruleError):
-            self.watch.failed(told)
-            self.seen.refused(told)
-        self.watch.served(self.seen)
-        # Once an answer has begun nothing can be said before it: the connection breaks, as it must.
-        if told is not None and told is not error and not self.seen.is_streaming:
-            raise told from error
+        client_error = self._client_error(error)
+        if isinstance(client_error, FerruleError):
+            self.telemetry.record_error(client_error)
+            self.record.record_error(client_error)
+        self.telemetry.end_request(self.record)
+        # After a streaming response has started, no error response can be sent: the connection breaks.
+        if client_error is not None and client_error is not error and not self.record.is_streaming:
+            raise client_error from error
 
-    def _told(self, error: BaseException | None) -> BaseException | None:
-        seen = self.seen
-        if isinstance(error, asyncio.CancelledError) and seen.is_cut and seen.task is not None:
-            seen.task.uncancel()
-            return drain.refusal()
-        if isinstance(error, Stalled) or (seen.is_socket and isinstance(error, ConnectionError)):
-            seen.outcome = LEFT
+    def _client_error(self, error: BaseException | None) -> BaseException | None:
+        record = self.record
+        if isinstance(error, asyncio.CancelledError) and record.is_cancelled and record.task is not None:
+            record.task.uncancel()
+            return drain.draining_error()
+        if isinstance(error, StalledClientError) or (record.is_socket and isinstance(error, ConnectionError)):
+            record.outcome = CLIENT_LEFT
             return error
         if isinstance(error, Exception) and not isinstance(error, FerruleError):
-            return self.watch.unexpected(error, seen.id)
+            return self.telemetry.handle_unexpected(error, record.id)
         return error

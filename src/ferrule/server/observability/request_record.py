@@ -1,4 +1,4 @@
-"""Seen: one request while it is being served, and what became of it. Holds nothing that a client wrote."""
+"""RequestRecord: one request while it is served, and its outcome. Holds no text from the client."""
 
 from __future__ import annotations
 
@@ -10,72 +10,72 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ferrule.errors import FerruleError
-from ferrule.server.observability.answer_record import LEFT, OK, Noted
+from ferrule.server.observability.answer_record import CLIENT_LEFT, OK, AnswerRecord
 
 SWITCHING = 101
-_BAD = 400
+_ERROR_STATUS = 400
 NOT_OK = "not_ok"
-"""An answer that says by itself that something is wrong, such as that of a probe."""
+"""The outcome of a response with an error status that no exception caused, such as that of a probe."""
 
 
 @dataclass(slots=True, eq=False)
-class Seen:
-    """`api` is the route's path, not the request's. `answers` are those that ended while it was served."""
+class RequestRecord:
+    """`api` is the path of the route, not of the request. `answers` are those that ended during the request."""
 
     id: str
     api: str
     is_socket: bool = False
     parent: Any = None
     clock: Callable[[], float] = time.monotonic
-    began: float = 0.0
+    started_at: float = 0.0
     principal: str = ""
     status: int = 0
-    outcome: str = LEFT
+    outcome: str = CLIENT_LEFT
     is_streaming: bool = False
-    is_over: bool = False
+    is_finished: bool = False
     open_answers: int = 0
-    answers: list[Noted] = field(default_factory=list[Noted])
-    is_cut: bool = False
+    answers: list[AnswerRecord] = field(default_factory=list[AnswerRecord])
+    is_cancelled: bool = False
     task: asyncio.Task[Any] | None = None
 
     def __post_init__(self) -> None:
-        self.began = self.clock()
+        self.started_at = self.clock()
         if self.is_socket:
             self.status, self.outcome = SWITCHING, OK
 
     @property
-    def can_wait(self) -> bool:
-        """A connection on which nothing is asked just now."""
+    def is_idle(self) -> bool:
+        """Whether it is a WebSocket connection without an active answer."""
         return self.is_socket and not self.open_answers
 
-    def cut(self) -> None:
-        """An answer under way is cut off itself, and says so to the client; what has none is stopped here."""
-        if not self.open_answers and not self.is_cut and self.task is not None:
-            self.is_cut = True
+    def cancel(self) -> None:
+        """Cancel a request that has no active answer. Answers are cancelled themselves and report it to the client."""
+        if not self.open_answers and not self.is_cancelled and self.task is not None:
+            self.is_cancelled = True
             self.task.cancel()
 
-    def given(self, status: int, *, is_streaming: bool) -> None:
-        self.status, self.outcome, self.is_streaming = status, OK if status < _BAD else NOT_OK, is_streaming
+    def record_response(self, status: int, *, is_streaming: bool) -> None:
+        self.status, self.outcome, self.is_streaming = status, OK if status < _ERROR_STATUS else NOT_OK, is_streaming
 
-    def refused(self, refusal: FerruleError) -> None:
-        self.status, self.outcome = refusal.status, type(refusal).code
+    def record_error(self, error: FerruleError) -> None:
+        self.status, self.outcome = error.status, type(error).code
 
-    def takes(self, noted: Noted) -> bool:
-        """A connection is not told of before it ends, and so its answers are told of by themselves."""
+    def add_answer(self, record: AnswerRecord) -> bool:
+        """Add a finished answer. Answers on a WebSocket are logged separately, since the connection may stay open."""
         self.open_answers -= 1
-        if self.is_over or self.is_socket:
+        if self.is_finished or self.is_socket:
             return False
-        self.answers.append(noted)
+        self.answers.append(record)
         return True
 
     @property
     def seconds(self) -> float:
-        return self.clock() - self.began
+        return self.clock() - self.started_at
 
     @property
-    def last(self) -> Noted | None:
+    def last_answer(self) -> AnswerRecord | None:
         return self.answers[-1] if self.answers else None
 
 
-CURRENT: ContextVar[Seen | None] = ContextVar("ferrule_request", default=None)
-"""The request that this task works for; None where it works for none, such as a stored response."""
+CURRENT: ContextVar[RequestRecord | None] = ContextVar("ferrule_request", default=None)
+"""The request that the current task serves; None for work without a request, such as a stored response."""

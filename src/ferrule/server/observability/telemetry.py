@@ -1,4 +1,4 @@
-"""Watch: what whoever runs a gateway can see of it. Counts, logs and spans of every request and every answer."""
+"""Telemetry: metrics, logs and spans of every request and every answer."""
 
 from __future__ import annotations
 
@@ -7,147 +7,154 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ferrule.errors import EngineError, FerruleError, LedgerError
-from ferrule.server.observability.answer_record import OK, REPAIRED, Noted
-from ferrule.server.observability.logs import Log, Value
+from ferrule.server.observability.answer_record import OK, REPAIRED, AnswerRecord
+from ferrule.server.observability.logs import Log, LogValue
 from ferrule.server.observability.metrics import Counts
-from ferrule.server.observability.metrics_shared import Shared
-from ferrule.server.observability.request_record import CURRENT, Seen
+from ferrule.server.observability.metrics_shared import SharedCounts
+from ferrule.server.observability.request_record import CURRENT, RequestRecord
 from ferrule.server.observability.spans import Spans
-from ferrule.server.observability.stack_trace import kinds, places
+from ferrule.server.observability.stack_trace import error_types, stack_frames
 from ferrule.server.process.drain import Drain
 
 _UNLOGGED = ("/healthz", "/readyz", "/metrics")
-"""Asked every few seconds; logged only when the answer is not the usual one."""
+"""Probed every few seconds, so logged only if the outcome is not ok."""
 _MOST_CALLS = 32
-_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
 
 
 @dataclass(slots=True)
-class Watch:
-    """`requests` and `answers` are those under way."""
+class Telemetry:
+    """Collects telemetry of a gateway. `requests` and `answers` are those in progress."""
 
     log: Log = field(default_factory=Log)
-    spans: Spans = field(default_factory=Spans.found)
+    spans: Spans = field(default_factory=Spans.from_environment)
     counts: Counts = field(default_factory=Counts)
     drain: Drain = field(default_factory=Drain)
-    shared: Shared | None = None
-    requests: set[Seen] = field(default_factory=set[Seen])
-    answers: set[Noted] = field(default_factory=set[Noted])
+    shared: SharedCounts | None = None
+    requests: set[RequestRecord] = field(default_factory=set[RequestRecord])
+    answers: set[AnswerRecord] = field(default_factory=set[AnswerRecord])
 
-    def counted(self) -> Counts:
-        """As of now: what was counted, and the events of answers that are not over. A copy."""
+    def snapshot(self) -> Counts:
+        """A copy of the counts, including the events of answers that are still in progress."""
         counts = Counts()
         counts.merge(self.counts)
-        for noted in self.answers:
-            counts.add("ferrule_events", noted.model, by=noted.events)
+        for record in self.answers:
+            counts.add("ferrule_events", record.model, by=record.events)
         return counts
 
-    def begun(self, seen: Seen) -> None:
-        self.requests.add(seen)
-        self.drain.under_way.add(seen)
+    def begin_request(self, record: RequestRecord) -> None:
+        self.requests.add(record)
+        self.drain.active.add(record)
 
-    def served(self, seen: Seen) -> None:
-        """A request is over, whichever way."""
-        seen.is_over = True
-        self.requests.discard(seen)
-        self.drain.under_way.discard(seen)
-        self.counts.add("ferrule_requests", seen.api, seen.last.model if seen.last else "", seen.outcome)
-        if seen.api in _UNLOGGED and seen.outcome == OK:
+    def end_request(self, record: RequestRecord) -> None:
+        """Count and log a request that has ended."""
+        record.is_finished = True
+        self.requests.discard(record)
+        self.drain.active.discard(record)
+        self.counts.add(
+            "ferrule_requests", record.api, record.last_answer.model if record.last_answer else "", record.outcome
+        )
+        if record.api in _UNLOGGED and record.outcome == OK:
             return
-        told: dict[str, Value] = {"id": seen.id, "api": seen.api, "principal": seen.principal, "status": seen.status}
-        if seen.last:
-            told |= _facts(seen.last)
-        outcome = seen.outcome if seen.outcome != OK or not seen.last else seen.last.outcome
-        self.log.tell("request", **told, outcome=outcome, total_ms=seen.seconds * 1000)
+        log_fields: dict[str, LogValue] = {
+            "id": record.id,
+            "api": record.api,
+            "principal": record.principal,
+            "status": record.status,
+        }
+        if record.last_answer:
+            log_fields |= _answer_fields(record.last_answer)
+        outcome = record.outcome if record.outcome != OK or not record.last_answer else record.last_answer.outcome
+        self.log.emit("request", **log_fields, outcome=outcome, total_ms=record.seconds * 1000)
 
-    def answer(self, model: str, engine: str, own: Container[str], conversation: str = "") -> Noted:
-        """To be entered around an answer, and told of each of its events."""
-        seen = CURRENT.get()
-        noted = Noted(self, model, engine, own, seen, conversation)
-        self.answers.add(noted)
-        self.drain.under_way.add(noted)
-        if seen is not None:
-            seen.open_answers += 1
-        return noted
+    def begin_answer(self, model: str, engine: str, own_tools: Container[str], conversation: str = "") -> AnswerRecord:
+        """Create the record of an answer. The caller enters it and passes it each event."""
+        request = CURRENT.get()
+        record = AnswerRecord(self, model, engine, own_tools, request, conversation)
+        self.answers.add(record)
+        self.drain.active.add(record)
+        if request is not None:
+            request.open_answers += 1
+        return record
 
-    async def engaged(self, work: Awaitable[_Given]) -> _Given:
-        """What the work gives. Meanwhile its connection is not quiet, also where nothing is being answered just now."""
-        seen = CURRENT.get()
-        if seen is None:
+    async def run_busy(self, work: Awaitable[_Result]) -> _Result:
+        """Await `work` while its connection counts as busy, even if no answer is in progress."""
+        request = CURRENT.get()
+        if request is None:
             return await work
-        seen.open_answers += 1
+        request.open_answers += 1
         try:
             return await work
         finally:
-            seen.open_answers -= 1
+            request.open_answers -= 1
 
-    def answered(self, noted: Noted) -> None:
-        self.answers.discard(noted)
-        self.drain.under_way.discard(noted)
-        counts, model = self.counts, noted.model
-        counts.add("ferrule_events", model, by=noted.events)
-        counts.add("ferrule_tokens", model, "prompt", by=noted.prompt_tokens)
-        counts.add("ferrule_tokens", model, "completion", by=noted.completion_tokens)
-        counts.observe("ferrule_answer_seconds", noted.ended - noted.began, model)
-        if noted.events:
-            counts.observe("ferrule_first_event_seconds", noted.first - noted.began, model)
-        seen = noted.seen
-        if seen is not None and seen.takes(noted):
+    def end_answer(self, record: AnswerRecord) -> None:
+        self.answers.discard(record)
+        self.drain.active.discard(record)
+        counts, model = self.counts, record.model
+        counts.add("ferrule_events", model, by=record.events)
+        counts.add("ferrule_tokens", model, "prompt", by=record.prompt_tokens)
+        counts.add("ferrule_tokens", model, "completion", by=record.completion_tokens)
+        counts.observe("ferrule_answer_seconds", record.ended_at - record.started_at, model)
+        if record.events:
+            counts.observe("ferrule_first_event_seconds", record.first_event_at - record.started_at, model)
+        request = record.request
+        if request is not None and request.add_answer(record):
             return
-        total = (noted.ended - noted.began) * 1000
-        id = seen.id if seen else ""
-        self.log.tell("answer", id=id, **_facts(noted), outcome=noted.outcome, total_ms=total)
+        total = (record.ended_at - record.started_at) * 1000
+        id = request.id if request else ""
+        self.log.emit("answer", id=id, **_answer_fields(record), outcome=record.outcome, total_ms=total)
 
-    def called(self, model: str, tool: str, how: str, *, is_complete: bool) -> None:
+    def record_call(self, model: str, tool: str, how: str, *, is_complete: bool) -> None:
         self.counts.add("ferrule_calls", tool, how, "complete" if is_complete else "incomplete")
         if how == REPAIRED:
             self.counts.add("ferrule_repairs", model)
 
-    def tool_ran(self, tool: str, seconds: float, outcome: str) -> None:
+    def record_tool_run(self, tool: str, seconds: float, outcome: str) -> None:
         self.counts.observe("ferrule_tool_seconds", seconds, tool, outcome)
 
-    def leave_asked(self, tool: str) -> None:
+    def record_approval_request(self, tool: str) -> None:
         self.counts.add("ferrule_approvals_asked", tool)
 
-    def engine_failed(self, model: str, engine: str, error: EngineError, *, is_stood_in_for: bool) -> None:
+    def record_engine_failure(self, model: str, engine: str, error: EngineError, *, is_failover: bool) -> None:
         code = type(error).code
         self.counts.add("ferrule_engine_errors", engine, code)
-        if is_stood_in_for:
+        if is_failover:
             self.counts.add("ferrule_failovers", model)
-        self.log.tell("failover" if is_stood_in_for else "engine_failed", model=model, engine=engine, outcome=code)
+        self.log.emit("failover" if is_failover else "engine_failed", model=model, engine=engine, outcome=code)
 
-    def ledger_failed(self, error: LedgerError) -> None:
+    def record_ledger_failure(self, error: LedgerError) -> None:
         self.counts.add("ferrule_ledger_errors", type(error).code)
 
-    def failed(self, error: FerruleError) -> None:
-        """An error that a client is told. Those of the ledger are counted for themselves."""
+    def record_error(self, error: FerruleError) -> None:
+        """Record an error that a client receives. Ledger errors have their own counter."""
         if isinstance(error, LedgerError):
-            self.ledger_failed(error)
+            self.record_ledger_failure(error)
 
-    def held_back(self, tool: str) -> None:
-        """A tool is not what was agreed to, or cannot be offered as it is."""
-        self.log.tell("quarantine", tool=tool)
+    def record_quarantine(self, tool: str) -> None:
+        """Log a tool that is quarantined: its definition changed, or its schema is not admitted."""
+        self.log.emit("quarantine", tool=tool)
 
-    def unexpected(self, error: Exception, request_id: str) -> FerruleError:
-        """The stack goes to the log, and the client is told where to ask."""
+    def handle_unexpected(self, error: Exception, request_id: str) -> FerruleError:
+        """Log an unexpected exception. Returns the error for the client, which contains only the request ID."""
         self.counts.add("ferrule_unexpected_errors")
-        self.log.tell("unexpected", id=request_id, kinds=kinds(error), stack=places(error))
-        named = f" with request {request_id}" if request_id else ""
-        return FerruleError(f"something went wrong here{named}", hint="Whoever runs this gateway finds it in the log.")
+        self.log.emit("unexpected", id=request_id, kinds=error_types(error), stack=stack_frames(error))
+        suffix = f" (request ID {request_id})" if request_id else ""
+        return FerruleError(f"internal error{suffix}", hint="The details are in the gateway's log.")
 
 
-def _facts(noted: Noted) -> dict[str, Value]:
-    facts: dict[str, Value] = {
-        "model": noted.model,
-        "finish": noted.finish,
-        "prompt_tokens": noted.prompt_tokens,
-        "completion_tokens": noted.completion_tokens,
-        "events": noted.events,
+def _answer_fields(record: AnswerRecord) -> dict[str, LogValue]:
+    log_fields: dict[str, LogValue] = {
+        "model": record.model,
+        "finish": record.finish,
+        "prompt_tokens": record.prompt_tokens,
+        "completion_tokens": record.completion_tokens,
+        "events": record.events,
     }
-    if noted.events:
-        facts["first_ms"] = (noted.first - noted.began) * 1000
-    if noted.calls:
-        facts["calls"] = noted.calls[:_MOST_CALLS]
-    if len(noted.calls) > _MOST_CALLS:
-        facts["more_calls"] = len(noted.calls) - _MOST_CALLS
-    return facts
+    if record.events:
+        log_fields["first_ms"] = (record.first_event_at - record.started_at) * 1000
+    if record.calls:
+        log_fields["calls"] = record.calls[:_MOST_CALLS]
+    if len(record.calls) > _MOST_CALLS:
+        log_fields["more_calls"] = len(record.calls) - _MOST_CALLS
+    return log_fields

@@ -1,1 +1,1 @@
-"""An application on a port: processes, draining, the event loop."""
+"""Serve an application on a port: worker processes, draining, the event loop."""

@@ -1,6 +1,7 @@
-"""Drain: how a gateway stops. Takes nothing new, lets what is under way end, and cuts the rest off in its own shape.
+"""Drain: stops a gateway gracefully.
 
-Knows no signal and no server: `serving` does.
+It refuses new requests, waits for active ones, and cancels the rest with an error in the format of their API. Signals
+and the server are handled by `process.server`.
 """
 
 from __future__ import annotations
@@ -13,61 +14,64 @@ from typing import Protocol
 
 from ferrule.errors import DrainingError
 
-_STEP = 0.05
-_GRACE = 2.0
-"""How long what was cut off may take to say so."""
+_POLL_SECONDS = 0.05
+_GRACE_SECONDS = 2.0
+"""How long cancelled work may take to report its error."""
 _STILL_SERVED = ("open", "admin")
-"""Probes and metrics: whoever runs the gateway sees how it stops."""
+"""Probes and metrics keep working while the gateway drains."""
 
 
-class UnderWay(Protocol):
-    """Something that is being done for somebody."""
+class Drainable(Protocol):
+    """Active work: a request, an answer or a connection."""
 
     @property
-    def can_wait(self) -> bool:
-        """It does nothing now, and ends only when it is told to, such as a quiet WebSocket."""
+    def is_idle(self) -> bool:
+        """It does nothing now and never ends by itself, such as an idle WebSocket."""
         ...
 
-    def cut(self) -> None:
-        """End it with a `DrainingError`, wherever it stands."""
+    def cancel(self) -> None:
+        """End it with a `DrainingError`."""
         ...
 
 
 @dataclass(slots=True)
 class Drain:
-    """`under_way` is kept by whoever does something."""
+    """The state of draining. Each request and answer adds itself to `active` and removes itself."""
 
     has_begun: bool = False
-    is_over: bool = False
-    under_way: set[UnderWay] = field(default_factory=set[UnderWay])
+    is_hurried: bool = False
+    active: set[Drainable] = field(default_factory=set[Drainable])
     clock: Callable[[], float] = time.monotonic
 
     def check(self, scope: str) -> None:
         if self.has_begun and scope not in _STILL_SERVED:
-            raise refusal()
+            raise draining_error()
 
     def begin(self) -> None:
         self.has_begun = True
 
     def hurry(self) -> None:
-        """Wait no longer."""
-        self.is_over = True
+        """Stop waiting and cancel what is left."""
+        self.is_hurried = True
 
-    async def ended(self, seconds: float) -> int:
-        """When nothing is under way any more, after that many seconds at the latest. How much had to be cut off."""
-        until = self.clock() + seconds
-        while self.under_way and self.clock() < until and not self.is_over:
-            for one in [one for one in self.under_way if one.can_wait]:
-                one.cut()
-            await asyncio.sleep(_STEP)
-        left = list(self.under_way)
-        for one in left:
-            one.cut()
-        until = self.clock() + _GRACE
-        while self.under_way and self.clock() < until:
-            await asyncio.sleep(_STEP)
-        return len(left)
+    async def wait(self, seconds: float) -> int:
+        """Wait until nothing is active, at most `seconds`; then cancel the rest. Returns how much was cancelled."""
+        deadline = self.clock() + seconds
+        while self.active and self.clock() < deadline and not self.is_hurried:
+            # Idle connections never end by themselves. A copy, because cancelling changes the set.
+            for one in [one for one in self.active if one.is_idle]:
+                one.cancel()
+            await asyncio.sleep(_POLL_SECONDS)
+        remaining = list(self.active)
+        for one in remaining:
+            one.cancel()
+        deadline = self.clock() + _GRACE_SECONDS
+        while self.active and self.clock() < deadline:
+            await asyncio.sleep(_POLL_SECONDS)
+        return len(remaining)
 
 
-def refusal() -> DrainingError:
-    return DrainingError("this gateway is being stopped", hint="Ask again: another one answers, or this one soon will.")
+def draining_error() -> DrainingError:
+    return DrainingError(
+        "this gateway is shutting down", hint="Retry: another gateway, or this one after a restart, will answer."
+    )

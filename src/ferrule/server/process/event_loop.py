@@ -1,4 +1,4 @@
-"""The event loop that a gateway runs on: uvloop where it is there, and otherwise asyncio's own. Owner of uvloop."""
+"""Run the gateway's event loop: uvloop if it is installed, else asyncio's. The only module that imports uvloop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """What the work comes to."""
+    """Run a coroutine and return its result."""
     with asyncio.Runner(loop_factory=_factory()) as runner:
         return runner.run(work)
 
@@ -19,6 +19,6 @@ def _factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
-        # It does not build everywhere, and changes the cost only.
+        # uvloop does not build on every system, and it only improves speed.
         return None
     return uvloop.new_event_loop

@@ -1,4 +1,4 @@
-"""Serving: an application on a port until it is told to stop. The one owner of uvicorn."""
+"""Serve an application on a port until a signal stops it. The only module that imports uvicorn."""
 
 from __future__ import annotations
 
@@ -14,71 +14,72 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ferrule.server.auth.connection_limits import Watched
-from ferrule.server.config.config import Limits, Listening
-from ferrule.server.observability.telemetry import Watch
+from ferrule.server.auth.connection_limits import LimitedConnection
+from ferrule.server.config.config import GatewayLimits, ServerConfig
+from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.process.drain import Drain
-from ferrule.server.process.port import opened_port
+from ferrule.server.process.port import open_port
 
 _IDLE_SECONDS = 30
-"""How long a connection is kept for the next request: longer than clients keep theirs, so that they are not cut off."""
-_AFTER_DRAIN = 2
-"""How long connections may take to close when everything on them is said."""
-_DEFAULTS = Limits()
+"""How long an idle connection is kept: longer than most clients keep theirs, so that the client closes first."""
+_CLOSE_SECONDS = 2
+"""How long connections may take to close after the last response."""
+_DEFAULTS = GatewayLimits()
 
 
 async def serve(
     application: Any,
-    listening: Listening,
-    started: Callable[[int], None] = lambda port: None,
-    limits: Limits = _DEFAULTS,
+    server_config: ServerConfig,
+    on_started: Callable[[int], None] = lambda port: None,
+    limits: GatewayLimits = _DEFAULTS,
     *,
-    watch: Watch | None = None,
+    telemetry: Telemetry | None = None,
     socket: socket.socket | None = None,
 ) -> None:
-    """Until SIGINT or SIGTERM; then answers under way are given time to end. `started` is told the port.
+    """Serve until SIGINT or SIGTERM, then drain. `on_started` is called with the port.
 
-    `socket` is one that listens already, and that other processes accept from as well.
+    `socket` is an already listening socket that other processes may share.
     """
-    watch = watch or Watch()
+    telemetry = telemetry or Telemetry()
     config = uvicorn.Config(
         application,
-        host=listening.host,
-        port=listening.port,
+        host=server_config.host,
+        port=server_config.port,
         log_config=None,
         access_log=False,
         lifespan="off",
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=_AFTER_DRAIN,
-        http=watched(limits),
+        timeout_graceful_shutdown=_CLOSE_SECONDS,
+        http=limited_protocol(limits),
         limit_concurrency=limits.connections,
         timeout_keep_alive=_IDLE_SECONDS,
         ws_max_size=limits.body_bytes,
     )
     server = _Server(config)
-    port = socket or opened_port(listening)
-    serving = asyncio.ensure_future(server.serve([port]))
-    stopped = asyncio.Event()
-    with _signals(stopped, watch.drain):
+    port = socket or open_port(server_config)
+    serve_task = asyncio.ensure_future(server.serve([port]))
+    stop = asyncio.Event()
+    # Signals are handled before the server is up, so that one that arrives early is not lost.
+    with _handle_signals(stop, telemetry.drain):
         try:
-            while not server.started and not serving.done():
+            while not server.started and not serve_task.done():
                 await asyncio.sleep(0.01)
             if server.started:
-                number = port.getsockname()[1]
-                watch.log.tell("start", host=listening.host, port=number, pid=os.getpid())
-                started(number)
-                await _either(serving, stopped.wait())
-                await _drained(watch, listening.drain_seconds)
+                port_number = port.getsockname()[1]
+                telemetry.log.emit("start", host=server_config.host, port=port_number, pid=os.getpid())
+                on_started(port_number)
+                await _wait_for_first(serve_task, stop.wait())
+                await _drain(telemetry, server_config.drain_seconds)
         finally:
-            # Also where this task is cancelled: what was taken on is ended as far as it can be.
+            # Also if this task is cancelled: shut the server down in order.
             server.should_exit = True
-            await serving
-    watch.log.tell("stop", pid=os.getpid())
+            await serve_task
+    telemetry.log.emit("stop", pid=os.getpid())
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals alone: they begin a drain, and only what comes after that is the server's."""
+    """Does not handle signals: they start a drain first, and the server stops after it."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -86,45 +87,45 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def _signals(stopped: asyncio.Event, drain: Drain) -> Generator[None]:
-    """The first asks for an end, the next one for an end now."""
+def _handle_signals(stop: asyncio.Event, drain: Drain) -> Generator[None]:
+    """The first signal starts a drain; the second one ends the waiting."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
 
-    def told() -> None:
-        if stopped.is_set():
+    def on_signal() -> None:
+        if stop.is_set():
             drain.hurry()
-        stopped.set()
+        stop.set()
 
-    # A worker is told by its watcher alone, who set this.
-    taken = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) is not signal.SIG_IGN]
-    for one in taken:
-        loop.add_signal_handler(one, told)
+    # A worker ignores SIGINT: its supervisor sends it SIGTERM.
+    handled = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) is not signal.SIG_IGN]
+    for one in handled:
+        loop.add_signal_handler(one, on_signal)
     try:
         yield
     finally:
-        for one in taken:
+        for one in handled:
             loop.remove_signal_handler(one)
 
 
-async def _either(serving: asyncio.Future[None], stopped: Coroutine[Any, Any, Any]) -> None:
-    waiting = asyncio.ensure_future(stopped)
+async def _wait_for_first(serve_task: asyncio.Future[None], stop: Coroutine[Any, Any, Any]) -> None:
+    stop_task = asyncio.ensure_future(stop)
     try:
-        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({serve_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        waiting.cancel()
+        stop_task.cancel()
 
 
-async def _drained(watch: Watch, seconds: float) -> None:
-    drain = watch.drain
+async def _drain(telemetry: Telemetry, seconds: float) -> None:
+    drain = telemetry.drain
     drain.begin()
-    watch.log.tell("drain", under_way=len(watch.requests), seconds=seconds)
-    cut = await drain.ended(seconds)
-    watch.log.tell("drained", count=cut)
+    telemetry.log.emit("drain", under_way=len(telemetry.requests), seconds=seconds)
+    cancelled = await drain.wait(seconds)
+    telemetry.log.emit("drained", count=cancelled)
 
 
-def watched(limits: Limits) -> type[asyncio.Protocol]:
-    """uvicorn's protocol over httptools, with limits that it has not: see `door.connection`."""
-    return type("Connection", (Watched, HttpToolsProtocol), {"limits": limits})
+def limited_protocol(limits: GatewayLimits) -> type[asyncio.Protocol]:
+    """uvicorn's httptools protocol with the limits of `auth.connection_limits`."""
+    return type("Connection", (LimitedConnection, HttpToolsProtocol), {"limits": limits})

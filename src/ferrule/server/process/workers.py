@@ -1,10 +1,10 @@
-"""Workers: several processes on one port, each started again when it dies. Knows no web and no gateway.
+"""Workers: several processes that serve one port, and a supervisor that restarts them. Knows neither HTTP nor gateway.
 
-The port is opened once, here, and every worker accepts from that one socket. With a socket each (SO_REUSEPORT) the
-kernel deals connections out by a hash into a queue per worker, and what waits in the queue of one that dies is lost;
-here it stays for the others. Workers are new interpreters and not forks: what an engine holds (threads, a GPU) does not
-live through a fork. uvicorn's own supervisor is not used because it can only be given an application by name, and
-because it starts a worker that cannot start again and again.
+The supervisor opens the port once, and every worker accepts from that socket. With one socket per worker (SO_REUSEPORT)
+the kernel would assign connections to a queue per worker, and connections in the queue of a dead worker would be lost;
+with a shared socket the other workers take them. Workers are new interpreters and not forks, because the resources of
+an engine (threads, a GPU) do not survive a fork. uvicorn's own supervisor is not used: it takes an application only by
+name, and it restarts a worker that cannot start forever.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any
 
-from ferrule.server.config.config import Listening
+from ferrule.server.config.config import ServerConfig
 from ferrule.server.observability.logs import Log
-from ferrule.server.process.port import opened_port
+from ferrule.server.process.port import open_port
 
 _TICK = 0.2
-_LIVED = 10.0
-"""Who lived that long did not die of how it was started."""
-_FIRST_REST, _LONGEST_REST = 0.25, 30.0
+_STABLE_SECONDS = 10.0
+"""A worker that ran this long started correctly; its exit does not count as early."""
+_MIN_RESTART_DELAY, _MAX_RESTART_DELAY = 0.25, 30.0
 _AFTER_DRAIN = 6.0
+"""How long workers may take to exit after the drain before they are killed."""
 FAILED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What a worker is given: its number, the socket that it accepts from, and a folder that it shares with the others.
+class WorkerSlot:
+    """What a worker receives: its number, the shared socket, and a folder shared with the other workers.
 
-    `is_first` is true for one worker, once: it speaks for all.
+    `is_first` is true for a single worker, and only at its first start: it prints for all of them.
     """
 
     number: int
@@ -49,13 +50,13 @@ class Place:
 
 
 Work = Callable[..., None]
-"""Is called in the worker as `work(place, ready, *arguments)`, calls `ready` when it serves, and must be importable."""
+"""Runs in the worker as `work(slot, ready, *arguments)`. It calls `ready` when it serves, and must be importable."""
 
 
-def supervised(listening: Listening, work: Work, arguments: tuple[Any, ...], log: Log) -> int:
-    """Until SIGINT or SIGTERM, or until a worker cannot even start. The exit code."""
-    with opened_port(listening) as port, tempfile.TemporaryDirectory(prefix="ferrule-") as folder:
-        return _Workers(listening, work, arguments, log, port, folder).run()
+def supervise(server_config: ServerConfig, work: Work, arguments: tuple[Any, ...], log: Log) -> int:
+    """Run the workers until SIGINT or SIGTERM, or until a worker fails to start. Returns the exit code."""
+    with open_port(server_config) as port, tempfile.TemporaryDirectory(prefix="ferrule-") as folder:
+        return _Workers(server_config, work, arguments, log, port, folder).run()
 
 
 @dataclass(slots=True)
@@ -64,14 +65,14 @@ class _Worker:
     process: SpawnProcess | None = None
     ready: Connection | None = None
     was_ready: bool = False
-    began: float = 0.0
-    deaths: int = 0
-    rests_until: float = 0.0
+    started_at: float = 0.0
+    early_exits: int = 0
+    restart_at: float = 0.0
 
 
 @dataclass(slots=True)
 class _Workers:
-    listening: Listening
+    server_config: ServerConfig
     work: Work
     arguments: tuple[Any, ...]
     log: Log
@@ -82,110 +83,113 @@ class _Workers:
     code: int = 0
 
     def run(self) -> int:
-        before = {one: signal.signal(one, self._signalled) for one in (signal.SIGTERM, signal.SIGINT)}
-        self.workers = [_Worker(number) for number in range(self.listening.workers)]
+        previous_handlers = {one: signal.signal(one, self._on_signal) for one in (signal.SIGTERM, signal.SIGINT)}
+        self.workers = [_Worker(number) for number in range(self.server_config.workers)]
         try:
             for worker in self.workers:
                 self._start(worker, is_first=worker.number == 0)
-            self._watch()
+            self._supervise()
             self._stop()
         finally:
-            for process in self._living():
+            for process in self._live_processes():
                 process.kill()
-            for one, handler in before.items():
+            for one, handler in previous_handlers.items():
                 signal.signal(one, handler)
         return self.code
 
-    def _watch(self) -> None:
+    def _supervise(self) -> None:
         while not self.signals and not self.code:
             self._wait()
             for worker in self.workers:
-                self._look(worker)
+                self._check(worker)
 
     def _wait(self) -> None:
-        # Those that have spoken already are waited for no more.
+        # Only workers that have not reported ready yet still have a pipe.
         ready = [worker.ready for worker in self.workers if worker.ready is not None]
-        wait([*(process.sentinel for process in self._living()), *ready], _TICK)
+        wait([*(process.sentinel for process in self._live_processes()), *ready], _TICK)
 
-    def _look(self, worker: _Worker) -> None:
+    def _check(self, worker: _Worker) -> None:
         if worker.ready is not None and worker.ready.poll():
-            worker.was_ready = worker.was_ready or _has_spoken(worker.ready)
+            worker.was_ready = worker.was_ready or _is_ready(worker.ready)
             worker.ready.close()
             worker.ready = None
         if worker.process is not None and not worker.process.is_alive():
-            self._died(worker, worker.process)
-        if worker.process is None and time.monotonic() >= worker.rests_until and not self.code:
+            self._handle_exit(worker, worker.process)
+        if worker.process is None and time.monotonic() >= worker.restart_at and not self.code:
             self._start(worker)
 
-    def _died(self, worker: _Worker, process: SpawnProcess) -> None:
+    def _handle_exit(self, worker: _Worker, process: SpawnProcess) -> None:
         process.join()
-        self.log.tell("worker_died", worker=worker.number, pid=process.pid or 0, exit=process.exitcode or 0)
+        self.log.emit("worker_died", worker=worker.number, pid=process.pid or 0, exit=process.exitcode or 0)
         worker.process = None
         if not worker.was_ready:
-            # It never served: what is wrong with it is wrong with all of them, and with the next one.
+            # It never served: the others and a restarted one would fail for the same reason.
             self.code = FAILED
             return
-        has_lived = time.monotonic() - worker.began > _LIVED
-        worker.deaths = 0 if has_lived else worker.deaths + 1
-        rest = min(_FIRST_REST * 2.0 ** (worker.deaths - 1), _LONGEST_REST) if worker.deaths else 0.0
-        worker.rests_until = time.monotonic() + rest
+        was_stable = time.monotonic() - worker.started_at > _STABLE_SECONDS
+        worker.early_exits = 0 if was_stable else worker.early_exits + 1
+        delay = (
+            min(_MIN_RESTART_DELAY * 2.0 ** (worker.early_exits - 1), _MAX_RESTART_DELAY) if worker.early_exits else 0.0
+        )
+        worker.restart_at = time.monotonic() + delay
 
     def _start(self, worker: _Worker, *, is_first: bool = False) -> None:
+        # "spawn" starts a new interpreter; see the module docstring for why not "fork".
         context = get_context("spawn")
-        worker.ready, theirs = context.Pipe(duplex=False)
-        place = Place(worker.number, self.folder, self.port, is_first)
-        worker.process = context.Process(target=_begun, args=(self.work, place, theirs, self.arguments))
+        worker.ready, child_end = context.Pipe(duplex=False)
+        slot = WorkerSlot(worker.number, self.folder, self.port, is_first)
+        worker.process = context.Process(target=_worker_main, args=(self.work, slot, child_end, self.arguments))
         worker.process.start()
-        theirs.close()
-        worker.began = time.monotonic()
-        self.log.tell("worker_started", worker=worker.number, pid=worker.process.pid or 0)
+        child_end.close()
+        worker.started_at = time.monotonic()
+        self.log.emit("worker_started", worker=worker.number, pid=worker.process.pid or 0)
 
     def _stop(self) -> None:
-        """Every worker drains by itself. A second signal is passed on too: they then wait no longer."""
-        until = time.monotonic() + self.listening.drain_seconds + _AFTER_DRAIN
-        told = 0
-        while (living := self._living()) and time.monotonic() < until:
-            # Told at least once, also where it is not a signal that ends everything.
-            while told < max(self.signals, 1):
-                _tell(living)
-                told += 1
-            wait([process.sentinel for process in living], _TICK)
+        """Stop all workers; each drains by itself. A second signal is passed on and ends their waiting."""
+        deadline = time.monotonic() + self.server_config.drain_seconds + _AFTER_DRAIN
+        signals_sent = 0
+        while (processes := self._live_processes()) and time.monotonic() < deadline:
+            # Signal at least once, also if a failed worker and not a signal is the reason to stop.
+            while signals_sent < max(self.signals, 1):
+                _terminate(processes)
+                signals_sent += 1
+            wait([process.sentinel for process in processes], _TICK)
 
-    def _living(self) -> list[SpawnProcess]:
+    def _live_processes(self) -> list[SpawnProcess]:
         processes = [worker.process for worker in self.workers if worker.process is not None]
         return [process for process in processes if process.is_alive()]
 
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.signals += 1
 
 
-def _tell(processes: Iterable[SpawnProcess]) -> None:
+def _terminate(processes: Iterable[SpawnProcess]) -> None:
     for process in processes:
         process.terminate()
 
 
-def _has_spoken(ready: Connection) -> bool:
+def _is_ready(ready: Connection) -> bool:
     try:
         return bool(ready.recv())
     except EOFError:
         return False
 
 
-def _begun(work: Work, place: Place, ready: Connection, arguments: tuple[Any, ...]) -> None:
-    """The first thing that a worker does."""
-    # A terminal sends it to everybody; whoever watches over us passes it on, once.
+def _worker_main(work: Work, slot: WorkerSlot, ready: Connection, arguments: tuple[Any, ...]) -> None:
+    """The entry point of a worker process."""
+    # A terminal sends SIGINT to all processes; the supervisor passes it on as SIGTERM, once.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_outlived, daemon=True, name="orphan-watch").start()
+    threading.Thread(target=_exit_with_parent, daemon=True, name="orphan-watch").start()
 
-    def tell() -> None:
+    def report_ready() -> None:
         ready.send(True)
         ready.close()
 
-    work(place, tell, *arguments)
+    work(slot, report_ready, *arguments)
 
 
-def _outlived() -> None:
-    """A worker whose watcher was killed would hold the port for ever."""
+def _exit_with_parent() -> None:
+    """Stop this worker when its supervisor is killed; otherwise it would keep the port forever."""
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -1,1 +1,1 @@
-"""The gateway's own tools for programs and people: calls, approvals, conversations, and MCP."""
+"""The gateway's own tools: calls, approvals and enforcement, shared by the APIs."""

@@ -1,4 +1,4 @@
-"""What a person should see beside an approval: the tool as it is now, and the leave that was given for it last."""
+"""The context of an approval for the person who decides: the tool's current definition and its last approval."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ferrule.core.visible_text import exactly
+from ferrule.core.visible_text import visible_text
 from ferrule.run.ledger.ledger import Approval
 from ferrule.server.gateway import Gateway
 from ferrule.server.tools.approval_view import approval_view
 
 
-async def shown_approvals(gateway: Gateway, found: Sequence[Approval], now: float) -> list[dict[str, Any]]:
-    """Approvals of one tenant, each with what is beside it."""
-    if not found:
+async def approvals_with_context(gateway: Gateway, approvals: Sequence[Approval], now: float) -> list[dict[str, Any]]:
+    """Return the views of one tenant's approvals, each with its context."""
+    if not approvals:
         return []
-    # Of one that was decided on, the last before that; of one that waits, the last of all.
-    moments = [(one.tool, math.inf if one.decided_at is None else one.decided_at) for one in found]
-    lasts = await gateway.ledger.approved_before(found[0].tenant, moments)
+    # For a decided approval, the last one before it; for a pending one, the last one of all.
+    moments = [(one.tool, math.inf if one.decided_at is None else one.decided_at) for one in approvals]
+    previous = await gateway.ledger.earlier_approvals(approvals[0].tenant, moments)
     return [
         {**approval_view(one, now), "definition": _definition(gateway, one), "last": _last(one, last)}
-        for one, last in zip(found, lasts, strict=True)
+        for one, last in zip(approvals, previous, strict=True)
     ]
 
 
-async def shown_approval(gateway: Gateway, one: Approval, now: float) -> dict[str, Any]:
-    return (await shown_approvals(gateway, [one], now))[0]
+async def approval_with_context(gateway: Gateway, approval: Approval, now: float) -> dict[str, Any]:
+    return (await approvals_with_context(gateway, [approval], now))[0]
 
 
-def _definition(gateway: Gateway, one: Approval) -> dict[str, Any] | None:
-    tool = gateway.toolbox.tools.get(one.tool)
+def _definition(gateway: Gateway, approval: Approval) -> dict[str, Any] | None:
+    tool = gateway.tool_catalog.tools.get(approval.tool)
     if tool is None:
         return None
     return {
         "description": tool.description,
-        "shown_description": exactly(tool.description.encode("utf-8", "surrogatepass")),
+        "shown_description": visible_text(tool.description.encode("utf-8", "surrogatepass")),
         "parameters": tool.parameters,
-        "source": gateway.toolbox.source.owner_of(tool.name),
+        "source": gateway.tool_catalog.source.owner_of(tool.name),
         "side_effects": tool.side_effects,
         "fingerprint": tool.fingerprint,
-        "is_same": tool.fingerprint == one.tool_fingerprint,
+        "is_same": tool.fingerprint == approval.tool_fingerprint,
     }
 
 
-def _last(one: Approval, last: Approval | None) -> dict[str, Any] | None:
+def _last(approval: Approval, last: Approval | None) -> dict[str, Any] | None:
     if last is None:
         return None
     return {
@@ -53,5 +53,5 @@ def _last(one: Approval, last: Approval | None) -> dict[str, Any] | None:
         "decided_by": last.decided_by,
         "fingerprint": last.tool_fingerprint,
         "arguments": last.arguments.decode("utf-8", "backslashreplace"),
-        "is_same_definition": last.tool_fingerprint == one.tool_fingerprint,
+        "is_same_definition": last.tool_fingerprint == approval.tool_fingerprint,
     }

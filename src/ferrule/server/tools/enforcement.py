@@ -1,6 +1,6 @@
-"""What holds calls of a tool to its schema, on each engine that a principal may use, before any call is made.
+"""How the schema of a tool is enforced on each engine that a principal may use, before any call is made.
 
-An engine that was never asked is asked what it is held by, for a moment; where it does not answer, nothing is claimed.
+The engines are queried with a short timeout. If one does not answer, no enforcement is claimed for it.
 """
 
 from __future__ import annotations
@@ -9,42 +9,42 @@ import asyncio
 from typing import Any
 
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.engine import Enforcement, unheld
+from ferrule.engines.engine import Enforcement, no_enforcement
 from ferrule.errors import FerruleError
-from ferrule.server.addresses import without_secrets
+from ferrule.server.addresses import mask_secrets
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Asked
+from ferrule.server.http import Request
 from ferrule.server.router import Replica
 
-PATIENCE = 2.0
+ANSWER_SECONDS = 2.0
 
 
-async def enforcement_of(gateway: Gateway, asked: Asked, tool: ToolDefinition) -> list[dict[str, Any]]:
-    found = gateway.engines(asked.principal)
-    replicas = list({replica.name: replica for _, replica in found}.values())
-    told = await asyncio.gather(*(_told(one, tool, is_admin="admin" in asked.rights) for one in replicas))
-    held = dict(zip((one.name for one in replicas), told, strict=True))
-    return [{"model": model, "engine": replica.name, **held[replica.name]} for model, replica in found]
+async def enforcement_of(gateway: Gateway, request: Request, tool: ToolDefinition) -> list[dict[str, Any]]:
+    engines = gateway.engines(request.principal)
+    replicas = list({replica.name: replica for _, replica in engines}.values())
+    views = await asyncio.gather(*(_enforcement_on(one, tool, is_admin="admin" in request.rights) for one in replicas))
+    view_of = dict(zip((one.name for one in replicas), views, strict=True))
+    return [{"model": model, "engine": replica.name, **view_of[replica.name]} for model, replica in engines]
 
 
-async def _told(replica: Replica, tool: ToolDefinition, *, is_admin: bool) -> dict[str, Any]:
-    if not replica.health.is_well:
-        return _view(unheld(tool), "it rests after a failure")
+async def _enforcement_on(replica: Replica, tool: ToolDefinition, *, is_admin: bool) -> dict[str, Any]:
+    if not replica.health.is_healthy:
+        return _view(no_enforcement(tool), "the engine is resting after a failure")
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(ANSWER_SECONDS):
             return _view(await replica.engine.enforcement(tool))
     except TimeoutError:
-        return _view(unheld(tool), "it has not answered yet")
+        return _view(no_enforcement(tool), "the engine has not answered yet")
     except FerruleError as failure:
-        more = f": {without_secrets(failure.message)}" if is_admin else ""
-        return _view(unheld(tool), f"it could not be asked{more}")
+        detail = f": {mask_secrets(failure.message)}" if is_admin else ""
+        return _view(no_enforcement(tool), f"the engine could not be queried{detail}")
 
 
-def _view(held: Enforcement, why: str = "") -> dict[str, Any]:
+def _view(enforcement: Enforcement, why: str = "") -> dict[str, Any]:
     return {
-        "target": held.target,
-        "enforced": list(held.claims.enforced),
-        "checked": list(held.claims.checked),
-        "unchecked": list(held.claims.unchecked),
+        "target": enforcement.target,
+        "enforced": list(enforcement.claims.enforced),
+        "checked": list(enforcement.claims.checked),
+        "unchecked": list(enforcement.claims.unchecked),
         "why": why,
     }

@@ -1,8 +1,9 @@
-"""Governed: one call of one of the gateway's tools, by whichever API it came. Knows no API.
+"""ToolService: runs one call of one of the gateway's tools. Independent of the API that the call came by.
 
-It is checked and authorised, needs leave where it changes the world, is written down before it begins, and begins at
-most once: the same call again finds what became of it. Each call has a conversation of its own in the ledger, named
-after whose it is and what he calls it, so that calls never wait for each other and nobody can name another's.
+A call is validated and authorized. A call with side effects needs approval, is recorded before it starts, and starts at
+most once: the same call again returns the recorded result. Each call has its own conversation in the ledger, whose name
+is derived from the caller and the caller's call id, so that calls never block each other and no caller can name another
+caller's call.
 """
 
 from __future__ import annotations
@@ -22,34 +23,34 @@ from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, FencedError, LedgerError, TooSlowError
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.journal import Decision, Entry
-from ferrule.run.lease import Holding
+from ferrule.run.journal import CallEntry, Decision
+from ferrule.run.lease import Lease
 from ferrule.run.ledger.claim import canonical_bytes, sha256
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState
 from ferrule.run.ledger_journal import LedgerJournal
 from ferrule.server.gateway import Gateway
 
-_OVER = frozenset({CallState.DONE, CallState.FAILED, CallState.REFUSED})
+_ENDED = frozenset({CallState.DONE, CallState.FAILED, CallState.REFUSED})
 _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a call stands in the ledger."""
+class CallKey:
+    """The key of a call in the ledger."""
 
     conversation: str
     call_id: str
 
     @staticmethod
-    def of(principal: Principal, conversation: str, call_id: str) -> Place:
-        """The place of a call that its caller has named; his own, whatever others name theirs."""
-        named = [principal.tenant, principal.name, conversation, call_id]
-        return Place(f"call_{digest(named)[:40]}", call_id)
+    def of(principal: Principal, conversation: str, call_id: str) -> CallKey:
+        """Return the key of a call with a caller's call id. Keys of different callers never collide."""
+        parts = [principal.tenant, principal.name, conversation, call_id]
+        return CallKey(f"call_{digest(parts)[:40]}", call_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is to be called. `arguments` are JSON text; `conversation` is the caller's word for what it belongs to."""
+class CallRequest:
+    """A call to make. `arguments` are JSON text; `conversation` is the caller's name for what the call belongs to."""
 
     name: str
     arguments: str
@@ -58,12 +59,12 @@ class Wanted:
     conversation: str = ""
     deadline: float | None = None
     hops: int = DEFAULT_HOPS
-    tell: Callable[[Progress], None] = field(default=lambda progress: None, compare=False)
+    on_progress: Callable[[Progress], None] = field(default=lambda progress: None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """The call has an end: what it came to, and how that reads."""
+class CompletedCall:
+    """A call that has ended, with its outcome and the result for the model."""
 
     call: ToolCall
     outcome: Outcome
@@ -71,189 +72,203 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """The call waits for leave."""
+class PendingCall:
+    """A call that waits for approval."""
 
     call: ToolCall
     approval: Approval
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
-    """A call that was checked, with everything that running it takes."""
+class _PreparedCall:
+    """A validated call, with everything that is needed to run it."""
 
     call: ToolCall
     tool: ToolDefinition
-    place: Place
+    key: CallKey
     executor: ToolExecutor
     context: CallContext
-    within: str
+    caller_conversation: str
 
     @property
-    def needs_leave(self) -> bool:
+    def needs_approval(self) -> bool:
         return self.executor.requires_confirmation(self.call)
 
     @property
-    def entry(self) -> Entry:
-        return Entry(self.place.call_id, self.call, self.tool, self.needs_leave)
+    def entry(self) -> CallEntry:
+        return CallEntry(self.key.call_id, self.call, self.tool, self.needs_approval)
 
-    def settled(self, outcome: Outcome) -> Settled:
-        return Settled(self.call, outcome, self.executor.result_of(self.call, outcome))
+    def complete(self, outcome: Outcome) -> CompletedCall:
+        return CompletedCall(self.call, outcome, self.executor.result_of(self.call, outcome))
 
 
 @dataclass(slots=True)
-class Governed:
+class ToolService:
     """`clock` is in Unix seconds."""
 
     gateway: Gateway
     clock: Callable[[], float] = time.time
-    _under_way: set[asyncio.Task[Settled | Waiting]] = field(default_factory=set[Any], repr=False)
+    _tasks: set[asyncio.Task[CompletedCall | PendingCall]] = field(default_factory=set[Any], repr=False)
 
     def __post_init__(self) -> None:
-        self.gateway.at_end.append(self.close)
+        self.gateway.shutdown_callbacks.append(self.close)
 
     async def close(self) -> None:
-        """Gives what changes the world the time to end that a stopping gateway gives to answers."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=self.gateway.config.listening.drain_seconds)
-        for work in self._under_way:
-            work.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        """Wait for running calls with side effects, at most as long as a stopping gateway waits for answers."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self.gateway.config.server.drain_seconds)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def tool(self, name: str, principal: Principal) -> ToolDefinition:
-        """The tool of that name, or bound to the capability of that name, that this principal may use.
+        """Return the tool with this name or capability, if this principal may use it.
 
-        One that he may not use is refused like one that is not there: he learns nothing about either.
+        Forbidden and unknown tools are refused in the same way, so that callers cannot find out which tools exist.
         """
-        tool = self.gateway.toolbox.tools.get(name) or self._bound_to(name)
+        tool = self.gateway.tool_catalog.tools.get(name) or self._bound_to(name)
         principal.require((tool.bound_capability or tool.name) if tool else name)
         if tool is None:
-            raise DefinitionError(f"unknown tool {name[:80]!r}", hint="See /v1/tools for what there is.")
+            raise DefinitionError(f"unknown tool {name[:80]!r}", hint="See /v1/tools for the available tools.")
         return tool
 
-    async def call(self, wanted: Wanted, place: Place | None = None) -> Settled | Waiting:
-        """What became of a call, or that it waits. Raises for one that may not run at all."""
-        case = await self._checked(wanted, place)
-        if wanted.deadline is not None and wanted.deadline <= self.clock():
-            raise TooSlowError("the deadline has passed; nothing was begun", code="timeout", hint="Allow more time.")
-        known = await self._known(case)
-        if known is not None:
-            return known
-        work = asyncio.ensure_future(self._taken(case))
-        if not case.tool.side_effects:
-            return await work
-        # Whoever asked may leave. What changes the world is brought to its end, so that asking again tells of it.
-        self._under_way.add(work)
-        work.add_done_callback(self._under_way.discard)
-        return await asyncio.shield(work)
+    async def call(self, request: CallRequest, key: CallKey | None = None) -> CompletedCall | PendingCall:
+        """Run a call, or return its recorded result, or that it waits. Raises if it may not run at all."""
+        prepared = await self._prepare(request, key)
+        if request.deadline is not None and request.deadline <= self.clock():
+            raise TooSlowError(
+                "the deadline has passed; the call was not started", code="timeout", hint="Allow more time."
+            )
+        recorded = await self._find_recorded(prepared)
+        if recorded is not None:
+            return recorded
+        task = asyncio.ensure_future(self._run_with_lease(prepared))
+        if not prepared.tool.side_effects:
+            return await task
+        # The client may disconnect. A call with side effects still runs to its end, so that a retry finds its result.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
 
-    async def _checked(self, wanted: Wanted, place: Place | None) -> _Case:
-        context = CallContext(principal=wanted.principal, hops=wanted.hops, deadline=wanted.deadline).deeper()
-        tool = self.tool(wanted.name, wanted.principal)
-        executor = self.gateway.toolbox.executor(wanted.principal, (tool.name,))
+    async def _prepare(self, request: CallRequest, key: CallKey | None) -> _PreparedCall:
+        context = CallContext(principal=request.principal, hops=request.hops, deadline=request.deadline).nested()
+        tool = self.tool(request.name, request.principal)
+        executor = self.gateway.tool_catalog.executor(request.principal, (tool.name,))
         await executor.refresh()
-        id = place.call_id if place else wanted.call_id or f"call_{secrets.token_hex(16)}"
-        where = place or Place.of(wanted.principal, wanted.conversation, id)
-        call = ToolCall(id, FunctionCall(tool.name, wanted.arguments))
+        id = key.call_id if key else request.call_id or f"call_{secrets.token_hex(16)}"
+        call_key = key or CallKey.of(request.principal, request.conversation, id)
+        call = ToolCall(id, FunctionCall(tool.name, request.arguments))
         fault = executor.fault_of(call, context)
         if isinstance(fault, Answered):
             raise DefinitionError(str(fault.content), hint="See the tool's schema in /v1/tools.")
-        told = wanted.conversation or where.conversation
-        context = replace(context, conversation=told, call_id=f"{where.conversation}/{id}", tell=wanted.tell)
-        return _Case(call, tool, where, executor, context, wanted.conversation)
+        conversation = request.conversation or call_key.conversation
+        context = replace(
+            context, conversation=conversation, call_id=f"{call_key.conversation}/{id}", on_progress=request.on_progress
+        )
+        return _PreparedCall(call, tool, call_key, executor, context, request.conversation)
 
-    async def _known(self, case: _Case) -> Settled | Waiting | None:
-        """What is written of a call that was asked for before, where that is all that there is to say."""
+    async def _find_recorded(self, prepared: _PreparedCall) -> CompletedCall | PendingCall | None:
+        """Return the recorded state of an earlier identical call, unless it has to run (again) now."""
         ledger = self.gateway.ledger
-        record = await ledger.call(case.place.conversation, case.place.call_id)
+        record = await ledger.call(prepared.key.conversation, prepared.key.call_id)
         if record is None:
             return None
-        await self._require_same(case, record)
+        await self._require_same(prepared, record)
         is_lost = record.state is CallState.UNKNOWN and record.side_effects
-        if (record.state in _OVER or is_lost) and record.outcome is not None:
-            return case.settled(record.outcome)
-        approval = await ledger.approval_for(case.place.conversation, case.place.call_id)
+        if (record.state in _ENDED or is_lost) and record.outcome is not None:
+            return prepared.complete(record.outcome)
+        approval = await ledger.approval_for(prepared.key.conversation, prepared.key.call_id)
         if approval is None:
             return None
         if record.state is CallState.DENIED:
-            return case.settled(_denied(approval.why))
+            return prepared.complete(_denial(approval.why))
         is_open = approval.state is ApprovalState.PENDING and approval.expires_at > self.clock()
         waits_here = self.gateway.config.approval_patience_seconds > 0
-        return Waiting(case.call, approval) if is_open and not waits_here else None
+        return PendingCall(prepared.call, approval) if is_open and not waits_here else None
 
-    async def _require_same(self, case: _Case, record: CallRecord) -> None:
-        """A call's id stands for one call only; one whose arguments a person has changed is still the same."""
-        asked = {"tool": case.tool.name, "arguments_sha256": sha256(canonical_bytes(case.call.arguments))}
-        if asked == {"tool": record.tool, "arguments_sha256": record.arguments_sha256}:
+    async def _require_same(self, prepared: _PreparedCall, record: CallRecord) -> None:
+        """Raise if the call id belongs to another call. Arguments that an approver changed do not make it another."""
+        requested = {"tool": prepared.tool.name, "arguments_sha256": sha256(canonical_bytes(prepared.call.arguments))}
+        if requested == {"tool": record.tool, "arguments_sha256": record.arguments_sha256}:
             return
-        for row in await self.gateway.ledger.audit(case.place.conversation):
+        for row in await self.gateway.ledger.audit(prepared.key.conversation):
             if row.call_id == record.id and row.kind == CallState.PROPOSED.value:
                 detail = cast("dict[str, Any]", loads(row.detail))
-                if asked == {key: detail.get(key) for key in asked}:
+                if requested == {key: detail.get(key) for key in requested}:
                     return
         raise LedgerError(
-            f"another call has the id {record.id[:80]!r}",
+            f"the call id {record.id[:80]!r} is used by another call",
             code="call_id_taken",
-            hint="Give every call an id of its own.",
+            hint="Give every call a unique id.",
         )
 
-    async def _taken(self, case: _Case) -> Settled | Waiting:
+    async def _run_with_lease(self, prepared: _PreparedCall) -> CompletedCall | PendingCall:
         config = self.gateway.config
         try:
-            holding = await Holding.take(
-                self.gateway.ledger, case.place.conversation, case.context.principal, config.lease_seconds, self.clock
+            lease = await Lease.acquire(
+                self.gateway.ledger,
+                prepared.key.conversation,
+                prepared.context.principal,
+                config.lease_seconds,
+                self.clock,
             )
-        except FencedError as held:
+        except FencedError as conflict:
             raise LedgerError(
-                "this call is under way", code="call_running", hint="Ask again under the same call_id for its answer."
-            ) from held
+                "this call is running", code="call_running", hint="Send it again with the same call_id for its result."
+            ) from conflict
         try:
-            async with holding:
-                if case.within and holding.record.state is None:
-                    await holding.save({"version": _VERSION, "messages": [], "loop": None, "within": case.within})
-                return await self._held(case, holding.journal(lambda state: state, config.approval_patience_seconds))
+            async with lease:
+                if prepared.caller_conversation and lease.record.state is None:
+                    await lease.save(
+                        {"version": _VERSION, "messages": [], "loop": None, "within": prepared.caller_conversation}
+                    )
+                return await self._run_or_wait(
+                    prepared, lease.journal(lambda state: state, config.approval_patience_seconds)
+                )
         finally:
-            # Somebody else may have it by now, and then it is his to release.
+            # Another process may have taken the lease over, and then releases it itself.
             with suppress(FencedError):
-                await holding.release()
+                await lease.release()
 
-    async def _held(self, case: _Case, journal: LedgerJournal) -> Settled | Waiting:
-        outcome = await journal.known(case.place.call_id)
+    async def _run_or_wait(self, prepared: _PreparedCall, journal: LedgerJournal) -> CompletedCall | PendingCall:
+        outcome = await journal.find_outcome(prepared.key.call_id)
         if outcome is not None:
-            return case.settled(outcome)
-        if case.needs_leave:
-            leave = await journal.ask(case.entry)
-            decision = leave.decision or await journal.awaited(leave.approval)
+            return prepared.complete(outcome)
+        if prepared.needs_approval:
+            approval_request = await journal.request_approval(prepared.entry)
+            decision = approval_request.decision or await journal.wait_for_decision(approval_request.approval_id)
             if decision is None:
-                approval = await self.gateway.ledger.approval(leave.approval)
+                approval = await self.gateway.ledger.approval(approval_request.approval_id)
                 assert approval is not None
-                return Waiting(case.call, approval)
+                return PendingCall(prepared.call, approval)
             if not decision.is_allowed:
-                return case.settled(_denied(decision.why))
-            case = _decided(case, decision)
-            # A person wrote these arguments, and they are checked like a model's.
-            fault = case.executor.fault_of(case.call, case.context)
+                return prepared.complete(_denial(decision.why))
+            prepared = _with_decision(prepared, decision)
+            # The approver may have changed the arguments, so they are validated like a model's.
+            fault = prepared.executor.fault_of(prepared.call, prepared.context)
             if fault is not None:
-                await journal.refuse(case.place.call_id, str(case.executor.result_of(case.call, fault).content))
-                return case.settled(fault)
-        outcome = await journal.run(case.entry, lambda: case.executor.run(case.call, case.context))
-        return case.settled(outcome)
+                await journal.refuse(
+                    prepared.key.call_id, str(prepared.executor.result_of(prepared.call, fault).content)
+                )
+                return prepared.complete(fault)
+        outcome = await journal.run(prepared.entry, lambda: prepared.executor.run(prepared.call, prepared.context))
+        return prepared.complete(outcome)
 
     def _bound_to(self, name: str) -> ToolDefinition | None:
-        tools = self.gateway.toolbox.tools.values()
-        bound = [tool for tool in tools if tool.bound_capability and name in _spelled(tool)]
+        tools = self.gateway.tool_catalog.tools.values()
+        bound = [tool for tool in tools if tool.bound_capability and name in _capability_names(tool)]
         return bound[0] if len(bound) == 1 else None
 
 
-def _spelled(tool: ToolDefinition) -> tuple[str, str]:
+def _capability_names(tool: ToolDefinition) -> tuple[str, str]:
     return tool.bound_capability or "", f"{tool.bound_capability}@{tool.bound_version}"
 
 
-def _decided(case: _Case, decision: Decision) -> _Case:
+def _with_decision(prepared: _PreparedCall, decision: Decision) -> _PreparedCall:
     if decision.arguments is None:
-        return case
-    return replace(case, call=replace(case.call, function=FunctionCall(case.call.name, decision.arguments)))
+        return prepared
+    return replace(prepared, call=replace(prepared.call, function=FunctionCall(prepared.call.name, decision.arguments)))
 
 
-def _denied(why: str) -> Answered:
-    return Answered(f"denied: {why}" if why else "denied: a person said no", is_error=True, code="denied")
+def _denial(why: str) -> Answered:
+    return Answered(f"denied: {why}" if why else "denied by the approver", is_error=True, code="denied")

@@ -1,1 +1,1 @@
-"""Turns over a WebSocket: frames both ways, resumed by sequence number."""
+"""The WebSocket API: turns as frames in both directions, resumable by sequence number."""

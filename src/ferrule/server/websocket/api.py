@@ -1,10 +1,10 @@
-"""`/v1/stream`: the gateway over a WebSocket. Its frames are in `dialects.frames` and docs/reference/frames.md."""
+"""`/v1/stream`: the gateway over a WebSocket. See `dialects.frames` and docs/reference/frames.md for its frames."""
 
 from __future__ import annotations
 
 from ferrule.server.auth.rate_limits import Limiter
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import ANY, Asked, Socket, SocketRoute
+from ferrule.server.http import ANY, Request, Socket, SocketRoute
 from ferrule.server.websocket.connection import Connection
 from ferrule.server.websocket.turns import Turns
 
@@ -12,13 +12,13 @@ PATH = "/v1/stream"
 PROTOCOL = "ferrule.v1"
 
 
-def sockets(gateway: Gateway, limiter: Limiter) -> list[SocketRoute]:
-    """A connection takes no place: each turn does, for as long as it is under way, connected or not."""
+def socket_routes(gateway: Gateway, limiter: Limiter) -> list[SocketRoute]:
+    """Return the WebSocket route. Rate limits count running turns, connected or not, and not connections."""
     turns = Turns(gateway, limiter)
-    gateway.at_end.append(turns.close)
+    gateway.shutdown_callbacks.append(turns.close)
 
-    async def stream(asked: Asked, socket: Socket) -> None:
-        await Connection(turns, asked, socket).serve()
+    async def stream(request: Request, socket: Socket) -> None:
+        await Connection(turns, request, socket).serve()
 
-    # Any key: which models may be asked is known with the ask, and whoever may only give leave comes in for that.
+    # Any key may connect: the model is only known with the ask frame, and a key that may only approve needs no model.
     return [SocketRoute(PATH, stream, ANY, PROTOCOL)]

@@ -1,7 +1,7 @@
-"""Telling: what happens in a turn, as frames. Knows no socket, no ledger and no engine.
+"""FrameEncoder: encodes the events of a turn as frames. Independent of socket, ledger and engine.
 
-Calls go through `Sequence`, like in every other API: what a client joins is never a whole call before the call is known
-to be complete.
+Calls go through `EventSequence`, as in every other API: the joined pieces are never a whole call before the call is
+known to be complete.
 """
 
 from __future__ import annotations
@@ -23,121 +23,123 @@ from ferrule.core.event import (
     TextDelta,
     Usage,
     WireText,
-    added,
+    add_usage,
 )
-from ferrule.core.ids import apart
-from ferrule.core.reply import Folding, Reply
+from ferrule.core.ids import make_unique
+from ferrule.core.reply import Reply, ReplyFold
 from ferrule.dialects.frames import server_frames as out
-from ferrule.dialects.sequence import Sequence
+from ferrule.dialects.sequence import EventSequence
 from ferrule.errors import FerruleError
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolProgressed, ToolStarted
 from ferrule.server.answer.turn import ToolOwner
 
 
 @dataclass(slots=True)
-class Telling:
-    """The frames of one turn, over all of its rounds. `reply` is the last round's, where the caller runs the calls."""
+class FrameEncoder:
+    """Encodes one turn with all its rounds. `reply` is that of the last round, if the caller runs the calls."""
 
-    whose: ToolOwner
+    tool_owner: ToolOwner
     usage: Usage | None = None
     reason: FinishReason = FinishReason.STOP
     reply: Reply = field(default_factory=Reply)
-    _sequence: Sequence = field(default_factory=Sequence)
-    _folding: Folding = field(default_factory=Folding)
+    _sequence: EventSequence = field(default_factory=EventSequence)
+    _folding: ReplyFold = field(default_factory=ReplyFold)
     _ids: dict[int, str] = field(default_factory=dict[int, str])
-    """Of this round's calls, by the engine's index."""
+    """The ids of this round's calls, by the engine's index."""
     _calls: list[tuple[str, str, list[str]]] = field(default_factory=list[tuple[str, str, list[str]]])
-    _taken: list[str] = field(default_factory=list[str])
+    _used_ids: list[str] = field(default_factory=list[str])
 
-    def feed(self, event: LoopEvent) -> list[out.Outgoing]:
+    def feed(self, event: LoopEvent) -> list[out.ServerFrame]:
         match event:
             case ToolStarted(call):
-                return [out.ToolStarted(call.id, call.name, call.function.arguments)]
+                return [out.ToolStartedFrame(call.id, call.name, call.function.arguments)]
             case ToolProgressed(id, progress):
-                return _progress(out.ToolProgress(id, progress.done, progress.total, progress.message))
+                return _progress(out.ToolProgressFrame(id, progress.done, progress.total, progress.message))
             case ToolFinished(result):
-                return [out.ToolGave(result.tool_call_id, result.name, result.content, result.is_error)]
+                return [out.ToolResultFrame(result.tool_call_id, result.name, result.content, result.is_error)]
             case ConfirmationRequired() | LoopEnded():
-                # Whoever holds the ledger tells the one, and the turn's end is told by `done`.
+                # `LiveTurn` sends the approval from the ledger, and `done_frame` ends the turn.
                 return []
             case Diagnostic(code, message, text, index):
-                return [out.Odd(code, message, text, "" if index is None else self._ids.get(index, ""))]
+                return [out.DiagnosticFrame(code, message, text, "" if index is None else self._ids.get(index, ""))]
             case CallStart(index, id, name):
-                return self._model(CallStart(index, self._id_apart(index, id), name))
+                return self._encode_model_event(CallStart(index, self._unique_id(index, id), name))
             case _:
-                return self._model(event)
+                return self._encode_model_event(event)
 
-    def done(self, words: str = "") -> out.Done:
+    def done_frame(self, limit: str = "") -> out.DoneFrame:
         reason = self.reason
-        if self.whose is ToolOwner.GATEWAY and reason is FinishReason.TOOL_CALLS:
-            # They were the gateway's own, and have been run.
+        if self.tool_owner is ToolOwner.GATEWAY and reason is FinishReason.TOOL_CALLS:
+            # The calls were the gateway's, and have been run.
             reason = FinishReason.STOP
-        return out.Done(reason.value, self.usage, words)
+        return out.DoneFrame(reason.value, self.usage, limit)
 
-    def _id_apart(self, index: int, id: str) -> str:
-        """The loop tells the calls of a round apart in this way. The caller's results need ids for the whole turn."""
-        self._ids[index] = apart((*self._taken, id))[-1]
-        self._taken.append(self._ids[index])
+    def _unique_id(self, index: int, id: str) -> str:
+        """Return a unique id, made as in the loop. The caller's results need ids that are unique in the whole turn."""
+        self._ids[index] = make_unique((*self._used_ids, id))[-1]
+        self._used_ids.append(self._ids[index])
         return self._ids[index]
 
-    def _model(self, event: Event) -> list[out.Outgoing]:
-        if self.whose is ToolOwner.CALLER:
+    def _encode_model_event(self, event: Event) -> list[out.ServerFrame]:
+        if self.tool_owner is ToolOwner.CALLER:
             self._folding.add(event)
-        told: list[out.Outgoing] = []
-        for plain in self._sequence.feed(event):
-            self._say(plain, told)
-        return told
+        frames: list[out.ServerFrame] = []
+        for ordered in self._sequence.feed(event):
+            self._encode(ordered, frames)
+        return frames
 
-    def _say(self, event: Event, told: list[out.Outgoing]) -> None:
+    def _encode(self, event: Event, frames: list[out.ServerFrame]) -> None:
         match event:
             case TextDelta(text):
-                told += [out.Token(text)] if text else []
+                frames += [out.TokenFrame(text)] if text else []
             case ReasoningDelta(text):
-                told += [out.Reasoning(text)] if text else []
+                frames += [out.ReasoningFrame(text)] if text else []
             case CallStart(_, id, name):
                 self._calls.append((id, name, []))
-                told.append(out.CallDelta(id, name))
+                frames.append(out.CallDeltaFrame(id, name))
             case ArgumentsDelta(index, json):
                 id, name, pieces = self._calls[index]
                 pieces.append(json)
-                told.append(out.CallDelta(id, name, json))
+                frames.append(out.CallDeltaFrame(id, name, json))
             case CallEnd():
-                told.append(self._ended(event))
+                frames.append(self._call_end_frame(event))
             case Finish(reason, usage):
-                self._round_ended(reason, usage)
+                self._end_round(reason, usage)
             case Diagnostic() | RuleShown() | WireText():
-                # `Sequence` gives none of the first, and `wire` takes the others before this.
+                # `EventSequence` returns no diagnostics, and `RawFrameEncoder` handles the others.
                 pass
 
-    def _ended(self, event: CallEnd) -> out.Outgoing:
+    def _call_end_frame(self, event: CallEnd) -> out.ServerFrame:
         id, name, pieces = self._calls[event.index]
         if event.complete:
-            return out.Call(id, name, "".join(pieces), self.whose.value, event.receipt)
-        written = self._sequence.extension.incomplete[id].arguments
-        words = f"; {event.receipt}" if event.receipt else ""
-        return out.Odd("incomplete_call", f"the call of {name} is not handed on{words}", written, id)
+            return out.CallFrame(id, name, "".join(pieces), self.tool_owner.value, event.receipt)
+        arguments = self._sequence.extension.incomplete[id].arguments
+        detail = f"; {event.receipt}" if event.receipt else ""
+        return out.DiagnosticFrame(
+            "incomplete_call", f"the call of {name} is incomplete and was not sent{detail}", arguments, id
+        )
 
-    def _round_ended(self, reason: FinishReason, usage: Usage | None) -> None:
-        self.reason, self.usage = reason, added(self.usage, usage)
-        self.reply, self._folding, self._sequence = self._folding.reply(), Folding(), Sequence()
+    def _end_round(self, reason: FinishReason, usage: Usage | None) -> None:
+        self.reason, self.usage = reason, add_usage(self.usage, usage)
+        self.reply, self._folding, self._sequence = self._folding.reply(), ReplyFold(), EventSequence()
         self._calls, self._ids = [], {}
-        if self.whose is not ToolOwner.CALLER:
-            self._taken = []
+        if self.tool_owner is not ToolOwner.CALLER:
+            self._used_ids = []
 
 
-def failed(error: FerruleError, ref: str = "") -> out.Failed:
-    return out.Failed(error.code, error.message, error.hint, error.retryable, ref)
+def error_frame(error: FerruleError, ref: str = "") -> out.ErrorFrame:
+    return out.ErrorFrame(error.code, error.message, error.hint, error.retryable, ref)
 
 
-def handed_out(frame: out.Outgoing) -> ToolCall | None:
-    """The call that the caller is to run, where a frame is one."""
-    if isinstance(frame, out.Call) and frame.runs == ToolOwner.CALLER.value:
+def caller_call(frame: out.ServerFrame) -> ToolCall | None:
+    """Return the call in a frame, if it is one that the caller has to run."""
+    if isinstance(frame, out.CallFrame) and frame.runs == ToolOwner.CALLER.value:
         return ToolCall.of(frame.name, frame.arguments, frame.id)
     return None
 
 
-def _progress(frame: out.ToolProgress) -> list[out.Outgoing]:
-    """A tool may divide by nothing; JSON has no word for what comes out."""
+def _progress(frame: out.ToolProgressFrame) -> list[out.ServerFrame]:
+    """Return the frame without infinite or NaN numbers, which a tool may report and JSON cannot express."""
     if not math.isfinite(frame.done):
         return []
     if frame.total is not None and not math.isfinite(frame.total):

@@ -1,6 +1,6 @@
-"""WireTelling: a turn as frames, with what the model was held to and wrote, for a client that asked to see it.
+"""RawFrameEncoder: also sends the raw model output and the grammar, for clients that request them with `wire`.
 
-Apart from `Telling`, so that whoever does not ask pays nothing for it. Knows no socket, no ledger and no engine.
+It is separate from `FrameEncoder`, so that other clients do not pay for it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from ferrule.core.event import RuleShown, WireText
 from ferrule.dialects.frames import server_frames as out
 from ferrule.run.events import LoopEvent
-from ferrule.server.websocket.encoder import Telling
+from ferrule.server.websocket.encoder import FrameEncoder
 
 
 @dataclass(slots=True)
-class WireTelling(Telling):
-    """At once, whatever is open: these frames are about the text, and the others are about what was read out of it."""
+class RawFrameEncoder(FrameEncoder):
+    """Sends raw frames immediately, even while a call is open: they are about the text, not about its meaning."""
 
-    def feed(self, event: LoopEvent) -> list[out.Outgoing]:
+    def feed(self, event: LoopEvent) -> list[out.ServerFrame]:
         match event:
             case WireText(text, is_forced):
-                return [out.Wire(text, is_forced)]
+                return [out.WireFrame(text, is_forced)]
             case RuleShown():
-                return [out.Rule(event.format, event.target, event.grammar, event.prompt, event.triggers)]
+                return [out.RuleFrame(event.format, event.target, event.grammar, event.prompt, event.triggers)]
             case _:
-                return Telling.feed(self, event)
+                return FrameEncoder.feed(self, event)

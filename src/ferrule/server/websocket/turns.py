@@ -1,7 +1,7 @@
-"""Turns: those that are under way or may be come back to, by id and by whom. Knows no socket.
+"""Turns: the running and resumable turns of this process, by id and principal. Independent of the sockets.
 
-A turn whose connection is lost lives on for `resume_seconds`, and then is stopped; one that has ended can be read for
-as long. They are of this process: a client that comes back to another one is told that there is no such turn.
+A turn that loses its connection runs on for `resume_seconds` and is then stopped; a turn that has ended can be read for
+the same time. Turns belong to one process: a client that reconnects to another one gets `turn_not_found`.
 """
 
 from __future__ import annotations
@@ -16,90 +16,93 @@ from functools import partial
 from ferrule.core.context import Principal
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.anthropic.request_decoder import read_request as read_anthropic
-from ferrule.dialects.frames.client_frames import Ask
-from ferrule.dialects.frames.server_frames import Started
+from ferrule.dialects.frames.client_frames import AskFrame
+from ferrule.dialects.frames.server_frames import StartedFrame
 from ferrule.dialects.openai_chat.request_decoder import read_request as read_openai
 from ferrule.errors import NotFoundError
 from ferrule.server.answer.turn import ToolOwner, shows_wire, turn_of
 from ferrule.server.auth.rate_limits import Limiter
 from ferrule.server.config.config import MEGABYTE
-from ferrule.server.gateway import Gateway, new_conversation
-from ferrule.server.websocket.encoder import failed
-from ferrule.server.websocket.frame_log import FrameLog, Reading
+from ferrule.server.gateway import Gateway, new_conversation_id
+from ferrule.server.websocket.encoder import error_frame
+from ferrule.server.websocket.frame_log import FrameLog, LogReader
 from ferrule.server.websocket.turn import LiveTurn
 
-_READ: dict[str, Callable[[dict[str, object]], ToolCallRequest]] = {"openai": read_openai, "anthropic": read_anthropic}
-_MOST_BYTES = 256 * MEGABYTE
-"""Of the frames of all turns that have ended; beyond it the oldest of these turns are forgotten before their time."""
+_REQUEST_DECODERS: dict[str, Callable[[dict[str, object]], ToolCallRequest]] = {
+    "openai": read_openai,
+    "anthropic": read_anthropic,
+}
+_MAX_BYTES = 256 * MEGABYTE
+"""The maximum size of the logs of all ended turns. Beyond it, the oldest of these turns are dropped early."""
 
 
 @dataclass(slots=True)
 class Turns:
     gateway: Gateway
     limiter: Limiter
-    most_bytes: int = _MOST_BYTES
+    max_bytes: int = _MAX_BYTES
     _turns: dict[str, LiveTurn] = field(default_factory=dict[str, LiveTurn])
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, asyncio.Task[None]])
-    """Of the turns under way."""
+    """The tasks of the running turns."""
     _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
-    """Of the turns that nobody reads, or that have ended."""
+    """The timers of turns that have no reader or have ended."""
 
-    def begin(self, ask: Ask, principal: Principal) -> LiveTurn:
-        """A new turn. What cannot be asked is refused here, before there is one."""
+    def begin(self, frame: AskFrame, principal: Principal) -> LiveTurn:
+        """Start a new turn. An invalid request raises before the turn exists."""
         gateway = self.gateway
-        gateway.watch.drain.check("models")
-        request = replace(_READ[ask.api](ask.body), shows_wire=shows_wire(ask.body))
-        turn = turn_of(ask.body, request, principal, has_tools=gateway.has_tools(principal))
+        gateway.telemetry.drain.check("models")
+        request = replace(_REQUEST_DECODERS[frame.api](frame.body), shows_wire=shows_wire(frame.body))
+        turn = turn_of(frame.body, request, principal, has_tools=gateway.has_tools(principal))
         model = gateway.engine(request, principal).model
-        held = ""
+        conversation = ""
         if turn.tool_owner is ToolOwner.GATEWAY:
-            held = turn.resumes or new_conversation()
-            turn = turn.held_in(held)
+            conversation = turn.resumes or new_conversation_id()
+            turn = turn.with_conversation(conversation)
         with ExitStack() as stack:
             key = principal.name if gateway.config.keys else ""
-            self.limiter.count(key)
-            stack.enter_context(self.limiter.place(key))
+            self.limiter.count_request(key)
+            stack.enter_context(self.limiter.slot(key))
             live = LiveTurn(
                 gateway, turn, FrameLog(f"turn_{secrets.token_hex(16)}", gateway.config.limits.resume_bytes)
             )
             self._turns[live.id] = live
-            running = live.run(Started(turn.tool_owner.value, request.model or model, held, ask.ref))
-            task = asyncio.ensure_future(gateway.watch.engaged(running))
+            coroutine = live.run(StartedFrame(turn.tool_owner.value, request.model or model, conversation, frame.ref))
+            task = asyncio.ensure_future(gateway.telemetry.run_busy(coroutine))
             self._tasks[live.id] = task
-            task.add_done_callback(partial(self._ended, live, stack.pop_all()))
+            task.add_done_callback(partial(self._finish, live, stack.pop_all()))
         return live
 
-    def found(self, id: str, principal: Principal) -> LiveTurn:
-        """Somebody else's turn is as if it were not there."""
+    def find(self, id: str, principal: Principal) -> LiveTurn:
+        """Return a turn. Another principal's turn is reported as missing."""
         live = self._turns.get(id)
         if live is None or not _is_same(live.turn.principal, principal):
             raise NotFoundError(
-                "there is no such turn", code="turn_not_found", hint="It may have ended too long ago: ask anew."
+                "there is no such turn", code="turn_not_found", hint="It may have ended too long ago: start a new turn."
             )
         return live
 
-    def read(self, live: LiveTurn, after: int, wake: Callable[[], None]) -> Reading:
-        """From now on this connection reads the turn."""
-        reading = live.log.attach(after, wake)
+    def read(self, live: LiveTurn, after: int, wake: Callable[[], None]) -> LogReader:
+        """Attach a connection as the reader of a turn."""
+        reader = live.log.attach(after, wake)
         if live.id in self._tasks:
             self._stop_timer(live.id)
-        return reading
+        return reader
 
-    def left(self, reading: Reading) -> None:
-        """The connection is gone."""
-        log = reading.log
-        log.detach(reading)
-        if not reading.is_lost and log.turn in self._turns and log.turn not in self._timers:
+    def detach(self, reader: LogReader) -> None:
+        """Detach the reader of a closed connection."""
+        log = reader.log
+        log.detach(reader)
+        if not reader.is_replaced and log.turn in self._turns and log.turn not in self._timers:
             self._start_timer(log.turn)
 
-    def stir(self, approval: str) -> None:
-        """Something was decided on."""
+    def wake(self, approval: str) -> None:
+        """Wake the turns that wait for this approval."""
         for live in self._turns.values():
-            if approval in live.waits_for:
-                live.stir()
+            if approval in live.pending_approvals:
+                live.wake()
 
     async def close(self) -> None:
-        """Everything under way is stopped. What the ledger holds of it can be gone on with."""
+        """Stop all turns. Those in the ledger can be resumed."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -108,16 +111,16 @@ class Turns:
             self._stop_timer(id)
         self._turns.clear()
 
-    def _ended(self, live: LiveTurn, places: ExitStack, task: asyncio.Task[None]) -> None:
+    def _finish(self, live: LiveTurn, places: ExitStack, task: asyncio.Task[None]) -> None:
         places.close()
-        fault = None if task.cancelled() else task.exception()
-        if isinstance(fault, Exception):
-            live.log.add(failed(self.gateway.watch.unexpected(fault, live.id)))
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            live.log.add(error_frame(self.gateway.telemetry.handle_unexpected(error, live.id)))
         live.log.end()
         del self._tasks[live.id]
         if live.id in self._turns and live.id not in self._timers:
             self._start_timer(live.id)
-        self._make_room()
+        self._free_space()
 
     def _start_timer(self, id: str) -> None:
         seconds = self.gateway.config.limits.resume_seconds
@@ -134,13 +137,13 @@ class Turns:
         if id in self._tasks:
             self._tasks[id].cancel()
 
-    def _make_room(self) -> None:
+    def _free_space(self) -> None:
         ended = [live for live in self._turns.values() if live.log.is_ended]
-        held = sum(live.log.bytes for live in ended)
+        total_bytes = sum(live.log.bytes for live in ended)
         for live in ended:
-            if held <= self.most_bytes:
+            if total_bytes <= self.max_bytes:
                 return
-            held -= live.log.bytes
+            total_bytes -= live.log.bytes
             self._forget(live.id)
 
 

@@ -1,1 +1,1 @@
-"""Tools on NATS: the caller's end, the worker's end, and what is said between them."""
+"""Tools on NATS: the caller, the worker and the protocol between them."""

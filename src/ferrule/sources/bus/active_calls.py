@@ -1,6 +1,6 @@
-"""The calls that a worker runs: heard of every second, with their progress, and ended at their deadline.
+"""The calls that a worker is running. Each sends a heartbeat every second, with its progress, and ends at its deadline.
 
-Knows frames and time, nothing of tools, tokens or subjects.
+It knows frames and time, nothing of tools, tokens or subjects.
 """
 
 from __future__ import annotations
@@ -13,98 +13,101 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferrule.core.context import Progress
-from ferrule.sources.bus.frame import Beat, Frame
+from ferrule.sources.bus.frame import Frame, Heartbeat
 
-BEAT_SECONDS = 1.0
+HEARTBEAT_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 _PROGRESS_SECONDS = 0.1
-_ENDS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
-Say = Callable[[str, Frame], Awaitable[None]]
+_NEVER_CAUGHT = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+SendFrame = Callable[[str, Frame], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class RunningCall:
-    """One call. `news` is progress that has not been sent yet; `is_late` says that its deadline ended it."""
+    """One call. `pending_progress` has not been sent yet; `is_late` means that the deadline ended the call."""
 
     reply: str
     loop: asyncio.AbstractEventLoop
-    hear: Callable[[RunningCall, Progress], None]
-    until: float = 0.0
+    on_progress: Callable[[RunningCall, Progress], None]
+    deadline: float = 0.0
     task: asyncio.Task[None] | None = None
     is_late: bool = False
-    news: Progress | None = None
-    told: float = 0.0
+    pending_progress: Progress | None = None
+    reported_at: float = 0.0
 
-    def tell(self, progress: Progress) -> None:
-        """For the tool. A plain function runs in a thread of its own, so it is heard in the loop's thread."""
-        self.loop.call_soon_threadsafe(self.hear, self, progress)
+    def report(self, progress: Progress) -> None:
+        """Report progress. A plain function runs in its own thread, so this hands over to the event loop's thread."""
+        self.loop.call_soon_threadsafe(self.on_progress, self, progress)
 
 
 class RunningCalls:
-    """`say` sends a frame to a place. One clock beats for all calls, so that a short call costs nothing of it."""
+    """All running calls. `send` sends a frame to a reply subject.
 
-    def __init__(self, say: Say, *, beat: float = BEAT_SECONDS) -> None:
-        self._say = say
-        self._beat = beat
-        # By identity: a caller may give two calls one place to answer to.
-        self._held: dict[int, RunningCall] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+    One timer serves all calls, so that a short call pays nothing for heartbeats.
+    """
+
+    def __init__(self, send: SendFrame, *, heartbeat: float = HEARTBEAT_SECONDS) -> None:
+        self._send = send
+        self._heartbeat = heartbeat
+        # By identity: a caller may use one reply subject for two calls.
+        self._calls: dict[int, RunningCall] = {}
+        self._report_tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._calls)
 
     def new(self, reply: str) -> RunningCall:
-        """A call that has not begun."""
-        return RunningCall(reply, asyncio.get_running_loop(), self._hear)
+        """A call that has not started."""
+        return RunningCall(reply, asyncio.get_running_loop(), self._on_progress)
 
-    def start(self, call: RunningCall, until: float, work: Coroutine[Any, Any, None]) -> None:
-        call.until = until
-        self._held[id(call)] = call
+    def start(self, call: RunningCall, deadline: float, work: Coroutine[Any, Any, None]) -> None:
+        call.deadline = deadline
+        self._calls[id(call)] = call
         call.task = call.loop.create_task(work)
 
     def end(self, call: RunningCall) -> None:
-        del self._held[id(call)]
+        del self._calls[id(call)]
 
-    async def beating(self) -> None:
-        """Runs for as long as the worker does."""
+    async def run_heartbeat(self) -> None:
+        """Send heartbeats and cancel late calls, for as long as the worker runs."""
         while True:
-            await asyncio.sleep(self._beat)
+            await asyncio.sleep(self._heartbeat)
             now = time.time()
-            for call in list(self._held.values()):
-                if now >= call.until and call.task is not None:
+            for call in list(self._calls.values()):
+                if now >= call.deadline and call.task is not None:
                     call.is_late = True
                     call.task.cancel()
                 else:
-                    await self._tell(call)
+                    await self._send_heartbeat(call)
 
-    async def finished(self, seconds: float) -> None:
-        """Comes back when nothing runs any more; what takes longer is cancelled."""
-        tasks = [call.task for call in self._held.values() if call.task is not None]
+    async def wait_until_done(self, seconds: float) -> None:
+        """Wait until no call runs. Calls that take longer than `seconds` are cancelled."""
+        tasks = [call.task for call in self._calls.values() if call.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, *self._telling, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._report_tasks, return_exceptions=True)
 
-    def _hear(self, call: RunningCall, progress: Progress) -> None:
-        call.news = progress
-        if time.monotonic() - call.told >= _PROGRESS_SECONDS and id(call) in self._held:
-            call.told = time.monotonic()
-            telling = asyncio.create_task(self._tell(call))
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
+    def _on_progress(self, call: RunningCall, progress: Progress) -> None:
+        call.pending_progress = progress
+        if time.monotonic() - call.reported_at >= _PROGRESS_SECONDS and id(call) in self._calls:
+            call.reported_at = time.monotonic()
+            task = asyncio.create_task(self._send_heartbeat(call))
+            self._report_tasks.add(task)
+            task.add_done_callback(self._report_tasks.discard)
 
-    async def _tell(self, call: RunningCall) -> None:
-        news, call.news = call.news, None
-        if news is not None:
-            call.told = time.monotonic()
-        await self._say(call.reply, Beat(news))
+    async def _send_heartbeat(self, call: RunningCall) -> None:
+        progress, call.pending_progress = call.pending_progress, None
+        if progress is not None:
+            call.reported_at = time.monotonic()
+        await self._send(call.reply, Heartbeat(progress))
 
 
-class Breakdowns:
-    """Around the work of a call: what it raises is logged where the worker runs, and told nowhere else.
+class ExceptionLogger:
+    """A context manager that logs what a call raises and suppresses it.
 
-    Its words may hold what no caller should read.
+    The exception is not sent to the caller: its message may contain secrets.
     """
 
     __slots__ = ()
@@ -112,7 +115,7 @@ class Breakdowns:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if error is None or isinstance(error, _ENDS):
+        if error is None or isinstance(error, _NEVER_CAUGHT):
             return False
-        _log.error("a call broke down", exc_info=error)
+        _log.error("a tool call raised an exception", exc_info=error)
         return True

@@ -1,13 +1,16 @@
-"""A connection to NATS: the only file that knows nats-py. It carries bytes and knows nothing of tools.
+"""A connection to NATS. This is the only module that imports nats-py; it carries bytes and knows nothing of tools.
 
-Seven things about that library decide how it is used. It runs a subscription's callback one message at a time, so a
-callback here must not wait. While it has no server it keeps what is published and sends it later, so nothing is sent
-unless there is a server now. It tries for ever to reach a first server, so that is given a time. What it may not do by
-its permissions it learns only later, in `error_cb`, so that is kept where a person can read it. Its `flush` writes the
-ping ahead of what waits to be written, so one flush proves nothing, and its `drain` loses what comes meanwhile. It
-sends a ping after its name without waiting, so a server that refuses it may close on unread bytes and its reason is
-lost in a reset: whoever was reset asks once more, waiting for each answer. And after some errors of the server it
-closes for good, so then a new client takes the place of the old.
+Seven properties of that library decide how it is used here:
+
+- It runs a subscription's callback one message at a time, so a callback must not block.
+- Without a server it buffers publishes and sends them later. So nothing is sent unless a server is connected now.
+- It retries the first connection for ever, so connecting has a timeout.
+- It learns of a permission violation only later, in `error_cb`. So errors are kept where a user can read them.
+- Its `flush` writes the ping ahead of buffered data, so one flush proves nothing; its `drain` loses messages that
+  arrive meanwhile.
+- It sends a ping after CONNECT without waiting. A server that refuses the client may close on unread bytes, and its
+  reason is lost in a TCP reset. So after a reset the connection is tried once more in verbose mode.
+- After some server errors it closes for good. A new client then replaces the old one.
 """
 
 from __future__ import annotations
@@ -22,26 +25,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.errors import BusError, BusUnavailableError
-from ferrule.sources.status import State
+from ferrule.sources.status import SourceState
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.subscription import Subscription
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
-_PATIENCE = 5.0
-_PING_SECONDS, _PINGS = 5, 2
-_KEPT_COMPLAINTS = 20
-_MOMENT, _PAUSE = 0.005, 1.0
-# Whoever is alone says so at once, so only a busy worker makes anybody wait for the first answer.
+_CONNECT_SECONDS = 5.0
+_PING_SECONDS, _MAX_PINGS = 5, 2
+_MAX_ERRORS = 20
+_POLL_SECONDS, _RETRY_SECONDS = 0.005, 1.0
+# If nobody subscribes, NATS says so at once. So only a busy worker makes a caller wait for the first answer.
 _FIRST_SECONDS, _QUIET_SECONDS = 1.5, 0.2
-_SERVER_SAYS = "nats: '"
-_HEADER_LINE = len(b"NATS/1.0\r\n\r\n")
+_SERVER_ERROR_PREFIX = "nats: '"
+_HEADER_OVERHEAD = len(b"NATS/1.0\r\n\r\n")
 _log = logging.getLogger(__name__)
 
 
 class Message(Protocol):
-    """What arrived."""
+    """A received message."""
 
     @property
     def subject(self) -> str: ...
@@ -53,13 +56,13 @@ class Message(Protocol):
     def data(self) -> bytes: ...
 
 
-Receive = Callable[[Message], Awaitable[None]]
+MessageHandler = Callable[[Message], Awaitable[None]]
 
 
 class _OneLine(str):
-    """A header's text that is known to have no line break.
+    """A header value that is known to contain no line break.
 
-    The library looks for one in every character of every header, which takes longer than all else that it does to send.
+    The library checks every character of every header, which takes longer than the rest of a publish.
     """
 
     __slots__ = ()
@@ -73,25 +76,25 @@ class _OneLine(str):
 
 @dataclass(slots=True)
 class Connection:
-    """`inbox` is the prefix of this client's own reply subjects; permissions keep everybody else from reading there."""
+    """One connection to NATS. `inbox` is the prefix of its reply subjects; permissions keep other clients out of it."""
 
     url: str = DEFAULT_URL
     credentials: str = ""
-    """The path of a .creds file, where the server asks for one."""
+    """The path of a .creds file, if the server requires one."""
     name: str = "ferrule"
     inbox: str = ""
-    complaints: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_COMPLAINTS))
-    """What the server refused, newest last. A refused publish has no other answer than silence."""
+    errors: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_ERRORS))
+    """Errors from the server, newest last. A refused publish gets no other answer."""
     _client: Client | None = None
-    _failure: type[Exception] = BusError
-    """The library's own, known once it is imported."""
+    _error_type: type[Exception] = BusError
+    """The library's base error, set once it is imported."""
     _subscriptions: list[Subscription] = field(default_factory=list[Any])
-    _wanted: list[tuple[str, Receive, str]] = field(default_factory=list[Any])
-    """What is subscribed to, for a client that takes the place of another."""
-    _healing: asyncio.Task[None] | None = None
+    _handlers: list[tuple[str, MessageHandler, str]] = field(default_factory=list[Any])
+    """The current subscriptions, so that a new client can subscribe again."""
+    _reconnect_task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Connects; `BusUnavailableError` where that takes too long or is refused."""
+        """Connect. Raises `BusUnavailableError` if that takes too long or is refused."""
         self.inbox = self.inbox or f"_INBOX_{secrets.token_hex(12)}"
         self._client = await self._new_client()
 
@@ -99,70 +102,72 @@ class Connection:
         import nats.errors
         from nats.aio.client import Client
 
-        self._failure = nats.errors.Error
+        self._error_type = nats.errors.Error
         options: dict[str, Any] = {"user_credentials": self.credentials} if self.credentials else {}
         client = Client()
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_CONNECT_SECONDS):
                 await client.connect(
                     self.url.split(","),
                     name=self.name,
                     inbox_prefix=self.inbox,
-                    error_cb=self._complained,
-                    closed_cb=self._closed,
-                    # For ever once it runs: a server that restarts is waited for. At first the time above ends it.
+                    error_cb=self._on_error,
+                    closed_cb=self._on_closed,
+                    # Once connected, wait for a restarting server for ever. The timeout above bounds the first attempt.
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=1,
                     connect_timeout=2,
                     ping_interval=_PING_SECONDS,
-                    max_outstanding_pings=_PINGS,
-                    # Every subject comes out of `subject`, which writes no other.
+                    max_outstanding_pings=_MAX_PINGS,
+                    # Every subject is made by the module `subject`, which encodes names.
                     skip_subject_validation=True,
                     **options,
                 )
         except (TimeoutError, OSError, nats.errors.Error) as problem:
             await client.close()
-            told = await self._reason(options)
+            reason = await self._reason(options)
             raise BusUnavailableError(
-                f"the bus at {_without_password(self.url)} cannot be used: {told}",
+                f"cannot connect to NATS at {_without_password(self.url)}: {reason}",
                 hint="Is nats-server running there, and does it know this user?",
             ) from problem
         return client
 
     async def _reason(self, options: Mapping[str, Any]) -> str:
-        """Why there is no connection, in the server's words where it has any."""
-        if not self.complaints:
-            return f"no answer within {_PATIENCE:g} seconds"
-        if self.complaints[-1].startswith(_SERVER_SAYS):
-            return self.complaints[-1]
+        """Why there is no connection: the server's own message if it sent one."""
+        if not self.errors:
+            return f"no answer within {_CONNECT_SECONDS:g} seconds"
+        if self.errors[-1].startswith(_SERVER_ERROR_PREFIX):
+            return self.errors[-1]
         import nats.errors
         from nats.aio.client import Client
 
-        patient = Client()
+        client = Client()
         try:
-            async with asyncio.timeout(_PAUSE):
-                await patient.connect(
+            async with asyncio.timeout(_RETRY_SECONDS):
+                await client.connect(
                     self.url.split(","),
                     name=self.name,
-                    error_cb=self._complained,
+                    error_cb=self._on_error,
                     verbose=True,
                     allow_reconnect=False,
                     **options,
                 )
         except (TimeoutError, OSError, nats.errors.Error):
-            _log.debug("bus: asked once more, refused once more")
+            _log.debug("bus: the second attempt in verbose mode was refused too")
         finally:
-            await patient.close()
-        return next((told for told in reversed(self.complaints) if told.startswith(_SERVER_SAYS)), self.complaints[-1])
+            await client.close()
+        return next(
+            (message for message in reversed(self.errors) if message.startswith(_SERVER_ERROR_PREFIX)), self.errors[-1]
+        )
 
     async def close(self) -> None:
-        """Sends what is waiting to be sent, and leaves."""
+        """Flush buffered messages and disconnect."""
         client, self._client = self._client, None
         self._subscriptions.clear()
-        self._wanted.clear()
-        if self._healing is not None:
-            self._healing.cancel()
-            await asyncio.gather(self._healing, return_exceptions=True)
+        self._handlers.clear()
+        if self._reconnect_task is not None:
+            self._reconnect_task.cancel()
+            await asyncio.gather(self._reconnect_task, return_exceptions=True)
         if client is not None and not client.is_closed:
             await client.close()
 
@@ -171,19 +176,19 @@ class Connection:
         return self._client is not None and self._client.is_connected
 
     @property
-    def standing(self) -> tuple[State, str]:
-        """Whether there is a server now, and if not, what was heard last."""
+    def status(self) -> tuple[SourceState, str]:
+        """Whether a server is connected, and if not, the last error."""
         if self._client is None:
-            return State.CLOSED, ""
+            return SourceState.CLOSED, ""
         if self._client.is_connected:
-            return State.READY, ""
-        return State.FAILED, self.complaints[-1] if self.complaints else "the server is not there"
+            return SourceState.READY, ""
+        return SourceState.FAILED, self.errors[-1] if self.errors else "not connected"
 
-    def carries(self, data: bytes, headers: Mapping[str, str] | None = None) -> bool:
-        """Whether a message is small enough. The server counts headers too, and throws out who sends more."""
+    def fits_payload(self, data: bytes, headers: Mapping[str, str] | None = None) -> bool:
+        """Whether a message fits the server's limit. It counts headers too, and disconnects clients that exceed it."""
         size = len(data)
         if headers:
-            size += _HEADER_LINE
+            size += _HEADER_OVERHEAD
             for name, text in headers.items():
                 size += len(name) + len(text) + 4
         return self._client is None or size <= self._client.max_payload
@@ -191,109 +196,118 @@ class Connection:
     async def send(
         self, subject: str, data: bytes = b"", reply: str = "", headers: Mapping[str, str] | None = None
     ) -> bool:
-        """Hands a message to the server; False where it surely was not handed over."""
+        """Publish a message. False means that it was certainly not sent."""
         client = self._client
-        if client is None or not client.is_connected or not self.carries(data, headers):
+        if client is None or not client.is_connected or not self.fits_payload(data, headers):
             return False
         try:
             await client.publish(subject, data, reply, None if headers is None else _one_line(headers))
-        except self._failure as problem:
-            self.complaints.append(str(problem))
+        except self._error_type as problem:
+            self.errors.append(str(problem))
             return False
         return True
 
-    async def receive(self, subject: str, receive: Receive, queue: str = "") -> None:
-        """Calls `receive` with each message, one after the other."""
-        self._wanted.append((subject, receive, queue))
-        self._subscriptions.append(await self._subscribed(subject, receive, queue))
+    async def subscribe(self, subject: str, handler: MessageHandler, queue: str = "") -> None:
+        """Subscribe. `handler` is called with one message after the other."""
+        self._handlers.append((subject, handler, queue))
+        self._subscriptions.append(await self._new_subscription(subject, handler, queue))
 
     async def flush(self) -> None:
-        """Comes back when the server has read everything that was sent before."""
+        """Wait until the server has read everything that was sent before."""
         import nats.errors
 
         try:
-            # The first ping may overtake what it should follow; when its answer is here, that has been written.
-            await self._connected.flush()
-            await self._connected.flush()
+            # The first ping may overtake buffered data. When its pong is here, that data has been written.
+            await self._open_client.flush()
+            await self._open_client.flush()
         except nats.errors.Error as problem:
-            raise BusUnavailableError("the bus does not answer", hint="Is nats-server running?") from problem
+            raise BusUnavailableError("NATS does not answer", hint="Is nats-server running?") from problem
 
     async def stop_receiving(self) -> None:
-        """No new messages from now on; comes back when those that were on their way have been received."""
+        """Stop receiving. Returns when the messages that were already on their way have been handled."""
         client: Any = self._client
         subscriptions: list[Any] = [*self._subscriptions]
         self._subscriptions.clear()
-        self._wanted.clear()
+        self._handlers.clear()
         if client is None or not client.is_connected:
             return
         for subscription in subscriptions:
-            # Not `unsubscribe`: that forgets the subscription here before the server has heard of it.
+            # Not `unsubscribe`: it drops the subscription here before the server knows.
             await client._send_unsubscribe(subscription._id)
         await self.flush()
-        await asyncio.sleep(_MOMENT)
+        await asyncio.sleep(_POLL_SECONDS)
         while any(subscription.pending_msgs for subscription in subscriptions):
-            await asyncio.sleep(_MOMENT)
+            await asyncio.sleep(_POLL_SECONDS)
         for subscription in subscriptions:
             await subscription.unsubscribe()
 
     async def gather(
-        self, subject: str, *, first: float = _FIRST_SECONDS, quiet: float = _QUIET_SECONDS, least: int | None = None
+        self,
+        subject: str,
+        *,
+        first: float = _FIRST_SECONDS,
+        quiet: float = _QUIET_SECONDS,
+        max_messages: int | None = None,
     ) -> list[Message]:
-        """The answers to one question: until none came within `first` or `quiet` seconds, or `least` are there."""
-        found: list[Message] = []
-        came = asyncio.Event()
+        """Publish a request and collect the replies.
 
-        async def keep(message: Message) -> None:
-            found.append(message)
-            came.set()
+        It ends when no first reply came within `first` seconds, no further one within `quiet` seconds, or with
+        `max_messages` replies.
+        """
+        messages: list[Message] = []
+        received = asyncio.Event()
+
+        async def collect(message: Message) -> None:
+            messages.append(message)
+            received.set()
 
         reply = f"{self.inbox}.{secrets.token_hex(12)}"
-        subscription = await self._subscribed(reply, keep)
+        subscription = await self._new_subscription(reply, collect)
         try:
             if not await self.send(subject, reply=reply):
-                raise BusUnavailableError("the bus is not connected", hint="Is nats-server running?")
-            while least is None or len(found) < least:
-                async with asyncio.timeout(quiet if found else first):
-                    await came.wait()
-                came.clear()
-                if found[0].headers and found[0].headers.get("Status") == "503":
+                raise BusUnavailableError("not connected to NATS", hint="Is nats-server running?")
+            while max_messages is None or len(messages) < max_messages:
+                async with asyncio.timeout(quiet if messages else first):
+                    await received.wait()
+                received.clear()
+                if messages[0].headers and messages[0].headers.get("Status") == "503":
                     return []
-            return found
+            return messages
         except TimeoutError:
-            return found
+            return messages
         finally:
             if self.is_connected:
                 await subscription.unsubscribe()
 
-    async def _subscribed(self, subject: str, receive: Receive, queue: str = "") -> Subscription:
-        client: Any = self._connected  # the library leaves a part of this method's type open
-        return await client.subscribe(subject, queue, receive)
+    async def _new_subscription(self, subject: str, handler: MessageHandler, queue: str = "") -> Subscription:
+        client: Any = self._open_client  # the library leaves a part of this method's type open
+        return await client.subscribe(subject, queue, handler)
 
     @property
-    def _connected(self) -> Client:
+    def _open_client(self) -> Client:
         if self._client is None:
-            raise BusError("the connection is not open", hint="Use it as a context: async with.")
+            raise BusError("the connection is not open", hint="Use it with `async with`.")
         return self._client
 
-    async def _closed(self) -> None:
+    async def _on_closed(self) -> None:
         if self._client is not None:
-            self._healing = asyncio.create_task(self._heal())
+            self._reconnect_task = asyncio.create_task(self._reconnect())
 
-    async def _heal(self) -> None:
+    async def _reconnect(self) -> None:
         while True:
             try:
                 self._client = await self._new_client()
             except BusUnavailableError:
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 break
-        self._subscriptions[:] = [await self._subscribed(*wanted) for wanted in self._wanted]
+        self._subscriptions[:] = [await self._new_subscription(*handler) for handler in self._handlers]
 
-    async def _complained(self, problem: Exception) -> None:
-        told = str(problem) or type(problem).__name__
-        self.complaints.append(told)
+    async def _on_error(self, problem: Exception) -> None:
+        message = str(problem) or type(problem).__name__
+        self.errors.append(message)
         if self._client is not None:
-            _log.warning("bus: %s", told)
+            _log.warning("bus: %s", message)
 
 
 def _one_line(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""Once: which effects a worker has begun, so that the same call, come twice, does not happen twice. No IO.
+"""Deduplicator: remembers the calls with side effects that a worker has started, so that a repeated call does not run
+again. It does no I/O.
 
-It is a worker's own memory and ends with it; what outlives a crash is the caller's ledger.
+It is the worker's own memory and ends with the process. What survives a crash is in the caller's ledger.
 """
 
 from __future__ import annotations
@@ -11,38 +12,38 @@ from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.json_text import digest
-from ferrule.sources.bus.frame import Frame, Lost
+from ferrule.sources.bus.frame import Frame, UnknownOutcome
 
-REMEMBERED = 10_000
-_RUNS = Lost("the same call is running already, or began and was not finished")
+MAX_CALLS = 10_000
+_ALREADY_RUNNING = UnknownOutcome("the same call is running already, or began and was not finished")
 
 
-class Once:
-    """The last so many effects, by whose call it was and what it asked."""
+class Deduplicator:
+    """The most recent calls with side effects, by caller and arguments."""
 
-    def __init__(self, most: int = REMEMBERED) -> None:
-        self._most = most
-        self._begun: OrderedDict[str, Frame | None] = OrderedDict()
+    def __init__(self, max_calls: int = MAX_CALLS) -> None:
+        self._max_calls = max_calls
+        self._frames: OrderedDict[str, Frame | None] = OrderedDict()
 
     def begin(self, key: str) -> Frame | None:
-        """None where the call is new and is begun now; else what is known of it."""
-        if key in self._begun:
-            return self._begun[key] or _RUNS
-        self._begun[key] = None
-        while len(self._begun) > self._most:
-            self._begun.popitem(last=False)
+        """Start a call: None if it is new, otherwise the frame that answers the earlier attempt."""
+        if key in self._frames:
+            return self._frames[key] or _ALREADY_RUNNING
+        self._frames[key] = None
+        while len(self._frames) > self._max_calls:
+            self._frames.popitem(last=False)
         return None
 
     def finish(self, key: str, frame: Frame) -> None:
-        if key in self._begun:
-            self._begun[key] = frame
+        if key in self._frames:
+            self._frames[key] = frame
 
     def forget(self, key: str) -> None:
-        """For a call that turned out not to have run at all."""
-        self._begun.pop(key, None)
+        """Forget a call that did not run after all."""
+        self._frames.pop(key, None)
 
 
 def key_of(subject: str, arguments: Mapping[str, Any], context: CallContext) -> str:
-    """The same for every attempt at one call. A model may give two calls of two conversations the same id."""
-    who = context.principal
-    return digest([who.tenant, who.name, context.conversation, context.call_id, subject, dict(arguments)])
+    """The key of a call: the same for every attempt. It includes the conversation, because call ids may repeat."""
+    principal = context.principal
+    return digest([principal.tenant, principal.name, context.conversation, context.call_id, subject, dict(arguments)])

@@ -1,7 +1,7 @@
-"""What is said on the bus: requests, and the frames that answer them. Bytes and headers only: no connection, no clock.
+"""The messages on the bus: requests, and the frames that answer them. Bytes and headers only; no connection, no clock.
 
-An answer is a JSON object and needs no header, so that any NATS client can read it; what is not an answer is told by
-headers, and an error carries those of the NATS micro protocol besides. Reading refuses with `BusError` only.
+An answer is a JSON object and needs no header, so that any NATS client can read it. Headers mark every other frame, and
+an error also carries the headers of the NATS micro protocol. Decoding raises only `BusError`.
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ from ferrule.core.json_text import dumps
 from ferrule.core.outcome import Answered
 from ferrule.errors import BusError
 
-TOKEN, MINOR = "Ferrule-Token", "Ferrule-Minor"
-_FRAME = "Ferrule-Frame"
-_ERROR, _ERROR_STATUS = "Nats-Service-Error", "Nats-Service-Error-Code"
-_SERVER_STATUS, _NOBODY = "Status", "503"
-_SHALLOW: Final = 256
-_BLANKS: Final = " \t\r\n"
-"""What may stand around a JSON text."""
+TOKEN_HEADER, MINOR_HEADER = "Ferrule-Token", "Ferrule-Minor"
+_FRAME_HEADER = "Ferrule-Frame"
+_ERROR_HEADER, _ERROR_STATUS_HEADER = "Nats-Service-Error", "Nats-Service-Error-Code"
+_STATUS_HEADER, _NO_RESPONDERS = "Status", "503"
+_MAX_BRACKETS: Final = 256
+_JSON_WHITESPACE: Final = " \t\r\n"
+"""The whitespace that JSON allows around a value."""
 _Decode: TypeAlias = Callable[[str], tuple[Any, int]]
 Headers: TypeAlias = dict[str, str]
-Written: TypeAlias = tuple[Headers | None, bytes]
-"""Headers and body, as they are sent."""
+EncodedFrame: TypeAlias = tuple[Headers | None, bytes]
+"""Headers and body of a message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """The call surely did not run. `status` is 429 where the worker is at its cap; drawing again may find another."""
+class Rejection:
+    """The worker rejected the call, so it did not run. Status 429 means that the worker is busy: try again."""
 
     code: str
     reason: str
     status: int
 
 
-BUSY: Final = Refused("busy", "the worker has as many calls as it takes", 429)
-ABSENT: Final = Refused("not_delivered", "the worker that was drawn does not serve this version", 404)
-LATE: Final = Refused("timeout", "the deadline had passed before the call began", 408)
+BUSY: Final = Rejection("busy", "the worker has as many calls as it takes", 429)
+NOT_SERVED: Final = Rejection("not_delivered", "the worker that was drawn does not serve this version", 404)
+DEADLINE_PASSED: Final = Rejection("timeout", "the deadline had passed before the call began", 408)
 
 
 @dataclass(frozen=True, slots=True)
-class Nobody:
-    """The server's own word: nobody has subscribed to this."""
+class NoResponders:
+    """NATS reports that nobody subscribes to the subject."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """The worker lives and the tool runs; `progress` is how far, where it told."""
+class Heartbeat:
+    """The tool is still running. `progress` is what the tool reported, if anything."""
 
     progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """The worker itself does not know whether the call happened."""
+class UnknownOutcome:
+    """The worker does not know whether the call took effect."""
 
     reason: str
     code: str = "unknown"
 
 
-Frame: TypeAlias = Answered | Refused | Nobody | Beat | Lost
+Frame: TypeAlias = Answered | Rejection | NoResponders | Heartbeat | UnknownOutcome
 
 
 def request_body(arguments: Mapping[str, Any]) -> bytes:
@@ -72,24 +72,25 @@ def request_body(arguments: Mapping[str, Any]) -> bytes:
 
 
 def read_request(body: bytes) -> dict[str, Any]:
-    """The arguments that a request brings. A number that is too great to be one is refused."""
-    found = _object(body, _decode_finite).get("input")
-    if not isinstance(found, dict):
+    """Decode the arguments of a request. A number that is too large for a float is refused."""
+    arguments = _object(body, _decode_finite).get("input")
+    if not isinstance(arguments, dict):
         raise BusError("a request is an object with an object 'input'", code="bad_request")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", arguments)
 
 
-def is_surely_plain(body: bytes) -> bool:
-    """Whether arguments read from it can surely be written again: nothing is deep, and no text has half a character.
+def is_plain_json(body: bytes) -> bool:
+    """Whether the decoded arguments can certainly be encoded again: no deep nesting and no lone surrogates.
 
-    Half of a surrogate pair can be written as an escape only; nothing is deeper than there are brackets.
+    This check is fast and may say no without need. A lone surrogate can only be written as an escape, and nesting
+    cannot be deeper than the number of brackets.
     """
-    return b"\\u" not in body and body.count(b"[") + body.count(b"{") <= _SHALLOW
+    return b"\\u" not in body and body.count(b"[") + body.count(b"{") <= _MAX_BRACKETS
 
 
 def read_minor(headers: Mapping[str, str] | None) -> int:
-    """The least minor version that the caller needs."""
-    text = headers.get(MINOR) if headers else None
+    """The minimum minor version that the caller needs."""
+    text = headers.get(MINOR_HEADER) if headers else None
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 10):
@@ -97,44 +98,46 @@ def read_minor(headers: Mapping[str, str] | None) -> int:
     return int(text)
 
 
-def written(frame: Frame) -> Written:
-    """A frame as it is sent."""
+def encode_frame(frame: Frame) -> EncodedFrame:
+    """Encode a frame as headers and body."""
     match frame:
         case Answered(content, False):
             return None, b'{"content": %b}' % json_bytes(content)
         case Answered(content, _, code):
-            headers = {_ERROR: code or "tool_failed", _ERROR_STATUS: "500"}
+            headers = {_ERROR_HEADER: code or "tool_failed", _ERROR_STATUS_HEADER: "500"}
             return _one_line(headers), json_bytes({"content": content, "is_error": True, "code": code})
-        case Refused(code, reason, status):
-            return _one_line({_FRAME: "refused", _ERROR: code, _ERROR_STATUS: str(status)}), reason.encode(
+        case Rejection(code, reason, status):
+            return _one_line(
+                {_FRAME_HEADER: "refused", _ERROR_HEADER: code, _ERROR_STATUS_HEADER: str(status)}
+            ), reason.encode("utf-8", "replace")
+        case Heartbeat(update):
+            progress = update and {"done": update.done, "total": update.total, "message": update.message}
+            return {_FRAME_HEADER: "beat"}, json_bytes(progress) if progress else b""
+        case UnknownOutcome(reason, code):
+            return _one_line({_FRAME_HEADER: "lost", _ERROR_HEADER: code, _ERROR_STATUS_HEADER: "500"}), reason.encode(
                 "utf-8", "replace"
             )
-        case Beat(news):
-            told = news and {"done": news.done, "total": news.total, "message": news.message}
-            return {_FRAME: "beat"}, json_bytes(told) if told else b""
-        case Lost(reason, code):
-            return _one_line({_FRAME: "lost", _ERROR: code, _ERROR_STATUS: "500"}), reason.encode("utf-8", "replace")
-        case Nobody():
-            return {_SERVER_STATUS: _NOBODY}, b""
+        case NoResponders():
+            return {_STATUS_HEADER: _NO_RESPONDERS}, b""
 
 
 def read_frame(headers: Mapping[str, str] | None, body: bytes) -> Frame:
-    """The frame that a reply is; `BusError` where it is none."""
+    """Decode a reply into a frame. Raises `BusError` if it is not one."""
     if headers is None:
         return _answer(body)
-    match headers.get(_FRAME):
-        case None if not body and headers.get(_SERVER_STATUS) == _NOBODY:
-            return Nobody()
+    match headers.get(_FRAME_HEADER):
+        case None if not body and headers.get(_STATUS_HEADER) == _NO_RESPONDERS:
+            return NoResponders()
         case None:
             return _answer(body)
         case "beat":
-            return Beat(_progress(body) if body else None)
+            return Heartbeat(_progress(body) if body else None)
         case "refused":
-            return Refused(headers.get(_ERROR, "not_delivered"), _words(body), _status(headers))
+            return Rejection(headers.get(_ERROR_HEADER, "not_delivered"), _text_of(body), _status(headers))
         case "lost":
-            return Lost(_words(body), headers.get(_ERROR, "unknown"))
+            return UnknownOutcome(_text_of(body), headers.get(_ERROR_HEADER, "unknown"))
         case other:
-            raise BusError(f"{other!r:.40} is no kind of frame")
+            raise BusError(f"unknown frame type {other!r:.40}")
 
 
 def json_bytes(value: object) -> bytes:
@@ -146,50 +149,50 @@ def json_bytes(value: object) -> bytes:
 
 
 def read_json(body: bytes) -> object:
-    """The JSON value of a body; `BusError` for anything else."""
+    """Decode the JSON value of a body. Raises `BusError` for anything else."""
     return _read(body, _decode)
 
 
 def _read(body: bytes, decode: _Decode) -> object:
     try:
-        text = body.decode().strip(_BLANKS)
-        found, end = decode(text)
+        text = body.decode().strip(_JSON_WHITESPACE)
+        value, end = decode(text)
     except (ValueError, RecursionError) as problem:
         raise BusError("the body is not JSON") from problem
     if end != len(text):
         raise BusError("the body is not JSON: something follows it")
-    return found
+    return value
 
 
 def _answer(body: bytes) -> Answered:
-    found = _object(body, _decode)
-    is_error, code = found.get("is_error", False), found.get("code", "")
-    if "content" not in found or not isinstance(is_error, bool) or not isinstance(code, str):
+    document = _object(body, _decode)
+    is_error, code = document.get("is_error", False), document.get("code", "")
+    if "content" not in document or not isinstance(is_error, bool) or not isinstance(code, str):
         raise BusError("an answer is an object with 'content'")
-    return Answered(found["content"], is_error, code)
+    return Answered(document["content"], is_error, code)
 
 
 def _progress(body: bytes) -> Progress:
-    found = _object(body, _decode)
-    done, total, message = found.get("done"), found.get("total"), found.get("message", "")
+    document = _object(body, _decode)
+    done, total, message = document.get("done"), document.get("total"), document.get("message", "")
     if not _is_number(done) or not (total is None or _is_number(total)) or not isinstance(message, str):
         raise BusError("progress is two numbers and a text")
     return Progress(cast("float", done), cast("float | None", total), message)
 
 
 def _object(body: bytes, decode: _Decode) -> dict[str, Any]:
-    found = _read(body, decode)
-    if not isinstance(found, dict):
-        raise BusError("the body is no JSON object")
-    return cast("dict[str, Any]", found)
+    value = _read(body, decode)
+    if not isinstance(value, dict):
+        raise BusError("the body is not a JSON object")
+    return cast("dict[str, Any]", value)
 
 
-def _words(body: bytes) -> str:
+def _text_of(body: bytes) -> str:
     return body.decode("utf-8", "replace")[:1_000]
 
 
 def _status(headers: Mapping[str, str]) -> int:
-    text = headers.get(_ERROR_STATUS, "")
+    text = headers.get(_ERROR_STATUS_HEADER, "")
     return int(text) if len(text) == 3 and text.isascii() and text.isdigit() else 500
 
 
@@ -212,6 +215,6 @@ def _finite(digits: str) -> float:
     return number
 
 
-# Made once: `json.loads` makes a new decoder for every text that it is given a constant's reader with.
+# Created once: `json.loads` creates a new decoder for every call with `parse_constant`.
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 _decode_finite = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).raw_decode

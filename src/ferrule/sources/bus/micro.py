@@ -1,7 +1,8 @@
-"""The NATS micro protocol, version 1: how a worker tells who it is and what it serves. Documents only, no connection.
+"""The NATS micro protocol, version 1: how a worker says who it is and what it serves. Documents only; no connection.
 
-Written here because the client library's own is serial, loses queued calls on stop and sends exception texts. INFO
-holds the hash of each definition and never a schema: a long list would not fit into one message.
+It is implemented here because the client library's version runs calls one at a time, loses queued calls on stop and
+sends exception messages to callers. INFO contains the hash of each definition and never a schema: a long list would not
+fit into one message.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ VERBS = ("PING", "INFO", "STATS")
 QUEUE = "q"
 _TYPE = "io.nats.micro.v1."
 _CAPABILITY, _HASH = "capability", "def_hash"
-# A definition as it travels: the fields of ToolDefinition in their order, and their types.
+# A definition on the wire: the fields of ToolDefinition in their order, and their types.
 _DEFINITION: dict[str, type] = {
     **{"name": str, "description": str, "parameters": dict},
     **{"capability": str, "version": str, "side_effects": bool},
 }
-# So that INFO of a worker with very many tools is several messages, each far below what NATS carries.
+# INFO of a worker with very many tools is split into several messages, each far below NATS' limit.
 _PER_PAGE = 250
 
 
 @dataclass(slots=True)
 class Endpoint:
-    """One capability as a worker serves it, and what it has counted. `definition` is what a caller is given.
+    """One capability that a worker serves, and its counters. `definition` is what callers receive.
 
-    `fingerprint` is the definition's: kept, because everybody who looks around asks for all of them.
+    `fingerprint` is the hash of the definition. It is cached because every discovery request asks for all of them.
     """
 
     capability: Capability
@@ -43,13 +44,13 @@ class Endpoint:
     requests: int = 0
     errors: int = 0
     last_error: str = ""
-    """A code, never an exception's text."""
+    """An error code, never an exception's message."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a worker is to discovery."""
+    """A worker's identity in discovery."""
 
     id: str
     name: str
@@ -59,30 +60,30 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A capability that one worker says it serves."""
+class ServedCapability:
+    """A capability that one worker reports to serve."""
 
     worker: str
     capability: Capability
     fingerprint: str
     subject: str
     metadata: Mapping[str, str]
-    """The worker's own."""
+    """The worker's metadata."""
 
 
 def control_subjects(identity: Identity) -> list[tuple[str, str]]:
-    """Each verb with each subject that asks it: everybody, all of a name, one worker."""
+    """Every verb with its subjects: all services, all services of one name, one worker."""
     ends = ("", f".{identity.name}", f".{identity.name}.{identity.id}")
     return [(verb, f"$SRV.{verb}{end}") for verb in VERBS for end in ends]
 
 
 def documents(verb: str, identity: Identity, endpoints: Iterable[Endpoint]) -> list[bytes]:
-    """The answers to a verb; more than one where the list is long, each from an instance with a number of its own."""
+    """The answers to a verb. A long list is split into pages; each page has its own instance id."""
     if verb == "PING":
         return [json_bytes({**_head("ping", identity)})]
-    listed = list(endpoints)
+    all_endpoints = list(endpoints)
     write = _info if verb == "INFO" else _stats
-    pages = [listed[at : at + _PER_PAGE] for at in range(0, len(listed), _PER_PAGE)] or [[]]
+    pages = [all_endpoints[at : at + _PER_PAGE] for at in range(0, len(all_endpoints), _PER_PAGE)] or [[]]
     return [json_bytes(write(identity, page, number)) for number, page in enumerate(pages)]
 
 
@@ -94,24 +95,24 @@ def stats_subject(name: str) -> str:
     return f"$SRV.STATS.{name}"
 
 
-def read_info(body: bytes) -> list[Found]:
-    """What an INFO says is served. Endpoints that are not capabilities of ours are left out."""
+def read_info(body: bytes) -> list[ServedCapability]:
+    """The capabilities in an INFO document. Endpoints that are not Ferrule's are left out."""
     document = _document(body, "info_response")
     metadata = _texts(document.get("metadata"))
-    found: list[Found] = []
+    capabilities: list[ServedCapability] = []
     for endpoint in _objects(document.get("endpoints")):
-        told, subject = _texts(endpoint.get("metadata")), endpoint.get("subject")
+        labels, subject = _texts(endpoint.get("metadata")), endpoint.get("subject")
         try:
-            capability = Capability.read(told.get(_CAPABILITY, ""))
+            capability = Capability.read(labels.get(_CAPABILITY, ""))
         except FerruleError:
             continue
-        if isinstance(subject, str) and told.get(_HASH):
-            found.append(Found(str(document.get("id")), capability, told[_HASH], subject, metadata))
-    return found
+        if isinstance(subject, str) and labels.get(_HASH):
+            capabilities.append(ServedCapability(str(document.get("id")), capability, labels[_HASH], subject, metadata))
+    return capabilities
 
 
 def read_counts(body: bytes) -> dict[str, tuple[int, int]]:
-    """Requests and errors by subject, out of a STATS."""
+    """Requests and errors by subject, from a STATS document."""
     counts: dict[str, tuple[int, int]] = {}
     for endpoint in _objects(_document(body, "stats_response").get("endpoints")):
         numbers = [endpoint.get(name) for name in ("num_requests", "num_errors")]
@@ -121,22 +122,22 @@ def read_counts(body: bytes) -> dict[str, tuple[int, int]]:
 
 
 def definition_bytes(tool: ToolDefinition) -> bytes:
-    """A definition as it is fetched by its hash."""
+    """Encode a definition, as callers fetch it by its hash."""
     values = (tool.name, tool.description, tool.parameters, tool.bound_capability, tool.bound_version)
     return json_bytes(dict(zip(_DEFINITION, (*values, tool.side_effects), strict=True)))
 
 
 def read_definition(body: bytes, fingerprint: str) -> ToolDefinition:
-    """The definition, if it is the one of that hash."""
-    found: Any = read_json(body)
+    """Decode a definition. Raises `BusError` if it does not have that hash."""
+    document: Any = read_json(body)
     try:
-        values = [found[name] for name in _DEFINITION]
+        values = [document[name] for name in _DEFINITION]
         is_typed = all(isinstance(value, kind) for value, kind in zip(values, _DEFINITION.values(), strict=True))
         tool = ToolDefinition(*values) if is_typed else None
     except (TypeError, KeyError, FerruleError) as problem:
-        raise BusError("a worker sent a definition that is none") from problem
+        raise BusError("a worker sent an invalid tool definition") from problem
     if tool is None or tool.fingerprint != fingerprint:
-        raise BusError("a worker sent a definition that does not have the hash it was asked for")
+        raise BusError("a worker sent a tool definition with another hash than requested")
     return tool
 
 
@@ -151,22 +152,22 @@ def _head(kind: str, identity: Identity, page: int = 0) -> dict[str, Any]:
 
 
 def _info(identity: Identity, endpoints: list[Endpoint], page: int) -> dict[str, Any]:
-    listed = [
+    entries = [
         {
-            "name": _plain(endpoint),
+            "name": _endpoint_name(endpoint),
             "subject": endpoint.subject,
             "queue_group": QUEUE,
             "metadata": {_CAPABILITY: str(endpoint.capability), _HASH: endpoint.fingerprint},
         }
         for endpoint in endpoints
     ]
-    return {**_head("info", identity, page), "description": "Tools served by Ferrule", "endpoints": listed}
+    return {**_head("info", identity, page), "description": "Tools served by Ferrule", "endpoints": entries}
 
 
 def _stats(identity: Identity, endpoints: list[Endpoint], page: int) -> dict[str, Any]:
-    listed: list[dict[str, Any]] = [
+    entries: list[dict[str, Any]] = [
         {
-            "name": _plain(endpoint),
+            "name": _endpoint_name(endpoint),
             "subject": endpoint.subject,
             "queue_group": QUEUE,
             "num_requests": endpoint.requests,
@@ -174,28 +175,28 @@ def _stats(identity: Identity, endpoints: list[Endpoint], page: int) -> dict[str
             "last_error": endpoint.last_error,
             "processing_time": round(endpoint.seconds * 1e9),
             "average_processing_time": round(endpoint.seconds * 1e9 / max(1, endpoint.requests)),
-            # Ours to leave out by the protocol, but not every reader of it knows.
+            # Optional in the protocol, but some readers require it.
             "data": {},
         }
         for endpoint in endpoints
     ]
     started = datetime.fromtimestamp(identity.started, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {**_head("stats", identity, page), "started": started, "endpoints": listed}
+    return {**_head("stats", identity, page), "started": started, "endpoints": entries}
 
 
-def _plain(endpoint: Endpoint) -> str:
-    """An endpoint's name may hold letters, digits, - and _ only."""
+def _endpoint_name(endpoint: Endpoint) -> str:
+    """The name of an endpoint. NATS allows only letters, digits, - and _."""
     name = f"{endpoint.capability.name}-{endpoint.capability.major}"
-    return "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in name)
+    return "".join(char if char.isascii() and (char.isalnum() or char in "-_") else "-" for char in name)
 
 
 def _document(body: bytes, kind: str) -> dict[str, Any]:
-    found = read_json(body)
-    if not isinstance(found, dict):
-        raise BusError("a worker answered discovery with no object")
-    document = cast("dict[str, Any]", found)
+    value = read_json(body)
+    if not isinstance(value, dict):
+        raise BusError("a worker answered discovery with something that is not a JSON object")
+    document = cast("dict[str, Any]", value)
     if document.get("type") != _TYPE + kind:
-        raise BusError("a worker answered discovery with another document")
+        raise BusError("a worker answered discovery with the wrong document type")
     return document
 
 

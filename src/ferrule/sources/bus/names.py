@@ -1,6 +1,6 @@
-"""Names: under which name each capability is offered, and the way back, by table and never by cutting a name apart.
+"""ToolNames: maps each capability to a tool name and back, by a table and never by splitting a name.
 
-A name once given keeps its meaning for as long as the bus is open: a worker that comes later cannot take it over.
+Once assigned, a name keeps its meaning for as long as the bus is open: a worker that starts later cannot take it over.
 """
 
 from __future__ import annotations
@@ -15,51 +15,61 @@ from ferrule.errors import DefinitionError
 from ferrule.sources.bus.subject import Capability
 
 
-class Names:
-    """With `bindings`, those tools and no others, each where its capability is served; else everything served."""
+class ToolNames:
+    """The names of the offered tools. With `bindings` only those tools are offered, otherwise everything served."""
 
     def __init__(self, bindings: Iterable[ToolDefinition] | None = None) -> None:
         self._bindings = None if bindings is None else tuple(bindings)
         self._capabilities: dict[str, Capability] = {}
-        self._given: dict[tuple[str, int], str] = {}
+        self._assigned_names: dict[tuple[str, int], str] = {}
         for tool in self._bindings or ():
             if tool.bound_capability is None:
-                raise DefinitionError(f"{tool.name} is bound to no capability", hint="Use .bound_to(capability).")
+                raise DefinitionError(f"{tool.name} is not bound to a capability", hint="Use .bound_to(capability).")
             self._capabilities[tool.name] = Capability.read(tool.bound_capability, tool.bound_version)
 
     @property
-    def are_bound(self) -> bool:
-        """Whether the definitions are those of the bindings and not the workers'."""
+    def uses_bindings(self) -> bool:
+        """Whether the definitions come from the bindings and not from the workers."""
         return self._bindings is not None
 
     def capability_of(self, name: str) -> Capability | None:
         return self._capabilities.get(name)
 
     def offer(self, served: Mapping[Capability, ToolDefinition]) -> tuple[ToolDefinition, ...]:
-        """The tools to offer, given what is served."""
+        """The tools to offer, from the capabilities that are served."""
         if self._bindings is not None:
-            wanted = self._capabilities
-            return tuple(tool for tool in self._bindings if any(one.serves(wanted[tool.name]) for one in served))
-        self._give({capability: tool.name for capability, tool in served.items()})
+            capabilities = self._capabilities
+            return tuple(
+                tool
+                for tool in self._bindings
+                if any(available.serves(capabilities[tool.name]) for available in served)
+            )
+        self._assign({capability: tool.name for capability, tool in served.items()})
         return tuple(
-            replace(tool, name=self._given[capability.name, capability.major])
+            replace(tool, name=self._assigned_names[capability.name, capability.major])
             for capability, tool in sorted(served.items())
         )
 
-    def _give(self, wished: Mapping[Capability, str]) -> None:
-        new = {one: name for one, name in sorted(wished.items()) if (one.name, one.major) not in self._given}
-        # Of newcomers that wish for the same name none gets it: neither came first.
-        wishes = Counter(new.values())
+    def _assign(self, preferred: Mapping[Capability, str]) -> None:
+        new = {
+            candidate: name
+            for candidate, name in sorted(preferred.items())
+            if (candidate.name, candidate.major) not in self._assigned_names
+        }
+        # If several new capabilities claim the same name, none gets it: neither was first.
+        claims = Counter(new.values())
         for capability, name in new.items():
-            longer = f"{capability.server}_{name}"
-            choices = [name] if wishes[name] == 1 else []
-            choices += [longer, f"{name[:64]}_{fingerprint([capability.name, capability.major])}"]
-            chosen = next(one for one in choices if one not in self._capabilities and _is_name(one))
-            self._capabilities[chosen] = capability
-            self._given[capability.name, capability.major] = chosen
-        for capability in wished:
-            # The newest minor version that is served, so that a newer one is not asked of an older worker.
-            self._capabilities[self._given[capability.name, capability.major]] = capability
+            qualified_name = f"{capability.server}_{name}"
+            candidates = [name] if claims[name] == 1 else []
+            candidates += [qualified_name, f"{name[:64]}_{fingerprint([capability.name, capability.major])}"]
+            assigned = next(
+                candidate for candidate in candidates if candidate not in self._capabilities and _is_name(candidate)
+            )
+            self._capabilities[assigned] = capability
+            self._assigned_names[capability.name, capability.major] = assigned
+        for capability in preferred:
+            # The newest minor version that is served now, so that an older worker is not asked for a newer one.
+            self._capabilities[self._assigned_names[capability.name, capability.major]] = capability
 
 
 def _is_name(name: str) -> bool:

@@ -1,7 +1,8 @@
-"""`llm.tools.call@1.0`: a tool that calls tools, checked, with the caller's own rights, one hop deeper, written down.
+"""`llm.tools.call@1.0`: a tool that calls other tools, with validated arguments, the caller's permissions and an audit
+record, one hop deeper.
 
-A relay stands between a person's leave and an effect, so by default it calls only what changes nothing. One that may
-call everything says of itself that it changes the world, and then needs leave each time.
+A person who approves a relay call does not see what the inner call does. So by default a relay calls only tools without
+side effects. A relay that may call every tool declares side effects itself, and each call then needs approval.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from ferrule.sources.bus.subject import Capability
 from ferrule.sources.source import Source
 
 CAPABILITY, VERSION = "llm.tools.call", "1.0"
-Audit = Callable[[Mapping[str, Any]], None]
+AuditCallback = Callable[[Mapping[str, Any]], None]
 
 
-def _unheard(line: Mapping[str, Any]) -> None:
-    """Nobody keeps it."""
+def _discard(line: Mapping[str, Any]) -> None:
+    """Do nothing."""
 
 
 class Relay(Source):
-    """`audit` is given one line for every call, whatever becomes of it."""
+    """A tool that calls capabilities of a bus. `audit` receives one record for every call, whatever its outcome."""
 
-    def __init__(self, bus: Bus, *, audit: Audit = _unheard, allows_effects: bool = False) -> None:
+    def __init__(self, bus: Bus, *, audit: AuditCallback = _discard, allow_side_effects: bool = False) -> None:
         self.id = "relay"
         self._bus = bus
         self._audit = audit
-        self._allows_effects = allows_effects
+        self._allow_side_effects = allow_side_effects
         self._definition = (
             ToolDefinition.build("call_tool")
             .description("Calls a capability of the bus by its name, with the caller's own rights.")
             .parameter("capability", {"type": "string", "maxLength": 300}, "such as corpus.search@1.0", required=True)
             .parameter("input", {"type": "object"}, "the arguments that it takes", required=True)
             .bound_to(CAPABILITY, VERSION)
-            .side_effects(allows_effects)
+            .side_effects(allow_side_effects)
             .done()
         )
 
@@ -52,9 +53,9 @@ class Relay(Source):
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         started = time.time()
-        wanted, given = str(arguments.get("capability", "")), arguments.get("input", {})
+        capability, inner_arguments = str(arguments.get("capability", "")), arguments.get("input", {})
         try:
-            outcome = await self._called(wanted, given, context)
+            outcome = await self._call_capability(capability, inner_arguments, context)
         except FerruleError as refusal:
             outcome = Answered(f"{refusal.code}: {refusal.message}", is_error=True, code=refusal.code)
         self._audit(
@@ -66,9 +67,9 @@ class Relay(Source):
                 "conversation": context.conversation,
                 "call": context.call_id,
                 "hops": context.hops,
-                "capability": wanted,
-                "arguments_sha256": digest(given),
-                **_what_became(outcome),
+                "capability": capability,
+                "arguments_sha256": digest(inner_arguments),
+                **_outcome_fields(outcome),
             }
         )
         return outcome
@@ -79,27 +80,27 @@ class Relay(Source):
     async def close(self) -> None:
         await self._bus.close()
 
-    async def _called(self, wanted: str, given: Any, context: CallContext) -> Outcome:
-        deeper = context.deeper()
-        capability = Capability.read(wanted)
-        # Before anything is looked up, so that nobody learns what there is that he may not use.
-        deeper.principal.require(capability.name)
-        found = await self._bus.definition_of(capability)
-        if found is None:
-            raise DefinitionError(f"nobody serves {capability}")
-        served, tool = found
-        if tool.side_effects and not self._allows_effects:
+    async def _call_capability(self, name: str, arguments: Any, context: CallContext) -> Outcome:
+        nested = context.nested()
+        capability = Capability.read(name)
+        # Before the lookup, so that a caller cannot find out which capabilities exist without the scope to use them.
+        nested.principal.require(capability.name)
+        entry = await self._bus.definition_of(capability)
+        if entry is None:
+            raise DefinitionError(f"no worker serves {capability}")
+        served, tool = entry
+        if tool.side_effects and not self._allow_side_effects:
             raise DefinitionError(
-                f"{capability} changes the world, and this relay may not", code="requires_confirmation"
+                f"{capability} has side effects, and this relay does not allow them", code="requires_confirmation"
             )
-        faults = checker_for(admit(tool.parameters)).faults(given)
+        faults = checker_for(admit(tool.parameters)).faults(arguments)
         if faults:
-            told = "; ".join(map(str, faults))
-            return Answered(f"invalid_arguments: {told}", is_error=True, code="bad_request")
-        return await self._bus.call_capability(served, given, deeper)
+            details = "; ".join(map(str, faults))
+            return Answered(f"invalid_arguments: {details}", is_error=True, code="bad_request")
+        return await self._bus.call_capability(served, arguments, nested)
 
 
-def _what_became(outcome: Outcome) -> dict[str, Any]:
+def _outcome_fields(outcome: Outcome) -> dict[str, Any]:
     match outcome:
         case Answered(_, is_error, code):
             return {"outcome": "error" if is_error else "answered", "code": code}

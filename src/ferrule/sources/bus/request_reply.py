@@ -1,7 +1,7 @@
-"""Exchange: questions that wait for their answers, over one private inbox. Knows frames, nothing of tools or tokens.
+"""RequestReply: requests that wait for their replies in one private inbox. It knows frames, nothing of tools or tokens.
 
-Each call has a reply subject that nobody can guess, under a prefix that nobody else may read. A worker that runs a
-call is heard from every second; one that is silent for longer than `silence` is taken for dead.
+Each call has a reply subject that nobody can guess, under a prefix that no other client may read. A worker sends a
+heartbeat every second while a call runs. After `heartbeat_timeout` seconds without one it counts as dead.
 """
 
 from __future__ import annotations
@@ -16,91 +16,98 @@ from dataclasses import dataclass
 from ferrule.core.context import Progress
 from ferrule.errors import BusError
 from ferrule.sources.bus.connection import Connection, Message
-from ferrule.sources.bus.frame import Beat, Frame, Lost, Refused, read_frame
+from ferrule.sources.bus.frame import Frame, Heartbeat, Rejection, UnknownOutcome, read_frame
 
-SILENCE = 3.0
-_LOOKS_PER_SILENCE = 12
-_NOT_SENT = Refused("not_delivered", "there is no connection to the bus", 503)
-Tell = Callable[[Progress], None]
+HEARTBEAT_TIMEOUT = 3.0
+_CHECKS_PER_TIMEOUT = 12
+_NOT_SENT = Rejection("not_delivered", "there is no connection to the bus", 503)
+ProgressCallback = Callable[[Progress], None]
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _PendingRequest:
     answer: asyncio.Future[Frame]
-    heard: float
-    until: float
-    tell: Tell
+    last_heard_at: float
+    deadline: float
+    on_progress: ProgressCallback
 
-    def end(self, frame: Frame) -> None:
+    def finish(self, frame: Frame) -> None:
         if not self.answer.done():
             self.answer.set_result(frame)
 
 
-class Exchange:
-    """Over an open connection. `ask` may be called any number of times at once."""
+class RequestReply:
+    """Requests over an open connection. `request` may be called concurrently."""
 
-    def __init__(self, connection: Connection, *, silence: float = SILENCE) -> None:
+    def __init__(self, connection: Connection, *, heartbeat_timeout: float = HEARTBEAT_TIMEOUT) -> None:
         self._connection = connection
-        self._silence = silence
+        self._heartbeat_timeout = heartbeat_timeout
         self._prefix = ""
-        self._waiting: dict[str, _Waiting] = {}
-        self._watch: asyncio.Task[None] | None = None
+        self._pending: dict[str, _PendingRequest] = {}
+        self._watch_task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         self._prefix = f"{self._connection.inbox}.{secrets.token_hex(8)}."
-        await self._connection.receive(f"{self._prefix}*", self._received)
-        self._watch = asyncio.create_task(self._watching())
+        await self._connection.subscribe(f"{self._prefix}*", self._on_message)
+        self._watch_task = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
-        for waiting in self._waiting.values():
-            waiting.end(Lost("the connection was closed while the call ran"))
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
+        for pending in self._pending.values():
+            pending.finish(UnknownOutcome("the connection was closed while the call ran"))
 
-    async def ask(
-        self, subject: str, body: bytes, headers: Mapping[str, str] | None, seconds: float, tell: Tell
+    async def request(
+        self,
+        subject: str,
+        body: bytes,
+        headers: Mapping[str, str] | None,
+        seconds: float,
+        on_progress: ProgressCallback,
     ) -> Frame:
-        """The last frame of one call: an answer, a refusal, or that it is lost. Beats go to `tell`."""
+        """Send one request and return its final frame. Progress in heartbeats goes to `on_progress`."""
         reply = self._prefix + os.urandom(8).hex()
         now = time.monotonic()
-        waiting = _Waiting(asyncio.get_running_loop().create_future(), now, now + seconds, tell)
-        self._waiting[reply] = waiting
+        pending = _PendingRequest(asyncio.get_running_loop().create_future(), now, now + seconds, on_progress)
+        self._pending[reply] = pending
         try:
             if not await self._connection.send(subject, body, reply, headers):
                 return _NOT_SENT
-            return await waiting.answer
+            return await pending.answer
         finally:
-            # A second answer to the same call, or one that comes too late, finds nobody waiting.
-            del self._waiting[reply]
+            # A second answer to the same call, or a late one, finds no pending request and is ignored.
+            del self._pending[reply]
 
-    async def _received(self, message: Message) -> None:
-        waiting = self._waiting.get(message.subject)
-        if waiting is None:
+    async def _on_message(self, message: Message) -> None:
+        pending = self._pending.get(message.subject)
+        if pending is None:
             return
-        waiting.heard = time.monotonic()
+        pending.last_heard_at = time.monotonic()
         try:
             frame = read_frame(message.headers, message.data)
         except BusError as problem:
-            waiting.end(Lost(f"what came back cannot be read: {problem.message}"))
+            pending.finish(UnknownOutcome(f"the worker's reply is invalid: {problem.message}"))
             return
-        if not isinstance(frame, Beat):
-            waiting.end(frame)
-        elif frame.progress is not None and not waiting.answer.done():
-            waiting.tell(frame.progress)
+        if not isinstance(frame, Heartbeat):
+            pending.finish(frame)
+        elif frame.progress is not None and not pending.answer.done():
+            pending.on_progress(frame.progress)
 
-    async def _watching(self) -> None:
-        pause = self._silence / _LOOKS_PER_SILENCE
-        looked = time.monotonic()
+    async def _watch(self) -> None:
+        pause = self._heartbeat_timeout / _CHECKS_PER_TIMEOUT
+        checked_at = time.monotonic()
         while True:
             await asyncio.sleep(pause)
             now = time.monotonic()
-            # Where this process itself stood still, what came meanwhile has not been read yet.
-            overslept = max(0.0, now - looked - 2 * pause)
-            looked = now
-            for waiting in self._waiting.values():
-                waiting.heard += overslept
-                if now >= waiting.until:
-                    waiting.end(Lost("the deadline passed while it ran", code="timeout"))
-                elif now - waiting.heard > self._silence:
-                    waiting.end(Lost(f"nothing was heard of its worker for {self._silence:g} seconds"))
+            # If this process itself was stalled, messages that arrived meanwhile have not been read yet.
+            stall = max(0.0, now - checked_at - 2 * pause)
+            checked_at = now
+            for pending in self._pending.values():
+                pending.last_heard_at += stall
+                if now >= pending.deadline:
+                    pending.finish(UnknownOutcome("the deadline passed while it ran", code="timeout"))
+                elif now - pending.last_heard_at > self._heartbeat_timeout:
+                    pending.finish(
+                        UnknownOutcome(f"no heartbeat from the worker for {self._heartbeat_timeout:g} seconds")
+                    )

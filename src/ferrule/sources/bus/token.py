@@ -1,9 +1,9 @@
-"""The caller's token: a short signed statement of who asks, for what, until when and how deep. No clock, no IO.
+"""The caller's token: a signed statement of the principal, the call, the deadline and the remaining hops. No I/O.
 
-`grant.call.deadline.signature`: the grant is JSON and the same for all calls of a conversation at one depth, so both
-sides keep it read. The signature is HMAC-SHA256 over the text before it, with a key that gateway and workers share;
-there is one spelling of a token, and a changed byte anywhere is refused. Whoever holds the key can write tokens: give
-each tenant its own.
+A token is `grant.call.deadline.signature`. The grant is JSON and the same for all calls of a conversation at one depth,
+so both sides cache it. The signature is HMAC-SHA256 over the text before it, with a key that gateway and workers share.
+Each token has exactly one encoding: a change to any byte is refused. Anyone with the key can create tokens, so give
+each tenant its own key.
 """
 
 from __future__ import annotations
@@ -20,55 +20,57 @@ from ferrule.core.json_text import canonical
 from ferrule.errors import AuthorityError, DefinitionError
 
 LOCAL = "local"
-_SHORTEST_KEY = 16
-_MOST_HOPS = 1_000
-_LONGEST_MOMENT = 15
-"""Milliseconds in digits."""
-_KEPT = 1_024
-_REFUSED = "the token is not one that this worker accepts"
+_MIN_KEY_BYTES = 16
+_MAX_HOPS = 1_000
+_TIMESTAMP_DIGITS = 15
+"""The maximum number of digits of a time in milliseconds."""
+_CACHE_SIZE = 1_024
+_REFUSED = "the worker does not accept this token"
 
 
-def checked_key(key: bytes | None) -> bytes | None:
-    """The key, refused where it is too short to keep anybody out."""
-    if key is not None and len(key) < _SHORTEST_KEY:
-        raise DefinitionError(f"a key has at least {_SHORTEST_KEY} bytes", hint="Make one: openssl rand -hex 32")
+def validate_key(key: bytes | None) -> bytes | None:
+    """Return the key. Raises `DefinitionError` if it is too short to be safe."""
+    if key is not None and len(key) < _MIN_KEY_BYTES:
+        raise DefinitionError(
+            f"a key needs at least {_MIN_KEY_BYTES} bytes", hint="Create one with: openssl rand -hex 32"
+        )
     return key
 
 
-def signed(context: CallContext, key: bytes | None, deadline: float, new_id: str = "") -> str:
-    """The token of a call; without a key it bears no signature, and only a laptop's worker takes it.
+def sign_token(context: CallContext, key: bytes | None, deadline: float, new_id: str = "") -> str:
+    """Create the token of a call. Without a key it has no signature, and only a worker without a key accepts it.
 
-    `new_id` is for a call that has no id of its own.
+    `new_id` is used for a call that has no id of its own.
     """
-    grant = _grant(context.principal, context.conversation, context.hops)
+    grant = _encode_grant(context.principal, context.conversation, context.hops)
     call_id = binascii.b2a_base64((context.call_id or new_id).encode("utf-8", "surrogatepass"), newline=False)
     text = f"{grant}.{call_id.decode('ascii')}.{int(deadline * 1000)}"
     return f"{text}.{_signature(text.encode('ascii'), key).decode('ascii')}"
 
 
-def verified(token: str, key: bytes | None, tell: Callable[[Progress], None]) -> CallContext:
-    """The context that a token states, with `tell` put in; `AuthorityError` for one not written with the key.
+def verify_token(token: str, key: bytes | None, on_progress: Callable[[Progress], None]) -> CallContext:
+    """Verify a token and return its call context. Raises `AuthorityError` if it was not signed with the key.
 
-    Without a key only unsigned tokens of the tenant "local" are taken: one person, one machine.
+    Without a key only unsigned tokens of the tenant "local" are accepted: one user on one machine.
     """
     text, dot, signature = token.encode("utf-8", "surrogatepass").rpartition(b".")
     if not dot or not hmac.compare_digest(signature, _signature(text, key)):
-        raise AuthorityError(_REFUSED, hint="Gateway and workers need the same key.")
+        raise AuthorityError(_REFUSED, hint="Give the gateway and the workers the same key.")
     try:
         grant, call_id, deadline = text.split(b".")
-        who, conversation, hops = _granted(grant)
+        principal, conversation, hops = _decode_grant(grant)
         context = CallContext(
             call_id=binascii.a2b_base64(call_id, strict_mode=True).decode("utf-8", "surrogatepass"),
             conversation=conversation,
-            principal=who,
-            deadline=_moment(deadline),
+            principal=principal,
+            deadline=_timestamp(deadline),
             hops=hops,
-            tell=tell,
+            on_progress=on_progress,
         )
     except (binascii.Error, ValueError, TypeError, KeyError, RecursionError) as problem:
-        raise AuthorityError(_REFUSED, hint="It was written by something else.") from problem
-    if key is None and who.tenant != LOCAL:
-        raise AuthorityError(_REFUSED, hint="Without a key there is only the tenant 'local'.")
+        raise AuthorityError(_REFUSED, hint="It was not created by Ferrule.") from problem
+    if key is None and principal.tenant != LOCAL:
+        raise AuthorityError(_REFUSED, hint="Without a key the only tenant is 'local'.")
     return context
 
 
@@ -76,20 +78,20 @@ def _signature(text: bytes, key: bytes | None) -> bytes:
     return b"" if key is None else binascii.b2a_base64(hmac.digest(key, text, "sha256"), newline=False)
 
 
-@lru_cache(maxsize=_KEPT)
-def _grant(who: Principal, conversation: str, hops: int) -> str:
-    scopes = None if who.scopes is None else sorted(who.scopes)
-    stated = {"conv": conversation, "hops": hops, "sub": who.name, "scp": scopes, "ten": who.tenant}
-    text = canonical(stated).encode("utf-8", "surrogatepass")
+@lru_cache(maxsize=_CACHE_SIZE)
+def _encode_grant(principal: Principal, conversation: str, hops: int) -> str:
+    scopes = None if principal.scopes is None else sorted(principal.scopes)
+    claims = {"conv": conversation, "hops": hops, "sub": principal.name, "scp": scopes, "ten": principal.tenant}
+    text = canonical(claims).encode("utf-8", "surrogatepass")
     return binascii.b2a_base64(text, newline=False).decode("ascii")
 
 
-@lru_cache(maxsize=_KEPT)
-def _granted(text: bytes) -> tuple[Principal, str, int]:
-    found: Any = json.loads(binascii.a2b_base64(text, strict_mode=True).decode("utf-8", "surrogatepass"))
-    scopes: Any = found["scp"]
+@lru_cache(maxsize=_CACHE_SIZE)
+def _decode_grant(text: bytes) -> tuple[Principal, str, int]:
+    claims: Any = json.loads(binascii.a2b_base64(text, strict_mode=True).decode("utf-8", "surrogatepass"))
+    scopes: Any = claims["scp"]
     covered = None if scopes is None else frozenset(map(_text, scopes))
-    return Principal(_text(found["sub"]), _text(found["ten"]), covered), _text(found["conv"]), _hops(found["hops"])
+    return Principal(_text(claims["sub"]), _text(claims["ten"]), covered), _text(claims["conv"]), _hops(claims["hops"])
 
 
 def _text(value: object) -> str:
@@ -98,13 +100,13 @@ def _text(value: object) -> str:
     return value
 
 
-def _moment(digits: bytes) -> float:
-    if not digits.isdigit() or len(digits) > _LONGEST_MOMENT:
+def _timestamp(digits: bytes) -> float:
+    if not digits.isdigit() or len(digits) > _TIMESTAMP_DIGITS:
         raise ValueError("no moment")
     return int(digits) / 1000
 
 
 def _hops(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_HOPS:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_HOPS:
         raise TypeError("no number of hops")
     return value

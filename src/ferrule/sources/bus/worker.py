@@ -1,8 +1,8 @@
-"""Worker: serves any source of tools on the bus, as capabilities. Knows nothing of models, loops or approvals.
+"""Worker: serves any source of tools on the bus, as capabilities. It knows nothing of models, loops or approvals.
 
-It takes as many calls at once as its cap and answers the others BUSY at once, so that they go where there is room. It
-believes nothing that a caller says of himself unless the token says it, checks the arguments again, and tells every
-second that a call still runs.
+It runs at most `cap` calls at once and rejects others as busy, so that they go to another worker. For the caller's
+identity it trusts only the token. It validates the arguments again, and sends a heartbeat every second while a call
+runs.
 """
 
 from __future__ import annotations
@@ -22,50 +22,55 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, FerruleError
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import Checker
-from ferrule.sources.bus.active_calls import BEAT_SECONDS, Breakdowns, RunningCall, RunningCalls
+from ferrule.sources.bus.active_calls import HEARTBEAT_SECONDS, ExceptionLogger, RunningCall, RunningCalls
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
-from ferrule.sources.bus.deduplication import Once, key_of
+from ferrule.sources.bus.deduplication import Deduplicator, key_of
 from ferrule.sources.bus.frame import (
-    ABSENT,
     BUSY,
-    LATE,
-    TOKEN,
+    DEADLINE_PASSED,
+    NOT_SERVED,
+    TOKEN_HEADER,
     Frame,
-    Lost,
-    Refused,
-    is_surely_plain,
+    Rejection,
+    UnknownOutcome,
+    encode_frame,
+    is_plain_json,
     read_minor,
     read_request,
-    written,
 )
 from ferrule.sources.bus.micro import QUEUE, Endpoint, Identity, control_subjects, definition_bytes, documents
 from ferrule.sources.bus.subject import (
     Capability,
     changes_subject,
-    definition_wanted,
+    requested_fingerprint,
     server_wildcard,
     service_name,
 )
-from ferrule.sources.bus.token import LOCAL, checked_key, verified
+from ferrule.sources.bus.token import LOCAL, validate_key, verify_token
 from ferrule.sources.source import Source
-from ferrule.sources.tool_output import shaped
+from ferrule.sources.tool_output import to_json_value
 
 CAP = 16
 _GRACE_SECONDS = 30.0
-_BREAKDOWNS = Breakdowns()
-_BROKEN = Lost("the worker failed or was stopped while it ran", code="internal_error")
+_LOG_EXCEPTIONS = ExceptionLogger()
+_WORKER_FAILED = UnknownOutcome("the worker failed or was stopped while it ran", code="internal_error")
 
 
 @dataclass(frozen=True, slots=True)
-class _Served:
+class _ServedTool:
     endpoint: Endpoint
     name: str
-    """The source's own name of the tool."""
+    """The tool's name in its source."""
     checker: Checker
 
 
 class Worker:
-    """Open it to serve; close it to stop: what runs is finished, and what is still queued is answered BUSY."""
+    """Serves a source. Closing it finishes the running calls and rejects the queued ones as busy.
+
+    Example:
+        async with Worker(Functions([get_weather]), "nats://127.0.0.1:4222"):
+            await stop.wait()
+    """
 
     def __init__(
         self,
@@ -78,47 +83,47 @@ class Worker:
         cap: int = CAP,
         metadata: Mapping[str, str] | None = None,
         credentials: str = "",
-        beat: float = BEAT_SECONDS,
+        heartbeat: float = HEARTBEAT_SECONDS,
         grace: float = _GRACE_SECONDS,
     ) -> None:
         self.connection = Connection(url, credentials, f"ferrule-worker-{server}")
         self._source = source
         self._server, self._tenant = server, tenant
-        self._key = checked_key(key)
+        self._key = validate_key(key)
         self._cap, self._grace = cap, grace
-        told = {"server": server, **(metadata or {})}
-        self._identity = Identity(secrets.token_hex(11), service_name(tenant), _version(), told, time.time())
+        labels = {"server": server, **(metadata or {})}
+        self._identity = Identity(secrets.token_hex(11), service_name(tenant), _version(), labels, time.time())
         self.notices: list[str] = []
-        """What a person should know: a tool that is not served, and why."""
-        self._served: dict[str, _Served] = {}
+        """Messages for the operator: tools that are not served, and why."""
+        self._tools: dict[str, _ServedTool] = {}
         self._definitions: dict[str, bytes] = {}
-        self._subscribed: set[str] = set()
-        self._running = RunningCalls(self._say, beat=beat)
-        self._once = Once()
+        self._subjects: set[str] = set()
+        self._running = RunningCalls(self._send, heartbeat=heartbeat)
+        self._deduplicator = Deduplicator()
         self._is_stopping = False
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:
-        return tuple(sorted(served.endpoint.capability for served in self._served.values()))
+        return tuple(sorted(tool.endpoint.capability for tool in self._tools.values()))
 
     async def open(self) -> None:
-        async with AsyncExitStack() as undone:
+        async with AsyncExitStack() as cleanup:
             await self._source.open()
-            undone.push_async_callback(self._source.close)
+            cleanup.push_async_callback(self._source.close)
             await self.connection.open()
-            undone.push_async_callback(self.connection.close)
+            cleanup.push_async_callback(self.connection.close)
             for verb, subject in control_subjects(self._identity):
-                await self.connection.receive(subject, self._telling(verb))
+                await self.connection.subscribe(subject, self._discovery_handler(verb))
             await self._serve_tools()
-            undone.pop_all()
-        self._tasks = [asyncio.create_task(self._running.beating()), asyncio.create_task(self._following())]
+            cleanup.pop_all()
+        self._tasks = [asyncio.create_task(self._running.run_heartbeat()), asyncio.create_task(self._follow_changes())]
 
     async def close(self) -> None:
         self._is_stopping = True
         await self.connection.stop_receiving()
         await self.connection.send(changes_subject(self._tenant))
-        await self._running.finished(self._grace)
+        await self._running.wait_until_done(self._grace)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -133,145 +138,154 @@ class Worker:
         await self.close()
 
     async def _serve_tools(self) -> None:
-        """Reads the source's tools, and subscribes once to each server name that they bring."""
-        served: dict[str, _Served] = {}
+        """Read the source's tools and subscribe once to each server name among them."""
+        served: dict[str, _ServedTool] = {}
         self.notices = []
         for tool in await self._source.tools():
             try:
-                one = self._made(tool)
+                new_tool = self._serve_tool(tool)
             except FerruleError as refusal:
                 self.notices.append(f"{tool.name} is not served: {refusal.message}")
                 continue
-            other = served.setdefault(one.endpoint.subject, one)
-            if other is not one:
+            other = served.setdefault(new_tool.endpoint.subject, new_tool)
+            if other is not new_tool:
                 self.notices.append(
-                    f"{tool.name} is not served: {other.name} is {one.endpoint.capability.name} already"
+                    f"{tool.name} is not served: {other.name} is {new_tool.endpoint.capability.name} already"
                 )
-        self._served = served
-        endpoints = [one.endpoint for one in served.values()]
-        self._definitions = {one.fingerprint: definition_bytes(one.definition) for one in endpoints}
-        wanted = {server_wildcard(self._tenant, one.endpoint.capability.server) for one in served.values()}
-        for subject in sorted(wanted - self._subscribed):
-            await self.connection.receive(subject, self._asked, QUEUE)
-        self._subscribed |= wanted
+        self._tools = served
+        endpoints = [new_tool.endpoint for new_tool in served.values()]
+        self._definitions = {new_tool.fingerprint: definition_bytes(new_tool.definition) for new_tool in endpoints}
+        subjects = {server_wildcard(self._tenant, new_tool.endpoint.capability.server) for new_tool in served.values()}
+        for subject in sorted(subjects - self._subjects):
+            await self.connection.subscribe(subject, self._on_request, QUEUE)
+        self._subjects |= subjects
         await self.connection.flush()
         await self.connection.send(changes_subject(self._tenant))
 
-    def _made(self, tool: ToolDefinition) -> _Served:
+    def _serve_tool(self, tool: ToolDefinition) -> _ServedTool:
         capability = Capability.read(tool.bound_capability or f"{self._server}.{tool.name}", tool.bound_version)
-        shown = replace(tool, bound_capability=capability.name, bound_version=capability.version)
+        bound = replace(tool, bound_capability=capability.name, bound_version=capability.version)
         subject = capability.subject(self._tenant)
-        endpoint = Endpoint(capability, subject, shown, shown.fingerprint)
-        known = self._served.get(subject)
-        if known is not None:
-            counted = known.endpoint
-            endpoint.requests, endpoint.errors, endpoint.seconds = counted.requests, counted.errors, counted.seconds
-        return _Served(endpoint, tool.name, Checker(admit(tool.parameters)))
+        endpoint = Endpoint(capability, subject, bound, bound.fingerprint)
+        previous = self._tools.get(subject)
+        if previous is not None:
+            counts = previous.endpoint
+            endpoint.requests, endpoint.errors, endpoint.seconds = counts.requests, counts.errors, counts.seconds
+        return _ServedTool(endpoint, tool.name, Checker(admit(tool.parameters)))
 
-    async def _following(self) -> None:
+    async def _follow_changes(self) -> None:
         async for _ in self._source.changes():
             await self._serve_tools()
 
-    def _telling(self, verb: str) -> Any:
-        async def told(message: Message) -> None:
+    def _discovery_handler(self, verb: str) -> Any:
+        async def handle(message: Message) -> None:
             if not message.reply:
                 return
-            for document in documents(verb, self._identity, (one.endpoint for one in self._served.values())):
+            for document in documents(verb, self._identity, (one.endpoint for one in self._tools.values())):
                 await self.connection.send(message.reply, document)
 
-        return told
+        return handle
 
-    async def _asked(self, message: Message) -> None:
-        """Every request comes through here, one after the other: nothing in it waits for a tool."""
+    async def _on_request(self, message: Message) -> None:
+        """Handle every request, one after the other. It never waits for a tool."""
         if not message.reply:
             return
-        served = self._served.get(message.subject)
+        served = self._tools.get(message.subject)
         if served is None:
-            await self._not_served(message)
+            await self._on_unknown_subject(message)
             return
         if self._is_stopping or len(self._running) >= self._cap:
-            await self._say(message.reply, BUSY)
+            await self._send(message.reply, BUSY)
             return
         served.endpoint.requests += 1
         running = self._running.new(message.reply)
         try:
             if read_minor(message.headers) > served.endpoint.capability.minor:
-                await self._say(message.reply, ABSENT)
+                await self._send(message.reply, NOT_SERVED)
                 return
             context = self._context_of(message, served.endpoint.capability, running)
             arguments = read_request(message.data)
         except FerruleError as refusal:
-            await self._end(served, message.reply, _told(refusal))
+            await self._finish(served, message.reply, _error_frame(refusal))
             return
-        frame = _frame_before(served, message.data, arguments, context)
-        effect = ""
+        frame = _frame_if_rejected(served, message.data, arguments, context)
+        effect_key = ""
         if frame is None and served.endpoint.definition.side_effects:
-            # Written down as begun, unless it was before.
-            effect = key_of(served.endpoint.subject, arguments, context)
-            frame = self._once.begin(effect)
+            # Record the call as started, unless it was before.
+            effect_key = key_of(served.endpoint.subject, arguments, context)
+            frame = self._deduplicator.begin(effect_key)
         if frame is not None:
-            await self._end(served, message.reply, frame)
+            await self._finish(served, message.reply, frame)
             return
-        work = self._run(served, arguments, context, running, effect)
+        work = self._run(served, arguments, context, running, effect_key)
         self._running.start(running, context.deadline or 0.0, work)
 
-    async def _not_served(self, message: Message) -> None:
-        wanted = definition_wanted(message.subject)
-        definition = None if wanted is None else self._definitions.get(wanted)
+    async def _on_unknown_subject(self, message: Message) -> None:
+        fingerprint = requested_fingerprint(message.subject)
+        definition = None if fingerprint is None else self._definitions.get(fingerprint)
         if definition is not None:
             await self.connection.send(message.reply, definition)
         else:
-            await self._say(message.reply, ABSENT)
+            await self._send(message.reply, NOT_SERVED)
 
     def _context_of(self, message: Message, capability: Capability, running: RunningCall) -> CallContext:
-        context = verified((message.headers or {}).get(TOKEN, ""), self._key, running.tell)
+        context = verify_token((message.headers or {}).get(TOKEN_HEADER, ""), self._key, running.report)
         if context.principal.tenant != self._tenant:
-            raise AuthorityError("the token is of another tenant")
+            raise AuthorityError("the token belongs to another tenant")
         context.principal.require(capability.name)
         return context
 
     async def _run(
-        self, served: _Served, arguments: dict[str, Any], context: CallContext, running: RunningCall, effect: str
+        self,
+        served: _ServedTool,
+        arguments: dict[str, Any],
+        context: CallContext,
+        running: RunningCall,
+        effect_key: str,
     ) -> None:
-        """`effect` is the key under which an effect was begun; empty for a call that changes nothing."""
+        """Run a call. `effect_key` is its deduplication key; empty for a tool without side effects."""
         started = time.monotonic()
-        # What is said if the source raises, which is a fault of its own, or the worker is stopped.
-        frame: Frame = _BROKEN
-        with _BREAKDOWNS:
+        # Sent if the source raises, which is a bug in the source, or the worker is stopped.
+        frame: Frame = _WORKER_FAILED
+        with _LOG_EXCEPTIONS:
             try:
                 frame = _frame_of(await self._source.call(served.name, arguments, context))
             except asyncio.CancelledError:
                 if not running.is_late:
                     raise
-                frame = Lost("the deadline passed while it ran", code="timeout")
+                frame = UnknownOutcome("the deadline passed while it ran", code="timeout")
             finally:
                 self._running.end(running)
                 served.endpoint.seconds += time.monotonic() - started
-                if isinstance(frame, Refused):
-                    self._once.forget(effect)
-                elif effect:
-                    self._once.finish(effect, frame)
-                await self._end(served, running.reply, frame)
+                if isinstance(frame, Rejection):
+                    self._deduplicator.forget(effect_key)
+                elif effect_key:
+                    self._deduplicator.finish(effect_key, frame)
+                await self._finish(served, running.reply, frame)
 
-    def _end(self, served: _Served, reply: str, frame: Frame) -> Coroutine[Any, Any, None]:
+    def _finish(self, served: _ServedTool, reply: str, frame: Frame) -> Coroutine[Any, Any, None]:
         if not isinstance(frame, Answered) or frame.is_error:
             served.endpoint.errors += 1
             served.endpoint.last_error = getattr(frame, "code", "")
-        return self._say(reply, frame)
+        return self._send(reply, frame)
 
-    async def _say(self, reply: str, frame: Frame) -> None:
-        headers, body = written(frame)
-        if not await self.connection.send(reply, body, headers=headers) and not self.connection.carries(body, headers):
-            told = f"the tool ran, and its answer of {len(body)} bytes is more than the bus carries"
-            headers, body = written(Answered(told, is_error=True, code="result_too_large"))
+    async def _send(self, reply: str, frame: Frame) -> None:
+        headers, body = encode_frame(frame)
+        if not await self.connection.send(reply, body, headers=headers) and not self.connection.fits_payload(
+            body, headers
+        ):
+            message = f"the tool ran, and its answer of {len(body)} bytes is more than the bus carries"
+            headers, body = encode_frame(Answered(message, is_error=True, code="result_too_large"))
             await self.connection.send(reply, body, headers=headers)
 
 
-def _frame_before(served: _Served, body: bytes, arguments: dict[str, Any], context: CallContext) -> Frame | None:
-    """Why a call is not begun; None where nothing speaks against it. The body is what the arguments were read from."""
+def _frame_if_rejected(
+    served: _ServedTool, body: bytes, arguments: dict[str, Any], context: CallContext
+) -> Frame | None:
+    """The frame that rejects a call; None if the call may run. `body` is the JSON that contained the arguments."""
     if context.deadline is not None and context.deadline <= time.time():
-        return LATE
-    if is_surely_plain(body) and served.checker.fits(arguments):
+        return DEADLINE_PASSED
+    if is_plain_json(body) and served.checker.fits(arguments):
         return None
     faults = served.checker.faults(arguments)
     if not faults:
@@ -282,17 +296,17 @@ def _frame_before(served: _Served, body: bytes, arguments: dict[str, Any], conte
 def _frame_of(outcome: Outcome) -> Frame:
     match outcome:
         case Answered(content, is_error, code):
-            made = shaped(content)
-            return outcome if made is content else Answered(made, is_error, code)
+            value = to_json_value(content)
+            return outcome if value is content else Answered(value, is_error, code)
         case NotDelivered(reason, code):
-            return Refused(code, reason, 503)
+            return Rejection(code, reason, 503)
         case Unknown(reason, code):
-            return Lost(reason, code)
+            return UnknownOutcome(reason, code)
 
 
-def _told(refusal: FerruleError) -> Frame:
-    code = refusal.code if not isinstance(refusal, BusError) else "bad_request"
-    return Answered(f"{code}: {refusal.message}", is_error=True, code=code)
+def _error_frame(error: FerruleError) -> Frame:
+    code = error.code if not isinstance(error, BusError) else "bad_request"
+    return Answered(f"{code}: {error.message}", is_error=True, code=code)
 
 
 def _version() -> str:

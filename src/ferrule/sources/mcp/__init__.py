@@ -1,1 +1,1 @@
-"""The tools of MCP servers."""
+"""MCP servers as a source of tools."""

@@ -1,7 +1,7 @@
-"""Elicitation: a server asks a person something in the middle of a call. Here it is a value, and so is the answer.
+"""Elicitation: a server asks the user for input during a call. The request and the answer are plain values.
 
-Who answers is given in from outside, where approvals live; without one everything is declined. An answer goes to the
-server only if it fits the schema that the server asked with.
+A callback answers the request; without one every request is declined. The answer is sent to the server only if it
+matches the requested schema.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ferrule.schema.checker import checker_for
 
 @dataclass(frozen=True, slots=True)
 class Elicitation:
-    """What is asked. `schema` is the form to fill in; `url` is an address to visit instead, never opened by us."""
+    """A request for input. `schema` describes the form; `url` is an address to visit instead, never opened by us."""
 
     server: str
     message: str
     schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
     url: str = ""
     context: CallContext | None = None
-    """The call in whose course it is asked; None where several run and the protocol does not say."""
+    """The call that it belongs to; None if several calls run, because the protocol does not say which."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElicitAnswer:
-    """`decline` is a person's no; `cancel` is no answer."""
+    """The user's answer. `decline` means that the user refused; `cancel` means that there is no answer."""
 
     action: Literal["accept", "decline", "cancel"] = "decline"
     content: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -40,30 +40,34 @@ class ElicitAnswer:
 Elicit: TypeAlias = Callable[[Elicitation], Awaitable[ElicitAnswer]]
 
 
-async def declined(asked: Elicitation) -> ElicitAnswer:
-    """The answer where nobody is there to ask."""
+async def decline(elicitation: Elicitation) -> ElicitAnswer:
+    """Decline: the default when there is nobody to ask."""
     return ElicitAnswer("decline")
 
 
-async def answer_to(asked: Elicitation, elicit: Elicit) -> ElicitAnswer:
-    """The answer, with the form's defaults filled in and checked. Whatever goes wrong is no answer."""
-    (answer,) = await asyncio.gather(elicit(asked), return_exceptions=True)
+async def answer_to(elicitation: Elicitation, elicit: Elicit) -> ElicitAnswer:
+    """Get the answer, fill in the form's defaults and validate it. Any failure becomes `cancel`."""
+    (answer,) = await asyncio.gather(elicit(elicitation), return_exceptions=True)
     match answer:
         case asyncio.CancelledError():
             raise answer
         case BaseException():
             return ElicitAnswer("cancel")
-        case ElicitAnswer(action="accept") if not asked.url:
-            content = {**_defaults(asked.schema), **answer.content}
-            return ElicitAnswer("accept", content) if _fits(content, asked.schema) else ElicitAnswer("cancel")
+        case ElicitAnswer(action="accept") if not elicitation.url:
+            content = {**_defaults(elicitation.schema), **answer.content}
+            return ElicitAnswer("accept", content) if _fits(content, elicitation.schema) else ElicitAnswer("cancel")
         case _:
             return answer
 
 
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    held = schema.get("properties")
-    properties = cast("dict[str, Any]", held) if isinstance(held, dict) else {}
-    return {name: one["default"] for name, one in properties.items() if isinstance(one, dict) and "default" in one}
+    declared = schema.get("properties")
+    properties = cast("dict[str, Any]", declared) if isinstance(declared, dict) else {}
+    return {
+        name: schema_of_property["default"]
+        for name, schema_of_property in properties.items()
+        if isinstance(schema_of_property, dict) and "default" in schema_of_property
+    }
 
 
 def _fits(content: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:

@@ -1,8 +1,8 @@
-"""HTTP for MCP with bounds: no answer over a limit is held, and what failed is told apart. The one owner of httpx2.
+"""An HTTP client for MCP that limits the size of responses and classifies failures. The only module that uses httpx2.
 
-Whatever keeps a request from being answered comes back as a JSON-RPC error of ours, so that one failure does not tear
-down the connection: surely not delivered (nobody listens there, or the request was refused unread), gone (it was sent
-and no answer came), too large.
+A failed request returns a JSON-RPC error of our own instead of raising, so that one failure does not close the
+connection. The error says whether the request was certainly not delivered (no server, or it was refused unread), the
+connection was lost (sent, but not answered), or the response was too large.
 """
 
 from __future__ import annotations
@@ -14,68 +14,72 @@ from typing import Any
 import httpx2
 
 from ferrule.core.json_text import dumps
-from ferrule.sources.mcp.config import Endpoint
-from ferrule.sources.mcp.results import GONE, NOT_SENT, TOO_LARGE
+from ferrule.sources.mcp.config import HttpTransport
+from ferrule.sources.mcp.results import CONNECTION_LOST, NOT_SENT, TOO_LARGE
 
 ErrorOf = Callable[[int, str], dict[str, Any]]
-_UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-_REFUSED_UNREAD = {401: "it wants other credentials", 403: "it does not allow this", 429: "it has too much to do"}
+_CONNECT_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+_REFUSALS = {401: "wrong credentials", 403: "not allowed", 429: "too many requests"}
 _SESSION = "mcp-session-id"
 
 
 def client_for(
-    reach: Endpoint, connect_seconds: float, most_bytes: int, error_of: ErrorOf, trouble: Callable[[], None]
+    endpoint: HttpTransport, connect_seconds: float, max_bytes: int, error_of: ErrorOf, on_failure: Callable[[], None]
 ) -> httpx2.AsyncClient:
-    """A client whose answers are bounded. `trouble` is told when the server cannot be reached or forgot us."""
-    transport = _Bounded(_proxy_for(reach.url), most_bytes, error_of, trouble)
-    # Answers take as long as tools take: the call's own deadline ends it, not a timer on the socket.
+    """A client that limits response size. `on_failure` is called if the server is unreachable or lost the session."""
+    transport = _BoundedTransport(_proxy_for(endpoint.url), max_bytes, error_of, on_failure)
+    # A response takes as long as the tool runs. The call's deadline ends it, not a socket timeout.
     timeout = httpx2.Timeout(connect_seconds, read=None)
-    # Not compressed: a small body that unpacks to a large one would pass under the limit.
+    # No compression: a small body could decompress to one above the limit.
     return httpx2.AsyncClient(
-        headers={**reach.headers, "accept-encoding": "identity"}, timeout=timeout, transport=transport
+        headers={**endpoint.headers, "accept-encoding": "identity"}, timeout=timeout, transport=transport
     )
 
 
-class _Bounded(httpx2.AsyncBaseTransport):
-    def __init__(self, proxy: str | None, most_bytes: int, error_of: ErrorOf, trouble: Callable[[], None]) -> None:
+class _BoundedTransport(httpx2.AsyncBaseTransport):
+    def __init__(self, proxy: str | None, max_bytes: int, error_of: ErrorOf, on_failure: Callable[[], None]) -> None:
         self._inner = httpx2.AsyncHTTPTransport(proxy=proxy)
-        self._most = most_bytes
+        self._max_bytes = max_bytes
         self._error_of = error_of
-        self._trouble = trouble
+        self._on_failure = on_failure
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await self._inner.handle_async_request(request)
-        except _UNREACHED as error:
-            self._trouble()
-            return self._failed(request, NOT_SENT, f"the server cannot be reached ({type(error).__name__})")
+        except _CONNECT_ERRORS as error:
+            self._on_failure()
+            return self._error_response(request, NOT_SENT, f"the server cannot be reached ({type(error).__name__})")
         except httpx2.TransportError as error:
-            self._trouble()
-            return self._failed(request, GONE, f"the server went away ({type(error).__name__})")
+            self._on_failure()
+            return self._error_response(
+                request, CONNECTION_LOST, f"the connection to the server was lost ({type(error).__name__})"
+            )
         if request.method != "POST" or response.status_code == 202:
             return response
-        return await self._bounded(request, response)
+        return await self._check_response(request, response)
 
-    async def _bounded(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    async def _check_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         status, kind = response.status_code, response.headers.get("content-type", "").lower()
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            return self._failed(request, GONE, "its answer is compressed, which was not asked for")
+            return self._error_response(
+                request, CONNECTION_LOST, "the server sent a compressed response without being asked"
+            )
         if status < 400 and kind.startswith("text/event-stream"):
             return response
         body = await self._read(response)
         if isinstance(body, tuple):
-            return self._failed(request, *body)
+            return self._error_response(request, *body)
         if kind.startswith("application/json") and b'"jsonrpc"' in body:
             return httpx2.Response(status, headers=response.headers, content=body, request=request)
         if status == 404 and _SESSION in request.headers:
-            self._trouble()
-            return self._failed(request, NOT_SENT, "the server has forgotten the session")
-        if status in _REFUSED_UNREAD:
-            return self._failed(request, NOT_SENT, f"the server refused ({status}): {_REFUSED_UNREAD[status]}")
+            self._on_failure()
+            return self._error_response(request, NOT_SENT, "the server has forgotten the session")
+        if status in _REFUSALS:
+            return self._error_response(request, NOT_SENT, f"the server refused ({status}): {_REFUSALS[status]}")
         if status >= 500:
-            # A proxy may say this after it has passed the request on.
-            return self._failed(request, GONE, f"the server failed ({status})")
+            # A proxy may send this after it has forwarded the request.
+            return self._error_response(request, CONNECTION_LOST, f"the server failed ({status})")
         return httpx2.Response(status, headers=response.headers, content=body, request=request)
 
     async def _read(self, response: httpx2.Response) -> bytes | tuple[int, str]:
@@ -84,18 +88,18 @@ class _Bounded(httpx2.AsyncBaseTransport):
         try:
             async for part in response.aiter_raw():
                 size += len(part)
-                if size > self._most:
-                    return TOO_LARGE, f"the answer is larger than {self._most} bytes and was not read"
+                if size > self._max_bytes:
+                    return TOO_LARGE, f"the answer is larger than {self._max_bytes} bytes and was not read"
                 parts.append(part)
         except httpx2.TransportError as error:
-            self._trouble()
-            return GONE, f"the answer broke off ({type(error).__name__})"
+            self._on_failure()
+            return CONNECTION_LOST, f"the answer broke off ({type(error).__name__})"
         finally:
             await response.aclose()
         return b"".join(parts)
 
-    def _failed(self, request: httpx2.Request, code: int, told: str) -> httpx2.Response:
-        content = dumps({"jsonrpc": "2.0", "id": None, "error": self._error_of(code, told)})
+    def _error_response(self, request: httpx2.Request, code: int, message: str) -> httpx2.Response:
+        content = dumps({"jsonrpc": "2.0", "id": None, "error": self._error_of(code, message)})
         return httpx2.Response(502, headers={"content-type": "application/json"}, content=content, request=request)
 
     async def aclose(self) -> None:

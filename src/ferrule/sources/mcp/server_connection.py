@@ -1,7 +1,7 @@
-"""A link: one MCP server kept connected, in a task of its own, and what is known of it. Knows no other server.
+"""ServerConnection: keeps one MCP server connected, in its own task. It knows no other server.
 
-It connects, reads the list of tools, reads it again when the server says so and every half minute, and connects anew
-after a death, waiting longer each time. Whatever goes wrong is a state and words, never an exception.
+It connects and reads the list of tools. It reads the list again when the server says that it changed, and every half
+minute. After a failure it reconnects with increasing pauses. A failure is a state and a message, never an exception.
 """
 
 from __future__ import annotations
@@ -18,142 +18,142 @@ from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.errors import FerruleError
 from ferrule.sources.mcp.config import Server
 from ferrule.sources.mcp.elicitation import Elicit
-from ferrule.sources.mcp.tool_list import Listed
-from ferrule.sources.status import State
+from ferrule.sources.mcp.tool_list import ListedTool
+from ferrule.sources.status import SourceState
 
 if TYPE_CHECKING:
     from ferrule.sources.mcp.client import Session
 
 _T = TypeVar("_T")
-_SHOWN = 300
+_MAX_MESSAGE = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """Seconds between two readings of a list, and before a server is tried again; bytes of one message at most."""
+class ConnectionOptions:
+    """Timing of a connection in seconds, and the maximum size of a message in bytes."""
 
     refresh: float = 30.0
-    least_gap: float = 0.1
-    """Between two readings, however often a server says that its list has changed."""
+    min_gap: float = 0.1
+    """The minimum time between two reads of the list, however often a server reports changes."""
     first_pause: float = 0.5
     longest_pause: float = 30.0
     patience: float = 10.0
-    """For calls that run when a server cannot be reached any more, before the connection is given up."""
+    """How long running calls may finish when the server cannot be reached any more."""
     steady: float = 10.0
-    """A connection that lasted so long is no reason to wait before the next."""
-    most_bytes: int = 8 * 1024 * 1024
+    """A connection that lasted this long resets the pause before reconnecting."""
+    max_bytes: int = 8 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class Link:
-    """`tools` and `faults` are of the last list that was read; `told` is why the server is not ready."""
+class ServerConnection:
+    """One server. `tools` and `faults` come from the last list that was read; `failure` says why it is not ready."""
 
     server: Server
     elicit: Elicit
-    changed: Callable[[], None]
-    habits: Habits = Habits()
-    state: State = State.CONNECTING
-    era: str = ""
-    told: str = ""
-    tools: tuple[Listed, ...] = ()
+    on_change: Callable[[], None]
+    options: ConnectionOptions = ConnectionOptions()
+    state: SourceState = SourceState.CONNECTING
+    protocol_version: str = ""
+    failure: str = ""
+    tools: tuple[ListedTool, ...] = ()
     faults: tuple[str, ...] = ()
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once the first attempt has come to something."""
+    """Set when the first attempt has succeeded or failed."""
     _session: Session | None = None
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
-    _last_words: str = ""
+    _last_stderr: str = ""
 
     def open(self) -> None:
-        self._task = asyncio.ensure_future(self._keep())
+        self._task = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
-        """Ends the connection; a server that is a process has ended when this comes back."""
+        """Close the connection. If the server is a child process, it has exited when this returns."""
         self._closing.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def call(self, tool: Listed, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+    async def call(self, tool: ListedTool, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         session = self._session
         if session is None:
-            return NotDelivered(f"{self.server.name} is not connected: {self.told or self.state.value}")
+            return NotDelivered(f"{self.server.name} is not connected: {self.failure or self.state.value}")
         seconds = self.server.timeouts.call
         if context.deadline is not None:
             seconds = min(seconds, context.deadline - time.time())
         if seconds <= 0:
-            return NotDelivered("its deadline has passed", code="timeout")
+            return NotDelivered("the deadline has passed", code="timeout")
         return await session.call(tool, arguments, context, seconds)
 
-    async def _keep(self) -> None:
-        pause = self.habits.first_pause
+    async def _run(self) -> None:
+        pause = self.options.first_pause
         while not self._closing.is_set():
             began = time.monotonic()
-            self._last_words = ""
-            # Gathered, because what an SDK's task groups raise is a group of anything; it must not end the link.
-            (ended,) = await asyncio.gather(self._connection(), return_exceptions=True)
-            if time.monotonic() - began > self.habits.steady:
-                pause = self.habits.first_pause
+            self._last_stderr = ""
+            # `gather`, because the SDK's task groups raise exception groups of anything; they must not end this task.
+            (ended,) = await asyncio.gather(self._connect_once(), return_exceptions=True)
+            if time.monotonic() - began > self.options.steady:
+                pause = self.options.first_pause
             if self._closing.is_set():
                 break
-            self._became(State.FAILED, _words_of(ended, self._last_words))
-            await _either(self._closing.wait(), asyncio.sleep(pause))
-            pause = min(pause * 2, self.habits.longest_pause)
-        self._became(State.CLOSED, "")
+            self._set_state(SourceState.FAILED, _failure_message(ended, self._last_stderr))
+            await _first_of(self._closing.wait(), asyncio.sleep(pause))
+            pause = min(pause * 2, self.options.longest_pause)
+        self._set_state(SourceState.CLOSED, "")
 
-    async def _connection(self) -> None:
-        """From one connection's beginning to its end."""
-        from ferrule.sources.mcp.client import connected
+    async def _connect_once(self) -> None:
+        """Connect, and keep the list of tools up to date until the connection ends."""
+        from ferrule.sources.mcp.client import connect
 
         limits = self.server.timeouts
         async with AsyncExitStack() as stack:
-            entering = connected(self.server, self.elicit, self.habits.most_bytes, self._heard_last)
+            entering = connect(self.server, self.elicit, self.options.max_bytes, self._on_exit)
             async with _limit(limits.connect, "connecting"):
-                session = await _closable(stack.enter_async_context(entering), self._closing)
+                session = await _until_closing(stack.enter_async_context(entering), self._closing)
             if session is None:
                 return
-            self.era = session.era
+            self.protocol_version = session.protocol_version
             watching = asyncio.ensure_future(session.watch())
             try:
                 while not (session.lost.is_set() or self._closing.is_set()):
-                    session.stirred.clear()
+                    session.list_changed.clear()
                     began = time.monotonic()
                     async with _limit(limits.list, "listing its tools"):
-                        found = await _closable(session.tools(), self._closing)
-                    if found is None:
+                        listing = await _until_closing(session.tools(), self._closing)
+                    if listing is None:
                         return
                     self._session = session
-                    tools, faults = found
-                    self._read(tuple(tools), tuple(faults))
-                    waits = (session.stirred.wait(), session.lost.wait(), self._closing.wait())
-                    await _either(*waits, asyncio.sleep(self.habits.refresh))
-                    gap = self.habits.least_gap - (time.monotonic() - began)
-                    await _either(session.lost.wait(), self._closing.wait(), asyncio.sleep(gap))
+                    tools, faults = listing
+                    self._update_tools(tuple(tools), tuple(faults))
+                    waits = (session.list_changed.wait(), session.lost.wait(), self._closing.wait())
+                    await _first_of(*waits, asyncio.sleep(self.options.refresh))
+                    gap = self.options.min_gap - (time.monotonic() - began)
+                    await _first_of(session.lost.wait(), self._closing.wait(), asyncio.sleep(gap))
             finally:
-                # At once, and not when the connection has been taken down, which takes seconds.
+                # At once, and not when the connection has been closed, which takes seconds.
                 self._session = None
                 if not self._closing.is_set():
-                    self._became(State.FAILED, "it went away")
-                # A list that could not be read says nothing of answers that are still on their way.
+                    self._set_state(SourceState.FAILED, "the connection was lost")
+                # Even if the list could not be read, answers to running calls may still arrive.
                 if session.running and not session.lost.is_set():
                     waits = (session.idle.wait(), session.lost.wait(), self._closing.wait())
-                    await _either(*waits, asyncio.sleep(self.habits.patience))
+                    await _first_of(*waits, asyncio.sleep(self.options.patience))
                 watching.cancel()
                 await asyncio.gather(watching, return_exceptions=True)
 
-    def _heard_last(self, words: str) -> None:
-        self._last_words = words
+    def _on_exit(self, words: str) -> None:
+        self._last_stderr = words
 
-    def _read(self, tools: tuple[Listed, ...], faults: tuple[str, ...]) -> None:
+    def _update_tools(self, tools: tuple[ListedTool, ...], faults: tuple[str, ...]) -> None:
         is_news = (tools, faults) != (self.tools, self.faults)
         self.tools, self.faults = tools, faults
-        self._became(State.READY, "", is_news=is_news)
+        self._set_state(SourceState.READY, "", is_news=is_news)
 
-    def _became(self, state: State, told: str, *, is_news: bool = False) -> None:
+    def _set_state(self, state: SourceState, failure: str, *, is_news: bool = False) -> None:
         is_news = is_news or state is not self.state
-        self.state, self.told = state, told
+        self.state, self.failure = state, failure
         self.settled.set()
         if is_news:
-            self.changed()
+            self.on_change()
 
 
 class _LimitReached(FerruleError):
@@ -161,11 +161,11 @@ class _LimitReached(FerruleError):
 
 
 class _limit:  # noqa: N801  # reads as the statement that it is
-    """A time limit that says what took too long."""
+    """A timeout whose error says what took too long."""
 
     def __init__(self, seconds: float, doing: str) -> None:
         self._timer = asyncio.timeout(seconds)
-        self._told = f"{doing} took more than {seconds:g} seconds"
+        self._message = f"{doing} took more than {seconds:g} seconds"
 
     async def __aenter__(self) -> None:
         await self._timer.__aenter__()
@@ -174,15 +174,15 @@ class _limit:  # noqa: N801  # reads as the statement that it is
         try:
             await self._timer.__aexit__(*ended)
         except TimeoutError:
-            raise _LimitReached(self._told) from None
+            raise _LimitReached(self._message) from None
 
 
-async def _closable(work: Coroutine[Any, Any, _T], closing: asyncio.Event) -> _T | None:
-    """What the work gives, unless closing comes first: then it is cancelled, in the very task that it runs in."""
+async def _until_closing(work: Coroutine[Any, Any, _T], closing: asyncio.Event) -> _T | None:
+    """Await the work, or return None if closing comes first. The work is cancelled in the task that runs it."""
     task = asyncio.current_task()
     assert task is not None
-    watching = asyncio.ensure_future(closing.wait())
-    watching.add_done_callback(lambda waited: None if waited.cancelled() else task.cancel())
+    watcher = asyncio.ensure_future(closing.wait())
+    watcher.add_done_callback(lambda future: None if future.cancelled() else task.cancel())
     try:
         return await work
     except asyncio.CancelledError:
@@ -190,13 +190,13 @@ async def _closable(work: Coroutine[Any, Any, _T], closing: asyncio.Event) -> _T
             return None
         raise
     finally:
-        watching.cancel()
+        watcher.cancel()
         with suppress(asyncio.CancelledError):
-            await watching
+            await watcher
 
 
-async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Until the first of them is over."""
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait until the first of them is done."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -206,16 +206,16 @@ async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _words_of(ended: object, last_words: str) -> str:
-    """What ended a connection: the innermost reason, and what a process said last."""
+def _failure_message(ended: object, last_stderr: str) -> str:
+    """Why a connection ended: the innermost exception, and the last line on a process's stderr."""
     reason = ended if isinstance(ended, BaseException) else None
     while isinstance(reason, BaseExceptionGroup):
         reason = cast("BaseExceptionGroup[BaseException]", reason).exceptions[0]
     match reason:
         case OSError() if reason.strerror:
-            told = f"it cannot be started or reached: {reason.strerror}"
+            message = f"cannot be started or reached: {reason.strerror}"
         case None:
-            told = "it went away"
+            message = "the connection was lost"
         case _:
-            told = f"{reason!s:.{_SHOWN}}" or type(reason).__name__
-    return f"{told} (it said: {last_words})" if last_words else told
+            message = f"{reason!s:.{_MAX_MESSAGE}}" or type(reason).__name__
+    return f"{message} (stderr: {last_stderr})" if last_stderr else message

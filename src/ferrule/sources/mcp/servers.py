@@ -1,7 +1,7 @@
-"""McpServers: the tools of all servers of an mcp.json, as one source. It knows links and no protocol.
+"""McpServers: the tools of all servers in an mcp.json, as one source. It knows connections but not the protocol.
 
-Servers are connected to side by side; one that hangs, fails or lists nonsense costs its own tools and no others. What a
-person should know is in `notices`.
+Servers are connected concurrently. A server that hangs, fails or lists invalid tools affects only its own tools.
+Messages for the operator are in `notices`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.sources.mcp.config import McpConfig, Server
-from ferrule.sources.mcp.elicitation import Elicit, declined
-from ferrule.sources.mcp.names import prefixes, wire_name
+from ferrule.sources.mcp.elicitation import Elicit, decline
+from ferrule.sources.mcp.names import offered_name, prefixes
 from ferrule.sources.mcp.pins import Pins
-from ferrule.sources.mcp.server_connection import Habits, Link, State
-from ferrule.sources.mcp.tool_list import Listed, described
+from ferrule.sources.mcp.server_connection import ConnectionOptions, ServerConnection, SourceState
+from ferrule.sources.mcp.tool_list import ListedTool, snapshot_of
 from ferrule.sources.source import Source
-from ferrule.sources.status import Quarantined, Standing, Trust
+from ferrule.sources.status import QuarantinedTool, SourceStatus, Trust
 
 
 @dataclass(frozen=True, slots=True)
-class ServerView:
-    """How it stands with one server: for people and programs that look at it."""
+class ServerStatus:
+    """The status of one server, for display."""
 
     name: str
     state: str
-    era: str
+    protocol_version: str
     trusted: bool
     tools: tuple[str, ...]
     notices: tuple[str, ...]
@@ -41,16 +41,20 @@ class ServerView:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    link: Link
-    tool: Listed
+    connection: ServerConnection
+    tool: ListedTool
     definition: ToolDefinition
 
 
 class McpServers(Source):
-    """Open it, ask for its tools, call them. `pins` grow as tools are seen; save them, and give them in next time.
+    """The tools of several MCP servers. `pins` grow as tools are seen; save them and pass them in next time.
 
-    `elicit` answers what servers ask in the course of a call; by default it is declined. `settle_seconds` is how long
-    opening waits for servers that have not answered yet; they join later, and `changes` tells.
+    `elicit` answers servers' requests for input during a call; by default they are declined. `settle_seconds` is how
+    long opening waits for slow servers. They join later, and `changes` reports it.
+
+    Example:
+        async with McpServers(read_config("mcp.json")) as servers:
+            tools = await servers.tools()
     """
 
     kind = "mcp"
@@ -60,10 +64,10 @@ class McpServers(Source):
         config: McpConfig | Iterable[Server],
         *,
         pins: Pins | None = None,
-        elicit: Elicit = declined,
+        elicit: Elicit = decline,
         id: str = "mcp",
         settle_seconds: float = 5.0,
-        habits: Habits | None = None,
+        options: ConnectionOptions | None = None,
     ) -> None:
         self.id = id
         self.config = config if isinstance(config, McpConfig) else McpConfig(tuple(config))
@@ -71,177 +75,185 @@ class McpServers(Source):
         self._settle_seconds = settle_seconds
         self._prefixes = prefixes(server.name for server in self.config.servers)
         self._watchers: set[asyncio.Event] = set()
-        usual = habits or Habits()
-        self._links = [Link(server, elicit, self._changed, usual) for server in self.config.servers]
+        connection_options = options or ConnectionOptions()
+        self._connections = [
+            ServerConnection(server, elicit, self._on_change, connection_options) for server in self.config.servers
+        ]
         self._offers: dict[str, _Offer] = {}
         self._refusals: dict[str, NotDelivered] = {}
-        self._said: dict[str, list[str]] = {}
-        self._quarantine: dict[str, list[Quarantined]] = {}
+        self._messages: dict[str, list[str]] = {}
+        self._quarantine: dict[str, list[QuarantinedTool]] = {}
 
     async def open(self) -> None:
         if importlib.util.find_spec("mcp") is None:
             raise DefinitionError("the mcp package is not installed", hint="pip install 'ferrule[mcp]'")
-        # In a thread and before any clock runs: it takes a second, several on a busy machine.
+        # In a thread, and before any timeout starts: the import takes a second, several on a busy machine.
         await asyncio.to_thread(importlib.import_module, "ferrule.sources.mcp.client")
-        for link in self._links:
-            link.open()
-        settling = [asyncio.ensure_future(link.settled.wait()) for link in self._links]
+        for connection in self._connections:
+            connection.open()
+        settling = [asyncio.ensure_future(connection.settled.wait()) for connection in self._connections]
         if settling:
             _, late = await asyncio.wait(settling, timeout=self._settle_seconds)
             for waiting in late:
                 waiting.cancel()
-        self._look()
+        self._refresh()
 
     async def close(self) -> None:
-        await asyncio.gather(*(link.close() for link in self._links))
+        await asyncio.gather(*(connection.close() for connection in self._connections))
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        """The tools of all servers that are ready now."""
-        self._look()
+        """The tools of all servers that are ready."""
+        self._refresh()
         return tuple(offer.definition for offer in self._offers.values())
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         offer = self._offers.get(name)
         if offer is None:
-            self._look()
+            self._refresh()
             offer = self._offers.get(name)
         if offer is None:
             unknown = NotDelivered(f"there is no tool {name!r}", code="bad_request")
             return self._refusals.get(name, unknown)
-        return await offer.link.call(offer.tool, arguments, context)
+        return await offer.connection.call(offer.tool, arguments, context)
 
     async def changes(self) -> AsyncGenerator[None]:
-        woken = asyncio.Event()
-        self._watchers.add(woken)
+        changed = asyncio.Event()
+        self._watchers.add(changed)
         try:
             while True:
-                await woken.wait()
-                woken.clear()
+                await changed.wait()
+                changed.clear()
                 yield
         finally:
-            self._watchers.discard(woken)
+            self._watchers.discard(changed)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a person should know: servers that are not there, tools that are not offered or have another name."""
-        self._look()
-        told = [f"{server}: {words}" for server, said in self._said.items() for words in said]
-        return (*self.config.faults, *told)
+        """Messages for the operator: unavailable servers, tools that are not offered or have another name."""
+        self._refresh()
+        messages = [
+            f"{server}: {message}" for server, server_messages in self._messages.items() for message in server_messages
+        ]
+        return (*self.config.faults, *messages)
 
     @property
-    def held_back(self) -> tuple[str, ...]:
-        self._look()
-        return tuple(name for name, refusal in self._refusals.items() if refusal.code == "held_back")
+    def quarantined(self) -> tuple[str, ...]:
+        self._refresh()
+        return tuple(name for name, refusal in self._refusals.items() if refusal.code == "quarantined")
 
     @property
-    def servers(self) -> tuple[ServerView, ...]:
-        """How it stands with each server, in the order of the configuration."""
-        self._look()
+    def servers(self) -> tuple[ServerStatus, ...]:
+        """The status of each server, in the order of the configuration."""
+        self._refresh()
         return tuple(
-            ServerView(
-                link.server.name,
-                link.state.value,
-                link.era,
-                link.server.trusted,
-                tuple(name for name, offer in self._offers.items() if offer.link is link),
-                tuple(self._said[link.server.name]),
+            ServerStatus(
+                connection.server.name,
+                connection.state.value,
+                connection.protocol_version,
+                connection.server.trusted,
+                tuple(name for name, offer in self._offers.items() if offer.connection is connection),
+                tuple(self._messages[connection.server.name]),
             )
-            for link in self._links
+            for connection in self._connections
         )
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        """Of each server."""
-        self._look()
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """The status of each server."""
+        self._refresh()
         return tuple(
-            Standing(
-                link.server.name,
+            SourceStatus(
+                connection.server.name,
                 self.kind,
-                Trust.TRUSTED if link.server.trusted else Trust.UNTRUSTED,
-                link.state,
-                link.told,
-                tuple(name for name, offer in self._offers.items() if offer.link is link),
-                tuple(self._quarantine[link.server.name]),
+                Trust.TRUSTED if connection.server.trusted else Trust.UNTRUSTED,
+                connection.state,
+                connection.failure,
+                tuple(name for name, offer in self._offers.items() if offer.connection is connection),
+                tuple(self._quarantine[connection.server.name]),
             )
-            for link in self._links
+            for connection in self._connections
         )
 
-    def pin_anew(self, server: str, tool: str | None = None) -> None:
-        """Agrees to the definitions that a server lists now, of one tool or of all, whatever was agreed to before."""
-        for link in self._links:
-            if link.server.name == server:
-                chosen = [one for one in link.tools if tool in (None, one.name)]
-                self._pin(link.server, chosen)
-        self._changed()
+    def repin(self, server: str, tool: str | None = None) -> None:
+        """Accept the definitions that a server lists now, of one tool or of all, replacing earlier pins."""
+        for connection in self._connections:
+            if connection.server.name == server:
+                chosen = [listed for listed in connection.tools if tool in (None, listed.name)]
+                self._pin(connection.server, chosen)
+        self._on_change()
 
-    def _changed(self) -> None:
-        self._look()
+    def _on_change(self) -> None:
+        self._refresh()
         for watcher in self._watchers:
             watcher.set()
 
-    def _look(self) -> None:
-        """Works out anew what is offered, from what every link knows."""
-        self._said = {link.server.name: [] for link in self._links}
-        self._quarantine = {link.server.name: [] for link in self._links}
+    def _refresh(self) -> None:
+        """Compute the offered tools again from the state of every connection."""
+        self._messages = {connection.server.name: [] for connection in self._connections}
+        self._quarantine = {connection.server.name: [] for connection in self._connections}
         self._offers, self._refusals = {}, {}
-        for link in self._links:
-            if link.state is State.READY:
-                self._offers |= self._offered(link, self._said[link.server.name])
+        for connection in self._connections:
+            if connection.state is SourceState.READY:
+                self._offers |= self._offers_of(connection, self._messages[connection.server.name])
             else:
-                told = f"{link.state.value}: {link.told}" if link.told else link.state.value
-                self._said[link.server.name].append(told)
-                for tool in link.tools:
-                    refusal = NotDelivered(f"{link.server.name} is not connected: {told}")
-                    self._refusals[self._wire_name(link.server, tool)] = refusal
+                message = (
+                    f"{connection.state.value}: {connection.failure}" if connection.failure else connection.state.value
+                )
+                self._messages[connection.server.name].append(message)
+                for tool in connection.tools:
+                    refusal = NotDelivered(f"{connection.server.name} is not connected: {message}")
+                    self._refusals[self._offered_name(connection.server, tool)] = refusal
 
-    def _offered(self, link: Link, said: list[str]) -> dict[str, _Offer]:
-        server = link.server
-        said += link.faults
-        named: dict[str, list[Listed]] = {}
-        for tool in link.tools:
-            named.setdefault(self._wire_name(server, tool), []).append(tool)
+    def _offers_of(self, connection: ServerConnection, messages: list[str]) -> dict[str, _Offer]:
+        server = connection.server
+        messages += connection.faults
+        named: dict[str, list[ListedTool]] = {}
+        for tool in connection.tools:
+            named.setdefault(self._offered_name(server, tool), []).append(tool)
         offers: dict[str, _Offer] = {}
         for name, tools in named.items():
-            why = self._why_not(server, tools)
-            if why:
-                self._refusals[name] = NotDelivered(f"{tools[0].name!r} {why}", code="held_back")
-                said.append(self._refusals[name].reason)
-                self._quarantine[server.name].append(self._held(server, tools[0], name))
+            reason = self._reason_not_offered(server, tools)
+            if reason:
+                self._refusals[name] = NotDelivered(f"{tools[0].name!r} {reason}", code="quarantined")
+                messages.append(self._refusals[name].reason)
+                self._quarantine[server.name].append(self._quarantined_tool(server, tools[0], name))
                 continue
             if name != f"{server.name}_{tools[0].name}":
-                said.append(f"{tools[0].name!r} is offered as {name}")
-            offers[name] = _Offer(link, tools[0], _definition(server, tools[0], name))
+                messages.append(f"{tools[0].name!r} is offered as {name}")
+            offers[name] = _Offer(connection, tools[0], _definition(server, tools[0], name))
         return offers
 
-    def _wire_name(self, server: Server, tool: Listed) -> str:
-        return wire_name(self._prefixes[server.name], server.name, tool.name)
+    def _offered_name(self, server: Server, tool: ListedTool) -> str:
+        return offered_name(self._prefixes[server.name], server.name, tool.name)
 
-    def _why_not(self, server: Server, tools: list[Listed]) -> str:
-        """Why what is listed under one name is not offered; empty where it is, and then it is pinned."""
+    def _reason_not_offered(self, server: Server, tools: list[ListedTool]) -> str:
+        """Why the tools listed under one name are not offered; empty if the tool is offered. A new tool is pinned."""
         tool = tools[0]
         if any(other != tool for other in tools):
-            return "is listed more than once, differently, and is not offered"
+            return "is listed more than once with different definitions and is not offered"
         if tool.needs_task:
             return "runs only as a task of the 2025-11-25 protocol and is not offered"
-        definition = tool.definition(server.identity)
-        if self.pins.changed(server.name, tool.name, definition):
-            return "has changed since it was pinned and is not offered until it is pinned anew"
-        if self.pins.of(server.name, tool.name) is None or not self.pins.knows(definition):
+        fingerprint = tool.fingerprint(server.identity)
+        if self.pins.has_changed(server.name, tool.name, fingerprint):
+            return "has changed since it was pinned and is not offered until it is pinned again"
+        if self.pins.of(server.name, tool.name) is None or not self.pins.has_text(fingerprint):
             self._pin(server, [tool])
         return ""
 
-    def _pin(self, server: Server, tools: Iterable[Listed]) -> None:
-        definitions = {tool.name: tool.definition(server.identity) for tool in tools}
-        agreed = {definitions[tool.name]: tool.agreed(server.identity) for tool in tools}
-        self.pins = self.pins.pinned(server.name, definitions, agreed)
+    def _pin(self, server: Server, tools: Iterable[ListedTool]) -> None:
+        hashes = {tool.name: tool.fingerprint(server.identity) for tool in tools}
+        texts = {hashes[tool.name]: tool.pinned_text(server.identity) for tool in tools}
+        self.pins = self.pins.pin(server.name, hashes, texts)
 
-    def _held(self, server: Server, tool: Listed, name: str) -> Quarantined:
-        now = described(tool.agreed(server.identity))
+    def _quarantined_tool(self, server: Server, tool: ListedTool, name: str) -> QuarantinedTool:
+        now = snapshot_of(tool.pinned_text(server.identity))
         assert now is not None
-        return Quarantined(name, self._refusals[name].reason, now, described(self.pins.before(server.name, tool.name)))
+        return QuarantinedTool(
+            name, self._refusals[name].reason, now, snapshot_of(self.pins.pinned_text(server.name, tool.name))
+        )
 
 
-def _definition(server: Server, tool: Listed, name: str) -> ToolDefinition:
-    # A hint is the server's own word. It counts only where somebody vouches for the server.
-    reads_only = server.trusted and tool.says_it_only_reads
+def _definition(server: Server, tool: ListedTool, name: str) -> ToolDefinition:
+    # The hint is a claim of the server. It counts only if the operator trusts the server.
+    reads_only = server.trusted and tool.claims_read_only
     return ToolDefinition(name, tool.description, dict(tool.parameters), side_effects=not reads_only)

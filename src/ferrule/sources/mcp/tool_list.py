@@ -1,7 +1,7 @@
-"""What an MCP server lists, read with care: one tool that is malformed is left out and told of, the others stay.
+"""Reads an MCP server's tool list. An invalid tool is left out and reported; the others remain.
 
-Plain JSON in, values out; it knows neither the SDK nor a connection. A listing comes from a stranger: only the fields
-that are used are kept, and each only in the type that the protocol gives it.
+Plain JSON in, values out; no SDK, no connection. The list is untrusted: only the fields that are used are kept, and
+each only in the type that the protocol defines.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ferrule.core.json_text import canonical, digest, loads
-from ferrule.sources.status import Described
+from ferrule.sources.status import ToolSnapshot
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TASK_SUPPORT = ("forbidden", "optional", "required")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One tool as its server describes it. The hints are the server's own word and no more."""
+class ListedTool:
+    """One tool as its server describes it. The hints are only claims of the server."""
 
     name: str
     description: str = ""
@@ -29,43 +29,43 @@ class Listed:
     needs_task: bool = False
 
     @property
-    def says_it_only_reads(self) -> bool:
+    def claims_read_only(self) -> bool:
         return self.hints.get("readOnlyHint") is True
 
-    def definition(self, server_identity: str) -> str:
-        """The hash of everything that somebody agrees to when he trusts the tool: whose it is, too."""
-        return digest(self._agreed(server_identity))
+    def fingerprint(self, server_identity: str) -> str:
+        """The hash of everything that a pin covers, including the server's identity."""
+        return digest(self._pinned_fields(server_identity))
 
-    def agreed(self, server_identity: str) -> str:
-        """All that, as the text that is hashed."""
-        return canonical(self._agreed(server_identity))
+    def pinned_text(self, server_identity: str) -> str:
+        """The text that `fingerprint` hashes."""
+        return canonical(self._pinned_fields(server_identity))
 
-    def _agreed(self, server_identity: str) -> list[object]:
-        described = [self.name, self.description, self.parameters, self.output, self.hints, self.needs_task]
-        return [server_identity, described]
+    def _pinned_fields(self, server_identity: str) -> list[object]:
+        snapshot_of = [self.name, self.description, self.parameters, self.output, self.hints, self.needs_task]
+        return [server_identity, snapshot_of]
 
 
-def sound_tools(raw: Sequence[object], *, is_modern: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """The tools that can be read, with only what is used of each; and what is wrong with the others."""
-    kept: list[dict[str, Any]] = []
+def valid_tools(raw: Sequence[object], *, is_modern: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """The valid tools, reduced to the fields that are used, and messages about the others."""
+    tools: list[dict[str, Any]] = []
     faults: list[str] = []
     for number, entry in enumerate(raw):
         tool = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         name = tool.get("name")
         if not isinstance(name, str) or not name:
-            faults.append(f"tool number {number + 1} of the list has no name and is not offered")
+            faults.append(f"tool {number + 1} in the list has no name and is not offered")
         elif not isinstance(tool.get("inputSchema"), dict):
-            faults.append(f"{name} has no schema of its arguments and is not offered")
+            faults.append(f"{name} has no input schema and is not offered")
         elif not _is_json(tool):
-            faults.append(f"{name} holds a number that is not JSON, or is nested too deeply, and is not offered")
+            faults.append(f"{name} contains a number that is not JSON, or is nested too deeply, and is not offered")
         else:
-            kept.append(_sound(name, tool, is_modern))
-    return kept, faults
+            tools.append(_clean_tool(name, tool, is_modern))
+    return tools, faults
 
 
-def listed(tool: Mapping[str, Any]) -> Listed:
-    """The value of one sound tool."""
-    return Listed(
+def tool_of(tool: Mapping[str, Any]) -> ListedTool:
+    """Convert one valid tool."""
+    return ListedTool(
         tool["name"],
         tool.get("description") or "",
         tool["inputSchema"],
@@ -75,8 +75,8 @@ def listed(tool: Mapping[str, Any]) -> Listed:
     )
 
 
-def described(agreed: str) -> Described | None:
-    """What was agreed to, as it is shown. None for what `Listed.agreed` does not give: it may come from a file."""
+def snapshot_of(agreed: str) -> ToolSnapshot | None:
+    """Parse a pinned text for display. None if `pinned_text` cannot have produced it: it may come from a file."""
     try:
         value: Any = loads(agreed)
         fingerprint = digest(value)
@@ -86,31 +86,31 @@ def described(agreed: str) -> Described | None:
         case [str(), [str(), str(), dict(), _, dict(), bool()]]:
             _, description, parameters, output, hints, needs_task = cast("list[Any]", value[1])
             more = {"server": value[0], "output": output, "hints": hints, "needs_task": needs_task}
-            return Described(description, parameters, fingerprint, more)
+            return ToolSnapshot(description, parameters, fingerprint, more)
         case _:
             return None
 
 
-def _sound(name: str, tool: Mapping[str, Any], is_modern: bool) -> dict[str, Any]:
-    # Some servers list "type": null or none at all for a tool without arguments; the protocol wants an object.
+def _clean_tool(name: str, tool: Mapping[str, Any], is_modern: bool) -> dict[str, Any]:
+    # Some servers list "type": null or no type for a tool without arguments; the protocol requires "object".
     schema = {**tool["inputSchema"], "type": "object"}
-    sound: dict[str, Any] = {"name": name, "inputSchema": schema}
+    cleaned: dict[str, Any] = {"name": name, "inputSchema": schema}
     description, output = tool.get("description"), tool.get("outputSchema")
     if isinstance(description, str):
-        sound["description"] = description
-    # Before 2026 an output schema is that of an object, and the SDK refuses the list for one that is not.
+        cleaned["description"] = description
+    # Before 2026 an output schema must have type object, and the SDK rejects the whole list otherwise.
     if isinstance(output, dict) and (is_modern or cast("dict[str, Any]", output).get("type") == "object"):
-        sound["outputSchema"] = output
+        cleaned["outputSchema"] = output
     hints = _mapping(tool.get("annotations"))
-    sound["annotations"] = {hint: hints[hint] for hint in _HINTS if isinstance(hints.get(hint), bool)}
+    cleaned["annotations"] = {hint: hints[hint] for hint in _HINTS if isinstance(hints.get(hint), bool)}
     support = _mapping(tool.get("execution")).get("taskSupport")
     if support in _TASK_SUPPORT:
-        sound["execution"] = {"taskSupport": support}
-    return sound
+        cleaned["execution"] = {"taskSupport": support}
+    return cleaned
 
 
 def _is_json(tool: Mapping[str, Any]) -> bool:
-    """The SDK reads NaN and Infinity, which nobody can hash or pass on."""
+    """Whether the tool is valid JSON. The SDK accepts NaN and Infinity, which cannot be hashed or passed on."""
     try:
         canonical(tool)
     except (ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""One file per family, data only: FORMATS and their EXAMPLES. A new file is found by itself; no list names it."""
+"""One module per model family, data only: FORMATS and EXAMPLES. The registry finds new modules automatically."""

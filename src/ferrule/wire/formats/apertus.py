@@ -9,7 +9,7 @@ from ferrule.wire.node import BODY, Keyed, calls, free, lit, think, turn
 FORMAT = Format(
     name="apertus",
     about="Apertus 2509",
-    marks=("<|tools_prefix|>", "<|tools_suffix|>"),
+    markers=("<|tools_prefix|>", "<|tools_suffix|>"),
     reply=turn(
         think("<|inner_prefix|>", "<|inner_suffix|>"),
         free(),

@@ -42,7 +42,7 @@ def tool_results(*body: Body | str) -> Results:
 CMD3 = Format(
     name="cohere_action",
     about="Command R7B, Command A, A-Reasoning, A-Vision",
-    marks=(BEGIN, "<|START_RESPONSE|>"),
+    markers=(BEGIN, "<|START_RESPONSE|>"),
     reply=turn(THINK, free("<|START_RESPONSE|>", "<|END_RESPONSE|>"), ACTION),
     result=tool_results(Body(as_json=True)),
     declaration=Declaration(open="[\n", close="\n]", sep=",\n"),
@@ -54,7 +54,7 @@ CMD4 = replace(
     CMD3,
     name="cohere_action_cmd4",
     about="Command A 2026 and North: answers between <|START_TEXT|> and <|END_TEXT|>",
-    marks=(BEGIN, "<|START_TEXT|>"),
+    markers=(BEGIN, "<|START_TEXT|>"),
     reply=turn(THINK, free("<|START_TEXT|>", "<|END_TEXT|>"), ACTION),
     result=tool_results('{"content": ', Body(as_json=True), "}"),
     tokens=(BEGIN, END, "<|START_THINKING|>", "<|END_THINKING|>", "<|START_TEXT|>", "<|END_TEXT|>"),
@@ -64,7 +64,7 @@ RPLUS = replace(
     CMD3,
     name="cohere_rplus",
     about="Command R and R+ of 2024: a fenced array behind `Action:`",
-    marks=("Action:", "directly-answer"),
+    markers=("Action:", "directly-answer"),
     reply=turn(
         free(),
         calls(

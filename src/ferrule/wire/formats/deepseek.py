@@ -15,7 +15,7 @@ CALL_BEGIN, CALL_END, SEP = "<｜tool▁call▁begin｜>", "<｜tool▁call▁en
 V3 = Format(
     name="deepseek_v3",
     about="DeepSeek V3 and V3-0324, R1, R1 distilled to Qwen",
-    marks=(BEGIN, "```json"),
+    markers=(BEGIN, "```json"),
     reply=turn(
         THINK_TAGS,
         free(),
@@ -47,7 +47,7 @@ V31 = replace(
     V3,
     name="deepseek_v31",
     about="DeepSeek V3.1 and V3.1-Terminus",
-    marks=(BEGIN, SEP),
+    markers=(BEGIN, SEP),
     reply=turn(
         think("<think>", "</think>"),
         free(),

@@ -31,9 +31,10 @@ KINDS = (
 def dsml(
     name: str, about: str, section: str, result: Results, gap: str = "", also: tuple[str, ...] = (), sep: str = ""
 ) -> Format:
-    """`gap` stands between the token and each word; `also` are other words that models write for the section.
+    """Build a DSML format.
 
-    With `sep` a newline stands between parameters and after them, also when there are none.
+    `gap` separates the token from each word; `also` are other words that models write for the section. With `sep` there
+    is a newline between parameters and after them, even if there are none.
     """
     mark, end = f"<｜DSML｜{gap}", f"</｜DSML｜{gap}"
     parameter = seq(
@@ -50,7 +51,7 @@ def dsml(
     return Format(
         name=name,
         about=about,
-        marks=("｜DSML｜", f"{gap}{section}>"),
+        markers=("｜DSML｜", f"{gap}{section}>"),
         reply=turn(
             think("<think>", "</think>"),
             free(),

@@ -12,7 +12,7 @@ from ferrule.wire.node import BODY, NAME, calls, closer, free, literal_args, seq
 GEMMA4 = Format(
     name="gemma4",
     about="Gemma 4",
-    marks=("<|tool_call>call:", '<|"|>'),
+    markers=("<|tool_call>call:", '<|"|>'),
     reply=turn(
         think("<|channel>thought\n", "<channel|>"),
         calls(
@@ -42,7 +42,7 @@ FUNCTIONGEMMA = replace(
     GEMMA4,
     name="functiongemma",
     about="FunctionGemma 270M",
-    marks=("<start_function_call>", "<escape>"),
+    markers=("<start_function_call>", "<escape>"),
     reply=turn(
         calls(
             seq(

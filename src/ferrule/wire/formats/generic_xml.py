@@ -9,7 +9,7 @@ from ferrule.wire.node import ARGS, BODY, NAME, THINK_TAGS, calls, closer, free,
 FORMAT = Format(
     name="generic_xml",
     about="Llama 3.0, CodeLlama, SmolLM2 and every model whose template has no tools",
-    marks=(),
+    markers=(),
     reply=turn(
         THINK_TAGS,
         free(),

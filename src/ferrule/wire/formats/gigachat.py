@@ -12,7 +12,7 @@ from ferrule.wire.node import BODY, calls, free, turn
 GIGACHAT31 = Format(
     name="gigachat31",
     about="GigaChat 3.1",
-    marks=("<|function_call|>", "<|role_sep|>"),
+    markers=("<|function_call|>", "<|role_sep|>"),
     reply=turn(free(), calls(JSON_CALL, open="<|function_call|>", max_calls=1)),
     result=results(BODY, role="function result"),
     tokens=("<|function_call|>",),
@@ -23,7 +23,7 @@ GIGACHAT3 = replace(
     GIGACHAT31,
     name="gigachat3",
     about="GigaChat 3",
-    marks=("function call", "<|role_sep|>", "<|message_sep|>"),
+    markers=("function call", "<|role_sep|>", "<|message_sep|>"),
     reply=turn(free(), calls(JSON_CALL, open="<|message_sep|>\n\nfunction call<|role_sep|>\n", max_calls=1)),
     tokens=("<|message_sep|>", "<|role_sep|>"),
     beats=(),

@@ -26,7 +26,7 @@ from ferrule.wire.node import (
 
 
 def pairs(newline: str, *, lead: str = "", between: str | None = None, sep: str = "", glue: str = "") -> Calls:
-    """`newline` stands between the pieces of a call, `between` after a value, `lead` before every call."""
+    """Calls as key and value elements: `newline` between pieces, `between` after a value, `lead` before a call."""
     argument = seq(
         "<arg_key>", KEY, "</arg_key>", space(newline), "<arg_value>", VALUE, "</arg_value>",
         space(newline if between is None else between),
@@ -43,7 +43,7 @@ def pairs(newline: str, *, lead: str = "", between: str | None = None, sep: str 
 GLM45 = Format(
     name="glm45",
     about="GLM-4.5 and 4.6, Laguna XS",
-    marks=("<arg_key>", "<arg_value>", "</arg_key>\n<arg_value>"),
+    markers=("<arg_key>", "<arg_value>", "</arg_key>\n<arg_value>"),
     reply=turn(THINK_TAGS, free(), pairs("\n", lead="\n")),
     result=results("<tool_response>\n", BODY, "\n</tool_response>"),
     tokens=(
@@ -63,7 +63,7 @@ GLM47 = replace(
     GLM45,
     name="glm47",
     about="GLM-4.7, GLM-5, Laguna S, Spark 2.5: no newlines",
-    marks=("<arg_key>", "<arg_value>"),
+    markers=("<arg_key>", "<arg_value>"),
     reply=turn(think("<think>", "</think>"), free(), pairs("")),
     result=results("<tool_response>", BODY, "</tool_response>", sep=""),
     beats=(),
@@ -72,7 +72,7 @@ LING3 = replace(
     GLM45,
     name="ling3",
     about="Ling 3: newlines inside a pair, none between pairs",
-    marks=("<arg_key>", "<arg_value>", "<role>ASSISTANT</role>"),
+    markers=("<arg_key>", "<arg_value>", "<role>ASSISTANT</role>"),
     reply=turn(
         think("<think>", "</think>"),
         free(),

@@ -12,7 +12,7 @@ from ferrule.wire.node import BODY, THINK_TAGS, calls, free, lit, seq, space, tu
 GRANITE3 = Format(
     name="granite3",
     about="Granite 3.0 and 3.3",
-    marks=("<|tool_call|>", "<|start_of_role|>"),
+    markers=("<|tool_call|>", "<|start_of_role|>"),
     reply=turn(
         THINK_TAGS, free(), calls(JSON_CALL, open=lit("<|tool_call|>[", "<|tool_call|> ["), sep=", ", close="]")
     ),
@@ -25,7 +25,7 @@ GRANITE31 = replace(
     GRANITE3,
     name="granite31",
     about="Granite 3.1 and 3.2: the marker is ordinary text",
-    marks=("<tool_call>[", "<|start_of_role|>"),
+    markers=("<tool_call>[", "<|start_of_role|>"),
     reply=turn(
         THINK_TAGS,
         free(),
@@ -38,7 +38,7 @@ GRANITE20B = replace(
     GRANITE3,
     name="granite20b",
     about="Granite 20B function calling",
-    marks=("<function_call>",),
+    markers=("<function_call>",),
     reply=turn(free(), calls(seq("<function_call>", space(" "), JSON_CALL), sep="\n", glue="\n")),
     result=results("<function_response> ", BODY, role="user"),
     tokens=(),

@@ -36,7 +36,7 @@ TO_ROLE = calls(
 FORMAT = Format(
     name="harmony",
     about="gpt-oss 20B and 120B",
-    marks=("<|start|>assistant", "<|channel|>commentary"),
+    markers=("<|start|>assistant", "<|channel|>commentary"),
     reply=turn(
         think("<|channel|>analysis<|message|>", "<|end|>", calls_inside=False),
         free("<|channel|>commentary<|message|>", "<|end|>"),

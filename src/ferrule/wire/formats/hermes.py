@@ -32,22 +32,24 @@ JSON_CALL = envelope(
 )
 
 
-def tagged(tag: str, *, call: Envelope = JSON_CALL, sep: str = "\n", glue: str = "\n", inside: str = "\n") -> Calls:
-    """One JSON call to a pair of tags."""
+def calls_in_tags(
+    tag: str, *, call: Envelope = JSON_CALL, sep: str = "\n", glue: str = "\n", inside: str = "\n"
+) -> Calls:
+    """Calls as JSON, one per pair of tags."""
     return calls(
         seq(f"<{tag}>", space(inside), call, space(inside), closer(f"</{tag}>")), sep=sep, glue=lit(glue, "\n")
     )
 
 
-# An array inside the tag is how SmolLM2's own recipe asks for several calls.
+# SmolLM2's own recipe writes several calls as an array inside the tag.
 ARRAY = calls(
     JSON_CALL, open=lit("<tool_call>[", "<tool_call>\n["), sep=", ", close=lit("]</tool_call>", "]\n</tool_call>", "]")
 )
 HERMES = Format(
     name="hermes",
     about="Hermes 2-4, Qwen 2.5 and 3, QwQ, MiMo-VL, Bielik",
-    marks=("<tool_call>", '"arguments"'),
-    reply=turn(THINK_TAGS, free(), tagged("tool_call"), also=(ARRAY,)),
+    markers=("<tool_call>", '"arguments"'),
+    reply=turn(THINK_TAGS, free(), calls_in_tags("tool_call"), also=(ARRAY,)),
     result=results("<tool_response>\n", BODY, "\n</tool_response>", role="user"),
     tokens=("<tool_call>", "</tool_call>", "<think>", "</think>"),
     stops=("<|im_end|>",),
@@ -68,8 +70,8 @@ JOINED = replace(
     HERMES,
     name="hermes_joined",
     about="Reka-Edge: the blocks follow each other without a newline",
-    marks=("<tool_call>", '"arguments"', "<sep>"),
-    reply=turn(THINK_TAGS, free(), tagged("tool_call", sep="")),
+    markers=("<tool_call>", '"arguments"', "<sep>"),
+    reply=turn(THINK_TAGS, free(), calls_in_tags("tool_call", sep="")),
     result=results("<tool_response>\n", BODY, "\n</tool_response>", sep="", role="human"),
     beats=("hermes",),
 )
@@ -77,16 +79,18 @@ EXAONE = replace(
     HERMES,
     name="exaone",
     about="EXAONE 4: no newlines inside the tags",
-    marks=("<tool_call>", "[|endofturn|]"),
-    reply=turn(THINK_TAGS, free(), tagged("tool_call", inside="")),
+    markers=("<tool_call>", "[|endofturn|]"),
+    reply=turn(THINK_TAGS, free(), calls_in_tags("tool_call", inside="")),
     beats=("hermes",),
 )
 GRANITE4 = replace(
     HERMES,
     name="granite4",
     about="Granite 4.0 and 4.1: as their templates write it; keys without quotes are read as well",
-    marks=("<tool_call>", '"arguments"', "<|start_of_role|>"),
-    reply=turn(THINK_TAGS, free(), tagged("tool_call", call=replace(JSON_CALL, reads_bare_keys=True)), also=(ARRAY,)),
+    markers=("<tool_call>", '"arguments"', "<|start_of_role|>"),
+    reply=turn(
+        THINK_TAGS, free(), calls_in_tags("tool_call", call=replace(JSON_CALL, reads_bare_keys=True)), also=(ARRAY,)
+    ),
     stops=("<|end_of_text|>",),
     beats=("hermes",),
 )
@@ -94,11 +98,11 @@ LONGCAT = replace(
     HERMES,
     name="longcat",
     about="LongCat-Flash",
-    marks=("<longcat_tool_call>",),
+    markers=("<longcat_tool_call>",),
     reply=turn(
         think(lit("<longcat_think>\n", "<longcat_think>"), lit("\n</longcat_think>\n", "</longcat_think>")),
         free(),
-        tagged("longcat_tool_call"),
+        calls_in_tags("longcat_tool_call"),
     ),
     tokens=("<longcat_tool_call>", "</longcat_tool_call>"),
     beats=(),

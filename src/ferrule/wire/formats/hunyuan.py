@@ -12,7 +12,7 @@ from ferrule.wire.node import BODY, ID, NAME, THINK_TAGS, CallNode, Calls, Entry
 
 
 def array(call: CallNode, *, indent: str = "", glue: str | None = None, lead: str = "") -> Calls:
-    """`indent` goes before every call; `lead` before the section, text or not."""
+    """A JSON array of calls. `indent` is written before every call, `lead` before the section."""
     begin, tail = f"<tool_calls>[{indent}", indent.rstrip(" ")
     return calls(
         call,
@@ -26,7 +26,7 @@ def array(call: CallNode, *, indent: str = "", glue: str | None = None, lead: st
 HUNYUAN = Format(
     name="hunyuan",
     about="Hunyuan A13B",
-    marks=("<tool_calls>", "<answer>"),
+    markers=("<tool_calls>", "<answer>"),
     reply=turn(THINK_TAGS, free(), array(JSON_CALL)),
     result=results("<tool_response>", BODY, "</tool_response>", role="user"),
 )
@@ -34,7 +34,7 @@ APRIEL = replace(
     HUNYUAN,
     name="apriel",
     about="Apriel 1.5 and 1.6",
-    marks=("<tool_calls>[", '"id"'),
+    markers=("<tool_calls>[", '"id"'),
     reply=turn(
         THINK_TAGS,
         free(),
@@ -51,7 +51,7 @@ JAMBA = replace(
     HUNYUAN,
     name="jamba",
     about="Jamba 1.5 and later: one call to a line",
-    marks=("<tool_calls>[", "<|bom|>"),
+    markers=("<tool_calls>[", "<|bom|>"),
     reply=turn(free(), array(JSON_CALL, indent="\n    ")),
     result=results(BODY, role="tool"),
     stops=("<|eom|>",),

@@ -10,7 +10,7 @@ from ferrule.wire.node import BODY, THINK_TAGS, calls, closer, free, lit, seq, t
 FORMAT = Format(
     name="internlm",
     about="InternLM 2.5, Intern-S1",
-    marks=("<|action_start|>", "<|plugin|>"),
+    markers=("<|action_start|>", "<|plugin|>"),
     reply=turn(
         THINK_TAGS,
         free(),

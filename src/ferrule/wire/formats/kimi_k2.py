@@ -15,7 +15,7 @@ CALL_BEGIN, ARGS_BEGIN, CALL_END = "<|tool_call_begin|>", "<|tool_call_argument_
 FORMAT = Format(
     name="kimi_k2",
     about="Kimi K2, K2-Thinking, K2.5 and 2.6",
-    marks=(BEGIN, ARGS_BEGIN),
+    markers=(BEGIN, ARGS_BEGIN),
     reply=turn(
         think("<think>", "</think>"),
         free(),

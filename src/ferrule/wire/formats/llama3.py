@@ -17,7 +17,7 @@ FUNCTION_TAG = calls(seq("<function=", NAME, ">", ARGS, closer("</function>")))
 LLAMA3 = Format(
     name="llama3",
     about="Llama 3.1, 3.2 and 3.3; Llama 4 with the JSON template",
-    marks=("<|start_header_id|>", '"parameters"'),
+    markers=("<|start_header_id|>", '"parameters"'),
     reply=turn(
         free(),
         calls(PARAMETERS_CALL, sep=lit("; ", ";"), only_offered=True),
@@ -27,7 +27,7 @@ LLAMA3 = Format(
     result=results(Body(as_json=True), role="ipython"),
     tokens=("<|python_tag|>",),
     stops=("<|eom_id|>", "<|eot_id|>"),
-    # The templates are the same: which of the two a model writes is decided by what it is told at run time.
+    # The templates are the same: the prompt at run time decides which of the two a model writes.
     beats=("llama3_python_tag",),
 )
 TAGGED = replace(
@@ -41,7 +41,7 @@ FUNCTION = replace(
     LLAMA3,
     name="llama3_function_tag",
     about="Llama 3.1 zero-shot, Functionary v3.1: <function=NAME>{...}</function>",
-    marks=("<function=", "</function>", "<|start_header_id|>"),
+    markers=("<function=", "</function>", "<|start_header_id|>"),
     reply=turn(free(), FUNCTION_TAG),
     result=results(BODY, role="ipython"),
     beats=("llama3",),

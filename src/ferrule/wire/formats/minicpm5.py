@@ -10,7 +10,7 @@ from ferrule.wire.node import BODY, KEY, NAME, THINK_TAGS, VALUE, calls, fields,
 FORMAT = Format(
     name="minicpm5",
     about="MiniCPM5",
-    marks=('<function name="', '<param name="'),
+    markers=('<function name="', '<param name="'),
     reply=turn(
         THINK_TAGS,
         free(),

@@ -12,7 +12,7 @@ from ferrule.wire.node import BODY, KEY, NAME, THINK_TAGS, VALUE, calls, fields,
 M2 = Format(
     name="minimax_m2",
     about="MiniMax M2, M2.1 and M2.5",
-    marks=("<minimax:tool_call>", "<invoke name="),
+    markers=("<minimax:tool_call>", "<invoke name="),
     reply=turn(
         THINK_TAGS,
         free(),
@@ -47,7 +47,7 @@ M1 = replace(
     M2,
     name="minimax_m1",
     about="MiniMax M1: one JSON call to a line",
-    marks=("<tool_calls>", "<beginning_of_sentence>ai"),
+    markers=("<tool_calls>", "<beginning_of_sentence>ai"),
     reply=turn(
         THINK_TAGS,
         free(),

@@ -39,7 +39,7 @@ WITHOUT_ID = calls(seq("[TOOL_CALLS]", NAME, "[ARGS]", ARGS))
 V3 = Format(
     name="mistral_v3",
     about="Mistral 7B v0.3, Nemo, Mixtral 8x22B, Large 2407",
-    marks=("[TOOL_CALLS]", "[AVAILABLE_TOOLS]"),
+    markers=("[TOOL_CALLS]", "[AVAILABLE_TOOLS]"),
     reply=turn(free(), ARRAY, also=(WITH_ID, WITHOUT_ID)),
     result=results('[TOOL_RESULTS]{"content": ', Body(as_json=True), ', "call_id": "', ID, '"}[/TOOL_RESULTS]', sep=""),
     declaration=Declaration(open="[AVAILABLE_TOOLS][", close="][/AVAILABLE_TOOLS]", sep=", "),
@@ -51,7 +51,7 @@ V7 = replace(
     V3,
     name="mistral_v7",
     about="Mistral Large 2411, Small 3 and 3.1, Pixtral Large",
-    marks=("[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[TOOL_CONTENT]"),
+    markers=("[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[TOOL_CONTENT]"),
     result=results("[TOOL_RESULTS]", ID, "[TOOL_CONTENT]", BODY, "[/TOOL_RESULTS]", sep=""),
     tokens=(*V3.tokens, "[TOOL_CONTENT]"),
     beats=("mistral_v3",),
@@ -60,7 +60,7 @@ V11 = replace(
     V7,
     name="mistral_v11",
     about="Mistral Small 3.2, Magistral 2507",
-    marks=("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
+    markers=("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
     reply=turn(
         think(lit("<think>\n", "<think>"), lit("\n</think>\n", "</think>")), free(), WITH_ID, also=(WITHOUT_ID, ARRAY)
     ),
@@ -71,7 +71,7 @@ V13 = replace(
     V7,
     name="mistral_v13",
     about="Ministral 3, Mistral Large 3, Magistral 2509 and later, Devstral",
-    marks=("[TOOL_CALLS]", "[ARGS]"),
+    markers=("[TOOL_CALLS]", "[ARGS]"),
     reply=turn(THINK, free(), WITHOUT_ID, also=(WITH_ID, ARRAY)),
     result=results("[TOOL_RESULTS]", BODY, "[/TOOL_RESULTS]", sep=""),
     tokens=(*V7.tokens, "[ARGS]", "[THINK]", "[/THINK]"),

@@ -10,7 +10,7 @@ from ferrule.wire.node import BODY, THINK_TAGS, calls, free, lit, turn
 FORMAT = Format(
     name="nemotron_toolcall",
     about="Nemotron-Nano-v2, Llama-Nemotron",
-    marks=("<TOOLCALL>", "<AVAILABLE_TOOLS>"),
+    markers=("<TOOLCALL>", "<AVAILABLE_TOOLS>"),
     reply=turn(
         THINK_TAGS,
         free(),

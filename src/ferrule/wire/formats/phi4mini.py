@@ -1,4 +1,4 @@
-"""Phi-4-mini: a JSON array between <|tool_call|> marks, or behind `functools` as some templates ask for it."""
+"""Phi-4-mini: a JSON array between <|tool_call|> markers, or after `functools`, which some templates request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FUNCTOOLS = calls(JSON_CALL, open=lit("functools[", "functools ["), sep=", ", cl
 FORMAT = Format(
     name="phi4mini",
     about="Phi-4-mini",
-    marks=("<|tool|>", "<|/tool|>"),
+    markers=("<|tool|>", "<|/tool|>"),
     reply=turn(free(), NATIVE, also=(SINGLE, FUNCTOOLS)),
     result=results(BODY),
     declaration=Declaration(open="<|tool|>[", close="]<|/tool|>", sep=", ", as_function=False),
@@ -32,7 +32,7 @@ WITH_FUNCTOOLS = replace(
     FORMAT,
     name="phi4mini_functools",
     about="Phi-4-mini under the templates that ask for functools[...]",
-    marks=("functools[",),
+    markers=("functools[",),
     reply=turn(free(), FUNCTOOLS, also=(NATIVE, SINGLE)),
     tokens=(),
 )

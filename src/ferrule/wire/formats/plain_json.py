@@ -33,7 +33,7 @@ FENCED_ARRAY = calls(
 BARE = Format(
     name="bare_json",
     about="Any model: a JSON object with name and arguments in the text",
-    marks=(),
+    markers=(),
     reply=turn(free(), OBJECT, fence="```"),
     result=results("<tool_response>\n", BODY, "\n</tool_response>", role="user"),
 )

@@ -1,4 +1,4 @@
-"""Pythonic: calls written as Python. Llama 3.2 and 4, ToolACE; LFM2, Olmo 3 and MiniCPM3 with their own marks."""
+"""Pythonic: calls written as Python. Llama 3.2 and 4, ToolACE; LFM2, Olmo 3 and MiniCPM3 with their own markers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MARKED = calls(
 PYTHONIC = Format(
     name="pythonic",
     about="Llama 3.2, ToolACE, Gemma 3 with a pythonic template",
-    marks=("[func_name1(",),
+    markers=("[func_name1(",),
     reply=turn(free(), BARE, also=(AFTER_TAG, MARKED), fence="```"),
     result=results(Body(as_json=True), role="ipython"),
     tokens=("<|python_tag|>",),
@@ -48,7 +48,7 @@ LLAMA4 = replace(
     PYTHONIC,
     name="llama4_pythonic",
     about="Llama 4: the list between <|python_start|> and <|python_end|>",
-    marks=("<|python_start|>",),
+    markers=("<|python_start|>",),
     reply=turn(free(), MARKED, also=(BARE,), fence="```"),
     tokens=("<|python_start|>", "<|python_end|>"),
     stops=("<|eom|>", "<|eot|>"),
@@ -56,7 +56,7 @@ LLAMA4 = replace(
 LFM2 = Format(
     name="lfm2",
     about="LFM2 and LFM2.5: a list of calls, objects inside as JSON",
-    marks=("<|tool_call_start|>", "<|tool_call_end|>"),
+    markers=("<|tool_call_start|>", "<|tool_call_end|>"),
     reply=turn(
         THINK_TAGS,
         free(),
@@ -75,7 +75,7 @@ LFM2 = Format(
 OLMO3 = Format(
     name="olmo3",
     about="Olmo 3 and 3.1: one call to a line, values as JSON",
-    marks=("<function_calls>",),
+    markers=("<function_calls>",),
     reply=turn(
         THINK_TAGS,
         free(),
@@ -88,7 +88,7 @@ OLMO3 = Format(
 MINICPM3 = Format(
     name="minicpm3",
     about="MiniCPM3: one call to a line in a Python fence, text after it",
-    marks=("<|tool_call_start|>", "<|thought_start|>"),
+    markers=("<|tool_call_start|>", "<|thought_start|>"),
     reply=turn(
         think("<|thought_start|>\n", lit("\n<|thought_end|>\n", "\n<|thought_end|>", "<|thought_end|>")),
         calls(

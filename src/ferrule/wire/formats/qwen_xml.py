@@ -55,7 +55,7 @@ def xml(tag: str, own: str, *, sep: str = "\n", glue: str = "\n\n") -> Calls:
 QWEN_XML = Format(
     name="qwen_xml",
     about="Qwen3-Coder, Qwen 3.5 and later, Granite 4.2",
-    marks=("<tool_call>", "<function=", "<parameter="),
+    markers=("<tool_call>", "<function=", "<parameter="),
     reply=turn(THINK_TAGS, free(), xml("tool_call", "\n")),
     result=results("<tool_response>\n", BODY, "\n</tool_response>", role="user"),
     tokens=("<tool_call>", "</tool_call>", "<think>", "</think>"),
@@ -65,7 +65,7 @@ NEMOTRON = replace(
     QWEN_XML,
     name="nemotron3_xml",
     about="Nemotron-3: one newline between text and calls",
-    marks=("<function=", "<parameter=", "</tool_call>\\n'"),
+    markers=("<function=", "<parameter=", "</tool_call>\\n'"),
     reply=turn(
         think("<think>\n", lit("\n</think>\n", "</think>\n", "</think>")), free(), xml("tool_call", "\n", glue="\n")
     ),
@@ -75,7 +75,7 @@ STEP = replace(
     QWEN_XML,
     name="step_xml",
     about="Step-3.5 and 3.7: blocks and text follow each other without a newline",
-    marks=("<tool_call>", "<function=", "<parameter=", "<|im_start|>tool_response"),
+    markers=("<tool_call>", "<function=", "<parameter=", "<|im_start|>tool_response"),
     reply=turn(
         think(lit("<think>\n", "<think>"), lit("\n</think>\n", "</think>\n", "</think>")),
         free(),
@@ -88,7 +88,7 @@ MIMO = replace(
     QWEN_XML,
     name="mimo_xml",
     about="MiMo-V2: values inline, white space in them is data",
-    marks=("<tool_call>", "<function=", "<parameter=", "value_1</parameter>"),
+    markers=("<tool_call>", "<function=", "<parameter=", "value_1</parameter>"),
     reply=turn(THINK_TAGS, free(), xml("tool_call", "", glue="\n")),
     beats=("qwen_xml",),
 )
@@ -96,7 +96,7 @@ SEED = replace(
     QWEN_XML,
     name="seed_xml",
     about="Seed-OSS: values inline; its template prints Python for containers, which is read too",
-    marks=("<seed:tool_call>", "<function=", "<parameter="),
+    markers=("<seed:tool_call>", "<function=", "<parameter="),
     reply=turn(think("<seed:think>", "</seed:think>"), free(), xml("seed:tool_call", "")),
     result=results(BODY, role="tool"),
     tokens=("<seed:tool_call>", "</seed:tool_call>", "<seed:think>", "</seed:think>"),

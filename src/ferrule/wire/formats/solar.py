@@ -14,7 +14,7 @@ ANSWER, ANSWERED, ANSWER_END = "<|tool_response:begin|>", "<|tool_response:name|
 FORMAT = Format(
     name="solar",
     about="Solar Open 100B",
-    marks=(BEGIN, ARGUMENTS),
+    markers=(BEGIN, ARGUMENTS),
     reply=turn(
         THINK_TAGS,
         free(),

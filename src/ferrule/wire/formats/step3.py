@@ -13,7 +13,7 @@ PARAMETER = seq('<steptml:parameter name="', KEY, '">', VALUE, "</steptml:parame
 FORMAT = Format(
     name="step3",
     about="Step-3",
-    marks=(BEGIN, "steptml:invoke"),
+    markers=(BEGIN, "steptml:invoke"),
     reply=turn(
         THINK_TAGS,
         free(),

@@ -15,7 +15,7 @@ def array(open: str | Lit, close: str | Lit) -> Calls:
 FORMAT = Format(
     name="xlam",
     about="xLAM-2, Hammer 2",
-    marks=("<|START OF JSON|>",),
+    markers=("<|START OF JSON|>",),
     reply=turn(
         free(),
         array("[", "]"),

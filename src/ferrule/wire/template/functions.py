@@ -1,6 +1,6 @@
-"""Words: the filters, methods and operators that a chat template may use, each measured before it makes anything.
+"""The filters, methods and operators that a chat template may use. Each counts its cost before it creates anything.
 
-A table and not a list of what is forbidden: what is not here cannot be used. It knows nothing of Jinja.
+This is an allow list: what is not in these tables cannot be used. Independent of Jinja.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from typing import Any, cast
 
 from ferrule.core.json_text import loads
 from ferrule.errors import TemplateError
-from ferrule.wire.template.budget import MOST_BITS, Budget, over
+from ferrule.wire.template.budget import MAX_BITS, Budget, limit_error
 
-Word = Callable[..., Any]
+TemplateFunction = Callable[..., Any]
 
-_WIDEST = 999
-_MOST_STRIPPED = 100
+_MAX_WIDTH = 999
+_MAX_STRIP_CHARS = 100
 _ITEM = 8
 _DATE = re.compile(r"(?:[^%]|%-?[A-Za-z%])*")
 _WIDE = re.compile(r"%[^a-zA-Z%]*\d")
 _DIRECTIVE = re.compile(r"%(?:\([^()]*\))?[-+ #0]*(\d{0,3})(?:\.\d{0,3})?[a-zA-Z%]")
 
 
-def joined(budget: Budget, *values: Any) -> str:
-    """Texts in a row: what `~` makes."""
+def concatenate(budget: Budget, *values: Any) -> str:
+    """Concatenate values as text: Jinja's `~`."""
     budget.fit(sum(map(budget.size, values)))
     return "".join(map(str, values))
 
 
-def sliced(budget: Budget, value: Any, start: Any, stop: Any, step: Any) -> Any:
+def slice_value(budget: Budget, value: Any, start: Any, stop: Any, step: Any) -> Any:
     budget.handle(budget.length(value))
     return value[slice(start, stop, step)]
 
 
-def operated(budget: Budget, operator: str, left: Any, right: Any) -> Any:
+def apply_operator(budget: Budget, operator: str, left: Any, right: Any) -> Any:
     budget.step()
-    return budget.made(_OPERATORS[operator](budget, left, right))
+    return budget.admit_value(_OPERATORS[operator](budget, left, right))
 
 
 def _add(budget: Budget, left: Any, right: Any) -> Any:
@@ -58,8 +58,8 @@ def _multiply(budget: Budget, left: Any, right: Any) -> Any:
 
 
 def _power(budget: Budget, left: Any, right: Any) -> Any:
-    if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MOST_BITS:
-        raise over("makes a number too large to print")
+    if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_BITS:
+        raise limit_error("creates a number too large to print")
     return left**right
 
 
@@ -68,24 +68,26 @@ def _modulo(budget: Budget, left: Any, right: Any) -> Any:
 
 
 def _percent(budget: Budget, text: str, values: Any) -> str:
-    """The `%` of strings, with widths that are small and written out."""
+    """The `%` operator of strings, with small literal widths only."""
     if "%" in _DIRECTIVE.sub("", text):
-        raise over(f"asks for a field wider than {_WIDEST}, or in an unusual form")
-    budget.fit(len(text) + text.count("%") * budget.size(values) + _WIDEST * len(_WIDE.findall(text)))
+        raise limit_error(f"asks for a field wider than {_MAX_WIDTH}, or in an unusual form")
+    budget.fit(len(text) + text.count("%") * budget.size(values) + _MAX_WIDTH * len(_WIDE.findall(text)))
     return text % values
 
 
-_OPERATORS: Mapping[str, Word] = {"+": _add, "*": _multiply, "**": _power, "%": _modulo}
+_OPERATORS: Mapping[str, TemplateFunction] = {"+": _add, "*": _multiply, "**": _power, "%": _modulo}
 
 
-def formatted(budget: Budget, text: str, *values: Any, **named: Any) -> str:
-    """`str.format` with plain fields only: a width could make a gigabyte, and a path could leave the sandbox."""
+def format_text(budget: Budget, text: str, *values: Any, **kwargs: Any) -> str:
+    """`str.format` with plain fields only: a width could create a gigabyte, an attribute could leave the sandbox."""
     fields = [field for field in Formatter().parse(text) if field[1] is not None]
     if any(spec or conversion or not re.fullmatch(r"\w*", name or "") for _, name, spec, conversion in fields):
-        raise TemplateError("the template uses format() with more than plain fields", hint="Plain are {}, {0}, {name}.")
-    most = max(map(budget.size, (*values, *named.values())), default=0)
+        raise TemplateError(
+            "the template uses format() with more than plain fields", hint="Allowed are {}, {0} and {name}."
+        )
+    most = max(map(budget.size, (*values, *kwargs.values())), default=0)
     budget.fit(len(text) + len(fields) * most)
-    return text.format(*values, **named)
+    return text.format(*values, **kwargs)
 
 
 def to_json(
@@ -96,9 +98,9 @@ def to_json(
     separators: Any = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON as chat templates expect it: `<` and what is not ASCII stay as they are."""
+    """JSON as chat templates expect it: `<` and non-ASCII characters are not escaped."""
     if len(str(indent)) > 16 or (isinstance(indent, int) and indent > 16) or sum(map(len, separators or ())) > 16:
-        raise over("asks for an indent or a separator of more than 16")
+        raise limit_error("asks for an indent or a separator of more than 16")
     budget.fit(budget.size(value))
     encoder = json.JSONEncoder(
         ensure_ascii=ensure_ascii,
@@ -108,30 +110,30 @@ def to_json(
     )
     if indent is None:
         return encoder.encode(value)
-    # Deep values are mostly indentation: it is counted as it comes.
+    # Deeply nested values are mostly indentation, so the output is counted while it is produced.
     pieces: list[str] = []
     size = 0
     for piece in encoder.iterencode(value):
         size += len(piece)
         if size > budget.limits.value:
-            raise over(f"writes JSON of more than {budget.limits.value} characters")
+            raise limit_error(f"writes JSON of more than {budget.limits.value} characters")
         pieces.append(piece)
     return "".join(pieces)
 
 
-def _listed(budget: Budget, values: Iterable[Any]) -> list[Any]:
-    """A new list of what is iterated; no more than its source holds, since nothing here is without end."""
-    taken: list[Any] = []
+def _to_list(budget: Budget, values: Iterable[Any]) -> list[Any]:
+    """A new list of the iterated values. Nothing that a template can iterate over is infinite."""
+    items: list[Any] = []
     for value in values:
         budget.handle(_ITEM)
-        taken.append(value)
-        if len(taken) * _ITEM > budget.limits.value:
-            raise over(f"makes a list of more than {len(taken)} items")
-    return taken
+        items.append(value)
+        if len(items) * _ITEM > budget.limits.value:
+            raise limit_error(f"creates a list of more than {len(items)} items")
+    return items
 
 
 def _join(budget: Budget, values: Iterable[Any], d: Any = "", attribute: str | int | None = None) -> str:
-    items = _listed(budget, values)
+    items = _to_list(budget, values)
     if attribute is not None:
         items = [item[attribute] for item in items]
     budget.fit(sum(map(budget.size, items)) + len(items) * budget.size(d))
@@ -140,13 +142,13 @@ def _join(budget: Budget, values: Iterable[Any], d: Any = "", attribute: str | i
 
 def _replace(budget: Budget, text: Any, old: str, new: str, count: int | None = None) -> str:
     text = _text(budget, text)
-    found = text.count(old) if count is None or count < 0 else min(count, text.count(old))
-    budget.fit(len(text) + found * len(new))
-    return text.replace(old, new, found)
+    occurrences = text.count(old) if count is None or count < 0 else min(count, text.count(old))
+    budget.fit(len(text) + occurrences * len(new))
+    return text.replace(old, new, occurrences)
 
 
 def _indent(budget: Budget, text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    lead = width if isinstance(width, str) else " " * min(width, _WIDEST)
+    lead = width if isinstance(width, str) else " " * min(width, _MAX_WIDTH)
     budget.fit(len(text) + (_line_breaks(text) + 1) * (len(lead) + _ITEM))
     # The added newline makes an empty text one empty line.
     head, *others = (text + "\n").splitlines()
@@ -158,7 +160,7 @@ def _line_breaks(text: str) -> int:
     return sum(map(text.count, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
 
 
-def _padded(way: str) -> Word:
+def _pad_function(way: str) -> TemplateFunction:
     def pad(budget: Budget, text: Any, width: int = 80, *fill: str) -> str:
         text = _text(budget, text)
         budget.fit(max(len(text), width))
@@ -172,34 +174,34 @@ def _text(budget: Budget, value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def _of_text(change: Callable[[str], Any]) -> Word:
-    def changed(budget: Budget, value: Any) -> Any:
+def _text_function(change: Callable[[str], Any]) -> TemplateFunction:
+    def call(budget: Budget, value: Any) -> Any:
         return change(_text(budget, value))
 
-    return changed
+    return call
 
 
-def _stripped(way: str) -> Word:
+def _strip_function(way: str) -> TemplateFunction:
     def strip(budget: Budget, value: Any, chars: str | None = None) -> str:
-        # Each character is looked for among all of these.
-        if chars is not None and len(chars) > _MOST_STRIPPED:
-            raise over(f"strips more than {_MOST_STRIPPED} different characters")
+        # Each character is compared with all of these.
+        if chars is not None and len(chars) > _MAX_STRIP_CHARS:
+            raise limit_error(f"strips more than {_MAX_STRIP_CHARS} different characters")
         return getattr(_text(budget, value), way)(chars)
 
     return strip
 
 
 def _reverse(budget: Budget, value: Any) -> Any:
-    return _text(budget, value)[::-1] if isinstance(value, str) else _listed(budget, value)[::-1]
+    return _text(budget, value)[::-1] if isinstance(value, str) else _to_list(budget, value)[::-1]
 
 
 def _items(budget: Budget, value: Any) -> list[Any]:
-    return _listed(budget, cast("Mapping[Any, Any]", value).items()) if isinstance(value, Mapping) else []
+    return _to_list(budget, cast("Mapping[Any, Any]", value).items()) if isinstance(value, Mapping) else []
 
 
 def _round(budget: Budget, value: Any, precision: int = 0) -> Any:
     if abs(precision) > _ITEM * 4:
-        raise over("asks for too many digits")
+        raise limit_error("asks for too many digits")
     return round(value, precision)
 
 
@@ -210,68 +212,68 @@ def _from_json(budget: Budget, value: Any) -> Any:
     return loads(text)
 
 
-def _filled(budget: Budget, text: str, *values: Any, **named: Any) -> str:
-    return _percent(budget, text, named or values)
+def _format_percent(budget: Budget, text: str, *values: Any, **kwargs: Any) -> str:
+    return _percent(budget, text, kwargs or values)
 
 
-# Filters by name: the budget, the value, then what stands between the parentheses.
-FILTERS: Mapping[str, Word] = {
-    "capitalize": _of_text(str.capitalize),
-    "center": _padded("center"),
-    "e": _of_text(escape),
-    "escape": _of_text(escape),
-    "format": _filled,
+# Filters by name. Arguments: the budget, the value, then the filter's own arguments.
+FILTERS: Mapping[str, TemplateFunction] = {
+    "capitalize": _text_function(str.capitalize),
+    "center": _pad_function("center"),
+    "e": _text_function(escape),
+    "escape": _text_function(escape),
+    "format": _format_percent,
     "from_json": _from_json,
     "indent": _indent,
     "items": _items,
     "join": _join,
-    "list": _listed,
-    "lower": _of_text(str.lower),
+    "list": _to_list,
+    "lower": _text_function(str.lower),
     "replace": _replace,
     "reverse": _reverse,
     "round": _round,
     "safe": _text,
     "string": _text,
     "tojson": to_json,
-    "trim": _stripped("strip"),
-    "upper": _of_text(str.upper),
+    "trim": _strip_function("strip"),
+    "upper": _text_function(str.upper),
 }
 
 
-def _plain(name: str) -> Word:
-    """A method that looks through all of its value and makes nothing larger."""
+def _scanning_method(name: str) -> TemplateFunction:
+    """A method that reads its whole value and returns nothing larger."""
 
-    def call(budget: Budget, value: Any, *given: Any, **named: Any) -> Any:
-        budget.handle(budget.size(value) + sum(map(budget.size, given)))
-        return getattr(value, name)(*given, **named)
-
-    return call
-
-
-def _quick(name: str) -> Word:
-    """A method that looks at its arguments and at no more of its value."""
-
-    def call(budget: Budget, value: Any, *given: Any, **named: Any) -> Any:
-        budget.handle(sum(map(budget.size, given)))
-        return getattr(value, name)(*given, **named)
+    def call(budget: Budget, value: Any, *args: Any, **kwargs: Any) -> Any:
+        budget.handle(budget.size(value) + sum(map(budget.size, args)))
+        return getattr(value, name)(*args, **kwargs)
 
     return call
 
 
-def _view(name: str) -> Word:
-    """A list in place of a view, which nothing here could measure."""
+def _quick_method(name: str) -> TemplateFunction:
+    """A method that reads its arguments and only as much of its value."""
+
+    def call(budget: Budget, value: Any, *args: Any, **kwargs: Any) -> Any:
+        budget.handle(sum(map(budget.size, args)))
+        return getattr(value, name)(*args, **kwargs)
+
+    return call
+
+
+def _view_method(name: str) -> TemplateFunction:
+    """A method that returns a list instead of a dict view, which could not be measured."""
 
     def view(budget: Budget, value: Any) -> list[Any]:
-        return _listed(budget, getattr(value, name)())
+        return _to_list(budget, getattr(value, name)())
 
     return view
 
 
-def _joined_by(budget: Budget, text: str, values: Iterable[Any]) -> str:
+def _join_with(budget: Budget, text: str, values: Iterable[Any]) -> str:
     return _join(budget, values, text)
 
 
-def _split(way: str) -> Word:
+def _split_function(way: str) -> TemplateFunction:
     def split(budget: Budget, value: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
         pieces = len(value) // 2 if sep is None else value.count(sep)
         budget.fit(len(value) + _ITEM * (pieces if maxsplit < 0 else min(pieces, maxsplit)))
@@ -291,38 +293,42 @@ _READ_TEXT = (
     *("partition", "removeprefix", "removesuffix", "rfind", "rindex", "rpartition", "swapcase"),
     *("title", "upper"),
 )
-# Methods by the kind of value: the budget, the value, then the arguments.
-METHODS: Mapping[type, Mapping[str, Word]] = {
+# Methods by type of value. Arguments: the budget, the value, then the method's own arguments.
+METHODS: Mapping[type, Mapping[str, TemplateFunction]] = {
     str: {
-        **{name: _plain(name) for name in _READ_TEXT},
-        **{name: _quick(name) for name in ("endswith", "startswith")},
-        **{way: _split(way) for way in ("rsplit", "split")},
-        **{way: _stripped(way) for way in ("lstrip", "rstrip", "strip")},
+        **{name: _scanning_method(name) for name in _READ_TEXT},
+        **{name: _quick_method(name) for name in ("endswith", "startswith")},
+        **{way: _split_function(way) for way in ("rsplit", "split")},
+        **{way: _strip_function(way) for way in ("lstrip", "rstrip", "strip")},
         "splitlines": _split_lines,
-        **{way: _padded(way) for way in ("center", "ljust", "rjust", "zfill")},
-        "format": formatted,
-        "join": _joined_by,
+        **{way: _pad_function(way) for way in ("center", "ljust", "rjust", "zfill")},
+        "format": format_text,
+        "join": _join_with,
         "replace": _replace,
     },
     list: {
-        **{name: _plain(name) for name in ("count", "index", "copy")},
+        **{name: _scanning_method(name) for name in ("count", "index", "copy")},
         "append": Budget.append,
         "pop": Budget.pop,
     },
-    tuple: {name: _plain(name) for name in ("count", "index")},
-    dict: {**{name: _view(name) for name in ("items", "keys", "values")}, "copy": _plain("copy"), "get": _quick("get")},
-    float: {"is_integer": _quick("is_integer")},
+    tuple: {name: _scanning_method(name) for name in ("count", "index")},
+    dict: {
+        **{name: _view_method(name) for name in ("items", "keys", "values")},
+        "copy": _scanning_method("copy"),
+        "get": _quick_method("get"),
+    },
+    float: {"is_integer": _quick_method("is_integer")},
 }
 
 
-def method_of(value: object, name: str) -> Word | None:
-    """The measured form of a value's method, None where templates may not call it."""
+def method_of(value: object, name: str) -> TemplateFunction | None:
+    """The counted version of a value's method; None if templates may not call it."""
     kinds = (methods for kind, methods in METHODS.items() if isinstance(value, kind))
     return next((methods[name] for methods in kinds if name in methods), None)
 
 
-# Filters of the template engine's own that are used: what they take first, and how often they look at their value.
-BORROWED: Mapping[str, tuple[str, int]] = {
+# Jinja's own filters that are allowed: their first argument, and how many times they read their value.
+JINJA_FILTERS: Mapping[str, tuple[str, int]] = {
     **dict.fromkeys(("map", "reject", "rejectattr", "select", "selectattr"), ("context", 1)),
     **dict.fromkeys(("groupby", "max", "min", "sort", "unique"), ("environment", 20)),
     **dict.fromkeys(("first", "last"), ("environment", 0)),
@@ -334,14 +340,14 @@ QUICK_TESTS = (
     *("boolean", "callable", "defined", "divisibleby", "even", "false", "float", "integer", "iterable", "mapping"),
     *("none", "number", "odd", "sameas", "sequence", "string", "true", "undefined"),
 )
-LOOKING_TESTS = (
+SCANNING_TESTS = (
     *("!=", "<", "<=", "==", ">", ">=", "eq", "equalto", "ge", "greaterthan", "gt", "in", "le", "lessthan", "lower"),
     *("lt", "ne", "upper"),
 )
 
 
 class Day:
-    """What `strftime_now` tells: the day that the caller gave."""
+    """The function `strftime_now`: formats the date that the caller passed."""
 
     __slots__ = ("_day",)
 
@@ -349,7 +355,7 @@ class Day:
         self._day = day
 
     def __call__(self, form: str) -> str:
-        # The C library pads to any width that a directive asks for.
+        # The C library pads to any width that a directive requests.
         if len(form) > 200 or not _DATE.fullmatch(form):
-            raise over("asks for a date in an unusual form")
+            raise limit_error("formats a date with an unusual directive")
         return self._day.strftime(form)

@@ -1,7 +1,6 @@
-"""A conversation as chat templates expect it: plain dictionaries in the OpenAI spelling, arguments as mappings.
+"""A conversation as chat templates expect it: dictionaries in OpenAI's message format, with arguments as mappings.
 
-What a tool gave back is somebody else's text: markup in it is broken, as it is by our own renderer. It knows nothing
-of Jinja.
+Tool results are untrusted text: markup in them is neutralized, as in our own renderer. Independent of Jinja.
 """
 
 from __future__ import annotations
@@ -12,25 +11,25 @@ from typing import Any
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.message import ChatMessage
 from ferrule.wire.format import Format
-from ferrule.wire.neutral_text import neutral
+from ferrule.wire.neutral_text import neutralize
 
 
 def messages_of(messages: Iterable[ChatMessage], format: Format) -> list[dict[str, Any]]:
-    """The messages for a template of that format; each result has a message of its own. Calls cut off are left out."""
-    return [spelled for message in messages for spelled in _spelled(message, format)]
+    """The messages for a template of that format. Each result is a separate message; incomplete calls are omitted."""
+    return [entry for message in messages for entry in _template_messages(message, format)]
 
 
-def _spelled(message: ChatMessage, format: Format) -> list[dict[str, Any]]:
-    told = [_result(result, format) for result in message.results]
-    if told and len(told) == len(message.parts):
-        return told
-    spelled: dict[str, Any] = {"role": message.role.value, "content": message.content}
+def _template_messages(message: ChatMessage, format: Format) -> list[dict[str, Any]]:
+    results = [_result(result, format) for result in message.results]
+    if results and len(results) == len(message.parts):
+        return results
+    entry: dict[str, Any] = {"role": message.role.value, "content": message.content}
     if message.reasoning:
-        spelled["reasoning_content"] = message.reasoning
+        entry["reasoning_content"] = message.reasoning
     calls = [_call(call) for call in message.tool_calls if call.complete]
     if calls:
-        spelled["tool_calls"] = calls
-    return [*told, spelled]
+        entry["tool_calls"] = calls
+    return [*results, entry]
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -38,5 +37,5 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _result(result: ToolResult, format: Format) -> dict[str, Any]:
-    content = neutral(result.text, format)
+    content = neutralize(result.text, format)
     return {"role": "tool", "tool_call_id": result.tool_call_id, "name": result.name, "content": content}

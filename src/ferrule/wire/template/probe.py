@@ -1,12 +1,12 @@
-"""Probe: does a chat template damage what it is given to write? Found by trying, not by reading its source.
+"""Probe: find out whether a chat template damages a conversation, by rendering one instead of reading its source.
 
-A made-up conversation (a turn of text and two calls with hard arguments, their results, an answer, a second question)
-is rendered; what stands between the question and the first result is what the template made of the assistant's turn.
-It is read by the format's own parser and compared with what was put in.
+The probe renders a sample conversation: a turn of text and two calls with difficult arguments, their results, an
+answer, a second question. The text between the first question and the first result is the template's version of the
+assistant's turn. The format's own parser parses it, and the result is compared with the input.
 
-Faults are decided by meaning. A template that writes `True` for `true` has no fault where our parser reads the same
-value from it: the model's next call will be read in the same way. Only where another value comes back is it a fault,
-and then `python_repr` says that Python's spelling is the cause, `changes_arguments` that something else is.
+Faults are decided by meaning. A template that writes `True` for `true` has no fault if our parser reads the same value:
+it reads the model's next call in the same way. It is a fault only if a different value comes back: `python_repr` if
+Python's spelling is the cause, otherwise `changes_arguments`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ferrule.wire.parser import parse
 from ferrule.wire.template.chat_template import ChatTemplate, messages_of
 
 SAMPLE_DAY = date(2025, 1, 1)
-"""What templates are told when they ask for the date, so that two probes give the same."""
+"""The date that templates get, so that two probes give the same result."""
 
-_QUESTION, _SAID, _ANSWER, _AGAIN = "QUESTION-ONE", "TEXT-ONE", "ANSWER-ONE", "QUESTION-TWO"
+_QUESTION, _TEXT, _ANSWER, _AGAIN = "QUESTION-ONE", "TEXT-ONE", "ANSWER-ONE", "QUESTION-TWO"
 _RESULTS = ("RESULT-ONE", "RESULT-TWO")
 _ABOUT = "DESCRIPTION-ONE"
 _HARD: Mapping[str, Any] = {
@@ -48,18 +48,18 @@ TOOLS = (
     .parameter("city", JsonSchema.string("where"), required=True)
     .parameter("days", JsonSchema.integer("how many"))
     .parameter("exact", JsonSchema.boolean("or about"))
-    # Without a type: several templates recurse for ever on a list of types.
+    # Without a type: several templates recurse forever on a list of types.
     .parameter("limit", {"description": "the most"})
-    .parameter("ratio", JsonSchema.number("of what"))
+    .parameter("ratio", JsonSchema.number("a share"))
     .parameter("more", {"type": "object", "description": "all else"})
     .done(),
-    # Templates read `required` without asking whether it is there.
+    # Templates read `required` without checking whether it is present.
     ToolDefinition("ping", "Nothing.", {"type": "object", "properties": {}, "required": []}),
 )
 
 
 class FaultKind(StrEnum):
-    """What a template does to a conversation, from the worst to the least."""
+    """What a template does to a conversation, from most to least severe."""
 
     REFUSES = "refuses"
     NO_TOOLS = "no_tools"
@@ -73,27 +73,29 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TemplateFault:
-    """One thing that a template damages, and a sentence that says so."""
+    """One thing that a template damages, and a sentence that describes it."""
 
     kind: FaultKind
-    told: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Conversation:
-    """What is put in, and what has been left out of it since the template refused it."""
+    """The input of a probe. `omission` describes what was left out because the template refused it."""
 
-    text: str | None = _SAID
+    text: str | None = _TEXT
     calls: tuple[Mapping[str, Any], ...] = (_HARD, _EASY)
     has_json_arguments: bool = False
-    left_out: str = ""
+    omission: str = ""
 
-    def spelled(self, format: Format) -> list[dict[str, Any]]:
+    def to_messages(self, format: Format) -> list[dict[str, Any]]:
         ids = format.ids
-        made = [ToolCall.of("find_place", args, id=ids.sample("find_place", n)) for n, args in enumerate(self.calls)]
-        results = [ChatMessage.tool(call.id, _RESULTS[n], call.name) for n, call in enumerate(made)]
-        ended = (ChatMessage.assistant(_ANSWER), ChatMessage.user(_AGAIN))
-        whole = (ChatMessage.user(_QUESTION), ChatMessage.assistant(self.text or "", made), *results, *ended)
+        tool_calls = [
+            ToolCall.of("find_place", args, id=ids.sample("find_place", n)) for n, args in enumerate(self.calls)
+        ]
+        results = [ChatMessage.tool(call.id, _RESULTS[n], call.name) for n, call in enumerate(tool_calls)]
+        ending = (ChatMessage.assistant(_ANSWER), ChatMessage.user(_AGAIN))
+        whole = (ChatMessage.user(_QUESTION), ChatMessage.assistant(self.text or "", tool_calls), *results, *ending)
         messages = messages_of(whole, format)
         if self.text is None:
             messages[1]["content"] = None
@@ -105,16 +107,16 @@ class _Conversation:
 
 _WHOLE = _Conversation()
 _ONE = (_HARD,)
-# Tried in order until the template takes one: each says what the template cannot take.
+# Tried in order until the template accepts one. Each omission describes what the template does not accept.
 _CONVERSATIONS = (
     _WHOLE,
-    replace(_WHOLE, text="", left_out="text beside calls"),
-    replace(_WHOLE, calls=_ONE, left_out="two calls in one turn"),
-    replace(_WHOLE, calls=_ONE, text="", left_out="two calls in one turn, or text beside a call"),
-    replace(_WHOLE, has_json_arguments=True, left_out="arguments as a mapping: it wants JSON text"),
-    replace(_WHOLE, has_json_arguments=True, text="", left_out="arguments as a mapping, or text beside calls"),
+    replace(_WHOLE, text="", omission="text beside calls"),
+    replace(_WHOLE, calls=_ONE, omission="two calls in one turn"),
+    replace(_WHOLE, calls=_ONE, text="", omission="two calls in one turn, or text beside a call"),
+    replace(_WHOLE, has_json_arguments=True, omission="arguments as a mapping: it expects JSON text"),
+    replace(_WHOLE, has_json_arguments=True, text="", omission="arguments as a mapping, or text beside calls"),
 )
-# Where calls are dropped: would they be written in a turn without text, and what is lost is told so.
+# Tried if calls are dropped: if a turn without text keeps its calls, the message names the turns that lose them.
 _WITHOUT_TEXT = (
     (replace(_WHOLE, text=""), "a turn that has text"),
     (replace(_WHOLE, text=None), "a turn whose content is not null"),
@@ -122,109 +124,111 @@ _WITHOUT_TEXT = (
 )
 
 
-Asked: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-Answer: TypeAlias = str | TemplateError
+ProbeRequest: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+ProbeAnswer: TypeAlias = str | TemplateError
 
 
-def probing(format: Format) -> Generator[Asked, Answer, tuple[TemplateFault, ...]]:
-    """The probe as questions: yields messages and tools, takes what the template wrote or how it refused.
+def probe_steps(format: Format) -> Generator[ProbeRequest, ProbeAnswer, tuple[TemplateFault, ...]]:
+    """The probe as a generator: yields messages and tools, receives the rendered text or the template's error.
 
-    Whoever has the template answers, whether it is here or behind an engine.
+    The caller renders. So the same probe works on a local template and on one behind an engine.
     """
     tools = [tool.as_function() for tool in TOOLS]
     refusal = ""
-    for given in _CONVERSATIONS:
-        answer = yield given.spelled(format), tools
+    for conversation in _CONVERSATIONS:
+        answer = yield conversation.to_messages(format), tools
         if isinstance(answer, TemplateError):
             refusal = refusal or answer.message
             continue
-        found: list[TemplateFault] = []
-        for fault in _faults(given, answer, format, refusal):
-            found.append((yield from _sharper(fault, format)) if fault.kind is FaultKind.DROPS_CALLS else fault)
-        return tuple(found)
+        faults: list[TemplateFault] = []
+        for fault in _faults(conversation, answer, format, refusal):
+            faults.append((yield from _narrow_fault(fault, format)) if fault.kind is FaultKind.DROPS_CALLS else fault)
+        return tuple(faults)
     return (TemplateFault(FaultKind.REFUSES, f"It refuses a conversation with tools and calls: {refusal}."),)
 
 
 def probe(
     template: ChatTemplate, format: Format, *, now: date = SAMPLE_DAY, **extras: Any
 ) -> tuple[TemplateFault, ...]:
-    """What the template damages; empty where nothing was found. `extras` are variables that it needs."""
-    questions = probing(format)
-    asked = next(questions)
+    """Return the faults of the template; empty if there are none. `extras` are variables that it needs."""
+    steps = probe_steps(format)
+    request = next(steps)
     while True:
         try:
-            answer: Answer = template.render(*asked, add_generation_prompt=False, now=now, **extras)
+            answer: ProbeAnswer = template.render(*request, add_generation_prompt=False, now=now, **extras)
         except TemplateError as refusal:
             answer = refusal
         try:
-            asked = questions.send(answer)
+            request = steps.send(answer)
         except StopIteration as done:
             return done.value
 
 
-def sample(format: Format) -> Asked:
-    """The conversation that a template is first tried with."""
-    return _WHOLE.spelled(format), [tool.as_function() for tool in TOOLS]
+def sample(format: Format) -> ProbeRequest:
+    """The conversation that a template is tried with first."""
+    return _WHOLE.to_messages(format), [tool.as_function() for tool in TOOLS]
 
 
-def shows_tools(written: str) -> bool:
-    """Whether what a template wrote of the sample tells the model about its tools."""
-    return _ABOUT in written
+def shows_tools(output: str) -> bool:
+    """Whether the rendered sample describes the tools to the model."""
+    return _ABOUT in output
 
 
-def _sharper(fault: TemplateFault, format: Format) -> Generator[Asked, Answer, TemplateFault]:
-    """Which turns lose their calls, where not all do."""
-    for given, whose in _WITHOUT_TEXT:
-        answer = yield given.spelled(format), [tool.as_function() for tool in TOOLS]
+def _narrow_fault(fault: TemplateFault, format: Format) -> Generator[ProbeRequest, ProbeAnswer, TemplateFault]:
+    """Name the turns that lose their calls, if not all do."""
+    for conversation, turns in _WITHOUT_TEXT:
+        answer = yield conversation.to_messages(format), [tool.as_function() for tool in TOOLS]
         if not isinstance(answer, TemplateError) and "find_place" in _turn_in(answer):
-            return replace(fault, told=f"It drops the calls of {whose}.")
+            return replace(fault, message=f"It drops the calls of {turns}.")
     return fault
 
 
-def _faults(given: _Conversation, written: str, format: Format, refusal: str) -> Iterable[TemplateFault]:
-    if given.left_out:
-        yield TemplateFault(FaultKind.REFUSES, f"It does not take {given.left_out} ({refusal}).")
-    if _ABOUT not in written:
+def _faults(conversation: _Conversation, output: str, format: Format, refusal: str) -> Iterable[TemplateFault]:
+    if conversation.omission:
+        yield TemplateFault(FaultKind.REFUSES, f"It does not accept {conversation.omission} ({refusal}).")
+    if _ABOUT not in output:
         yield TemplateFault(FaultKind.NO_TOOLS, "It does not show the tools to the model.")
-    yield from _call_faults(given, _turn_in(written), format)
-    lost = [mark for mark in _RESULTS[: len(given.calls)] if mark not in written]
+    yield from _call_faults(conversation, _turn_in(output), format)
+    lost = [text for text in _RESULTS[: len(conversation.calls)] if text not in output]
     if lost:
-        whose = "a result" if len(lost) < len(given.calls) else "the results"
+        whose = "a result" if len(lost) < len(conversation.calls) else "the results"
         yield TemplateFault(FaultKind.DROPS_RESULTS, f"It drops {whose} of the calls.")
-    if given.text and given.text not in written:
+    if conversation.text and conversation.text not in output:
         yield TemplateFault(FaultKind.DROPS_TEXT, "It drops the text of a turn that has calls.")
 
 
-def _turn_in(written: str) -> str:
-    """What stands between the first question and whatever of the rest comes first."""
-    turn = written.partition(_QUESTION)[2]
-    ends = [at for mark in (*_RESULTS, _ANSWER, _AGAIN) if (at := turn.find(mark)) >= 0]
+def _turn_in(output: str) -> str:
+    """The text between the first question and the earliest of the results, the answer and the second question."""
+    turn = output.partition(_QUESTION)[2]
+    ends = [at for text in (*_RESULTS, _ANSWER, _AGAIN) if (at := turn.find(text)) >= 0]
     return turn[: min(ends)] if ends else turn
 
 
-def _call_faults(given: _Conversation, turn: str, format: Format) -> Iterable[TemplateFault]:
+def _call_faults(conversation: _Conversation, turn: str, format: Format) -> Iterable[TemplateFault]:
     read = [call.arguments for call in parse(format, turn, TOOLS).calls if call.name == "find_place"]
     if not read:
         if "find_place" not in turn:
             yield TemplateFault(FaultKind.DROPS_CALLS, "It drops the calls of an assistant's turn.")
         else:
-            yield _changed(f"It writes calls that {format.name} does not read.", turn)
+            yield _argument_fault(f"It writes calls that {format.name} does not parse.", turn)
         return
-    if len(read) < len(given.calls):
-        yield TemplateFault(FaultKind.FIRST_CALL_ONLY, f"It writes {len(read)} of {len(given.calls)} calls of a turn.")
-    for put_in, came_back in zip(given.calls, read, strict=False):
-        keys = [key for key in {**put_in, **came_back} if not _is_same(put_in, came_back, key)]
+    if len(read) < len(conversation.calls):
+        yield TemplateFault(
+            FaultKind.FIRST_CALL_ONLY, f"It writes {len(read)} of {len(conversation.calls)} calls of a turn."
+        )
+    for expected, actual in zip(conversation.calls, read, strict=False):
+        keys = [key for key in {**expected, **actual} if not _is_same(expected, actual, key)]
         if keys:
-            yield _changed(f"Other values come back for {', '.join(keys)}.", turn)
+            yield _argument_fault(f"Different values come back for {', '.join(keys)}.", turn)
             return
 
 
-def _is_same(put_in: Mapping[str, Any], came_back: Mapping[str, Any], key: str) -> bool:
-    return key in put_in and key in came_back and canonical(put_in[key]) == canonical(came_back[key])
+def _is_same(expected: Mapping[str, Any], actual: Mapping[str, Any], key: str) -> bool:
+    return key in expected and key in actual and canonical(expected[key]) == canonical(actual[key])
 
 
-def _changed(told: str, turn: str) -> TemplateFault:
-    """Python's spelling is the cause where the turn has it and has JSON's nowhere."""
+def _argument_fault(message: str, turn: str) -> TemplateFault:
+    """Python's spelling is the cause if the turn contains it and does not contain JSON's."""
     if str(_HARD["more"]) in turn or ("None" in turn and "null" not in turn):
-        return TemplateFault(FaultKind.PYTHON_REPR, f"It writes arguments as Python does, not as JSON. {told}")
-    return TemplateFault(FaultKind.CHANGES_ARGUMENTS, f"It changes arguments. {told}")
+        return TemplateFault(FaultKind.PYTHON_REPR, f"It writes arguments as Python does, not as JSON. {message}")
+    return TemplateFault(FaultKind.CHANGES_ARGUMENTS, f"It changes arguments. {message}")

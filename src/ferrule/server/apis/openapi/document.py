@@ -1,4 +1,4 @@
-"""`/openapi.json`: what is served, described by OpenAPI 3.1, made from the very routes that serve it."""
+"""`/openapi.json`: the OpenAPI 3.1 document, generated from the routes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ferrule.server.apis.chat import shape
+from ferrule.server.apis.chat import render_error
 from ferrule.server.apis.openapi.operations import OPERATIONS, Operation
 from ferrule.server.apis.openapi.schemas import SCHEMAS, TEXT, ref
-from ferrule.server.http import EVENTS, OPEN, Answer, Asked, Route, Whole
+from ferrule.server.http import EVENTS, OPEN, AnyResponse, Request, Response, Route
 
 PATH = "/openapi.json"
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -21,10 +21,10 @@ _KEYS = {
 
 
 def routes(others: Iterable[Route]) -> list[Route]:
-    async def described(asked: Asked) -> Answer:
-        return Whole.of(page)
+    async def get_document(request: Request) -> AnyResponse:
+        return Response.json(page)
 
-    own = Route("GET", PATH, described, OPEN, shape)
+    own = Route("GET", PATH, get_document, OPEN, render_error)
     page = document([*others, own])
     return [own]
 
@@ -33,21 +33,23 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         operation = OPERATIONS.get((route.method, route.path), Operation(tag="Other", summary=route.path))
-        paths.setdefault(_PARAMETER.sub(r"{\1}", route.path), {})[route.method.lower()] = _described(route, operation)
+        paths.setdefault(_PARAMETER.sub(r"{\1}", route.path), {})[route.method.lower()] = _operation_view(
+            route, operation
+        )
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Ferrule gateway",
             "version": _version(),
-            "description": "Any engine behind the APIs of OpenAI, Anthropic and MCP, with calls that are valid.",
+            "description": "Any engine behind the APIs of OpenAI, Anthropic and MCP, with valid tool calls.",
         },
         "paths": paths,
         "components": {"schemas": SCHEMAS, "securitySchemes": _KEYS},
     }
 
 
-def _described(route: Route, operation: Operation) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _operation_view(route: Route, operation: Operation) -> dict[str, Any]:
+    view: dict[str, Any] = {
         "operationId": _id(route),
         "summary": operation.summary,
         "tags": [operation.tag],
@@ -57,8 +59,8 @@ def _described(route: Route, operation: Operation) -> dict[str, Any]:
         "x-ferrule-scope": route.scope,
     }
     if operation.body:
-        told["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(operation.body)}}}
-    return told
+        view["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(operation.body)}}}
+    return view
 
 
 def _parameters(route: Route, operation: Operation) -> list[dict[str, Any]]:
@@ -72,25 +74,25 @@ def _parameters(route: Route, operation: Operation) -> list[dict[str, Any]]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    """Everything can be refused, and everything can find the ledger or an engine gone."""
-    told = {str(status): _answer(operation, name) for status, name in operation.answers.items()}
+    """Return the responses. Every route can fail with 4XX, and with 5XX if the ledger or an engine is down."""
+    responses = {str(status): _answer_view(operation, name) for status, name in operation.answers.items()}
     refusal = {"description": "Refused", "content": {"application/json": {"schema": ref(operation.error)}}}
-    return {**told, "4XX": refusal, "5XX": {**refusal, "description": "Failed"}}
+    return {**responses, "4XX": refusal, "5XX": {**refusal, "description": "Failed"}}
 
 
-def _answer(operation: Operation, name: str | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"description": operation.summary}
+def _answer_view(operation: Operation, name: str | None) -> dict[str, Any]:
+    view: dict[str, Any] = {"description": operation.summary}
     if name is not None:
-        told["content"] = {operation.media_type: {"schema": ref(name)}}
+        view["content"] = {operation.media_type: {"schema": ref(name)}}
         if operation.streams:
-            told["content"][EVENTS] = {}
+            view["content"][EVENTS] = {}
     elif operation.media_type != "application/json":
-        told["content"] = {operation.media_type: {"schema": TEXT}}
-    return told
+        view["content"] = {operation.media_type: {"schema": TEXT}}
+    return view
 
 
 def _id(route: Route) -> str:
-    """Words of the method and the path, joined."""
+    """Return the operation id: the words of the method and the path, joined."""
     path = _PARAMETER.sub(r"\1", route.path)
     return "_".join(re.findall(r"\w+", f"{route.method.lower()} {path}"))
 
@@ -99,5 +101,5 @@ def _version() -> str:
     try:
         return version("ferrule")
     except PackageNotFoundError:
-        # From a checkout that was not installed.
+        # The package runs from a checkout and is not installed.
         return "0"

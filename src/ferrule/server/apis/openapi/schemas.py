@@ -1,7 +1,7 @@
-"""The JSON Schemas of what the gateway takes and gives, by name, for its OpenAPI description.
+"""The JSON Schemas of request and response bodies, by name, for the OpenAPI document.
 
-Of the APIs of others the fields that are read for sure are described, and the rest is left open, as their clients send
-more every month. Of our own everything that is always there is required.
+For the APIs of others only the fields that are always read are described, and the rest is left open, because their
+clients keep adding fields. In our own APIs every field that is always present is required.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import fields
 from typing import Any
 
 from ferrule.run.ledger.ledger import ApprovalState, CallState
-from ferrule.run.timeline_entry import Kind
-from ferrule.run.usage_figures import Tally
+from ferrule.run.timeline_entry import EntryKind
+from ferrule.run.usage_figures import UsageCounts
 from ferrule.server.apis.engines import READY, RESTING
 from ferrule.server.tools.approval_view import EXPIRED
-from ferrule.sources.status import State, Trust
+from ferrule.sources.status import SourceState, Trust
 
 Schema = dict[str, Any]
 
@@ -48,23 +48,23 @@ OR_NULL: Schema = {"type": ["string", "null"]}
 MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
 MAYBE_COUNT: Schema = {"type": ["integer", "null"]}
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
-_ASKED = {"messages": OBJECTS}
-_TALK = [{"role": "user", "content": "How is the weather in Bern?"}]
+_MESSAGES = {"messages": OBJECTS}
+_EXAMPLE_MESSAGES = [{"role": "user", "content": "How is the weather in Bern?"}]
 _CALL = {"name": "search", "arguments": {"query": "ferrules"}}
 _RPC = {"jsonrpc": {"const": "2.0"}, "id": {"type": ["string", "integer", "null"]}}
 _RPC_METHODS = ["initialize", "notifications/initialized", "ping", "server/discover", "tools/call", "tools/list"]
 
 SCHEMAS: dict[str, Schema] = {
-    # Errors, each in the shape that the clients of its API read.
+    # Errors, each in the shape of its API.
     "Error": obj(
         {"error": obj({"message": TEXT, "type": TEXT, "code": OR_NULL, "param": OR_NULL})},
     ),
     "AnthropicError": obj({"type": {"const": "error"}, "error": obj({"type": TEXT, "message": TEXT})}),
     "RpcError": obj({**_RPC, "error": obj({"code": COUNT, "message": TEXT})}),
-    # What others' clients send and read.
+    # The APIs of others.
     "ChatRequest": {
-        **obj(_ASKED, model=OR_NULL, stream={"type": ["boolean", "null"]}, tools={"type": ["array", "null"]}),
-        "example": {"messages": _TALK},
+        **obj(_MESSAGES, model=OR_NULL, stream={"type": ["boolean", "null"]}, tools={"type": ["array", "null"]}),
+        "example": {"messages": _EXAMPLE_MESSAGES},
     },
     "ChatCompletion": obj(
         {"id": TEXT, "object": {"const": "chat.completion"}, "created": COUNT, "model": TEXT, "choices": OBJECTS},
@@ -72,8 +72,8 @@ SCHEMAS: dict[str, Schema] = {
         ferrule=OBJECT,
     ),
     "MessagesRequest": {
-        **obj(_ASKED, model=OR_NULL, max_tokens={"type": ["integer", "null"]}, system=ANY),
-        "example": {"messages": _TALK, "max_tokens": 64},
+        **obj(_MESSAGES, model=OR_NULL, max_tokens={"type": ["integer", "null"]}, system=ANY),
+        "example": {"messages": _EXAMPLE_MESSAGES, "max_tokens": 64},
     },
     "Message": obj(
         {"id": TEXT, "type": {"const": "message"}, "role": {"const": "assistant"}, "model": TEXT, "content": OBJECTS},
@@ -90,7 +90,7 @@ SCHEMAS: dict[str, Schema] = {
     "InputItems": obj({"object": {"const": "list"}, "data": OBJECTS, "has_more": FLAG}),
     "Model": obj({"id": TEXT, "object": {"const": "model"}, "type": {"const": "model"}, "display_name": TEXT}),
     "Models": page_of("Model", has_more=FLAG),
-    # Our own.
+    # Our own APIs.
     "Tool": obj(
         {
             "object": {"const": "tool"},
@@ -103,7 +103,7 @@ SCHEMAS: dict[str, Schema] = {
             "fingerprint": TEXT,
         }
     ),
-    "HeldTool": {
+    "ToolDetail": {
         "allOf": [ref("Tool"), obj({"enforcement": {"type": "array", "items": ref("Enforcement")}})],
     },
     "Enforcement": obj(
@@ -149,7 +149,7 @@ SCHEMAS: dict[str, Schema] = {
             "decided_at": MAYBE_NUMBER,
         }
     ),
-    "ShownApproval": {
+    "ApprovalDetail": {
         "allOf": [
             ref("Approval"),
             obj({"definition": or_null("ApprovedDefinition"), "last": or_null("LastApproval")}),
@@ -170,7 +170,7 @@ SCHEMAS: dict[str, Schema] = {
             "is_same_definition": FLAG,
         }
     ),
-    "Approvals": page_of("ShownApproval", has_more=FLAG),
+    "Approvals": page_of("ApprovalDetail", has_more=FLAG),
     "ApprovalCheckRequest": {**obj({"arguments": OBJECT}), "example": {"arguments": _CALL["arguments"]}},
     "ApprovalCheck": obj(
         {
@@ -187,7 +187,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "object": {"const": "source"},
             **dict.fromkeys(("name", "kind", "why"), TEXT),
-            "state": {"enum": [one.value for one in State]},
+            "state": {"enum": [one.value for one in SourceState]},
             "trust": {"enum": [one.value for one in Trust]},
             "tools": TEXTS,
             "quarantined": {"type": "array", "items": ref("QuarantinedTool")},
@@ -215,11 +215,11 @@ SCHEMAS: dict[str, Schema] = {
                 "type": "array",
                 "items": obj(dict.fromkeys(("name", "verdict", "evidence"), TEXT)),
             },
-            "going_on": {"type": ["number", "null"]},
+            "continuation_cost": {"type": ["number", "null"]},
         }
     ),
     "Engines": page_of("Engine"),
-    "ConversationLine": obj(
+    "ConversationSummary": obj(
         {
             "object": {"const": "conversation"},
             "id": TEXT,
@@ -231,10 +231,10 @@ SCHEMAS: dict[str, Schema] = {
             "title": TEXT,
         }
     ),
-    "Conversations": page_of("ConversationLine", has_more=FLAG),
+    "Conversations": page_of("ConversationSummary", has_more=FLAG),
     "Conversation": {
         "allOf": [
-            ref("ConversationLine"),
+            ref("ConversationSummary"),
             obj(
                 {
                     "within": TEXT,
@@ -242,7 +242,7 @@ SCHEMAS: dict[str, Schema] = {
                     "is_unfinished": FLAG,
                     "calls": {"type": "array", "items": ref("Call")},
                     "approvals": {"type": "array", "items": ref("Approval")},
-                    "timeline": {"type": "array", "items": ref("Moment")},
+                    "timeline": {"type": "array", "items": ref("TimelineEntry")},
                     "audit": obj({"rows": OBJECTS, "chain": obj({"holds": FLAG, "breach": TEXT})}),
                 }
             ),
@@ -256,7 +256,7 @@ SCHEMAS: dict[str, Schema] = {
             "arguments": TEXT,
             "arguments_sha256": TEXT,
             "side_effects": FLAG,
-            "needs_leave": FLAG,
+            "needs_approval": FLAG,
             "state": {"enum": [state.value for state in CallState]},
             "outcome": {"type": ["object", "null"]},
         }
@@ -270,7 +270,7 @@ SCHEMAS: dict[str, Schema] = {
             "description": TEXT,
             "first_at": MAYBE_NUMBER,
             "last_at": MAYBE_NUMBER,
-            **{one.name: COUNT for one in fields(Tally)},
+            **{one.name: COUNT for one in fields(UsageCounts)},
             "wrong": COUNT,
             "wrong_share": MAYBE_NUMBER,
         }
@@ -298,11 +298,11 @@ SCHEMAS: dict[str, Schema] = {
             "needs_key": FLAG,
         }
     ),
-    "Moment": obj(
+    "TimelineEntry": obj(
         {
             "at": NUMBER,
             "seconds": MAYBE_NUMBER,
-            "kind": {"enum": [kind.value for kind in Kind]},
+            "kind": {"enum": [kind.value for kind in EntryKind]},
             **dict.fromkeys(("title", "call_id", "tool", "approval"), TEXT),
             "tokens": {"anyOf": [obj({"prompt": COUNT, "completion": COUNT}), {"type": "null"}]},
             **dict.fromkeys(("bytes", "message"), MAYBE_COUNT),

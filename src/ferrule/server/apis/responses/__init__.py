@@ -1,1 +1,1 @@
-"""OpenAI's Responses API over the ledger: stored, taken up after a crash, read again from any event."""
+"""OpenAI's Responses API on top of the ledger: stored, continued after a crash, readable from any event."""

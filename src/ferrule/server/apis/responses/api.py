@@ -1,7 +1,7 @@
 """`/v1/responses`: the gateway for clients of OpenAI's Responses API.
 
-What is stored is worked on whether or not its client stays, and can be fetched, followed, cancelled and deleted by its
-owner alone. With `store: false` an answer lives as long as its connection.
+A stored response continues even if its client disconnects. Only its owner can fetch, stream, cancel and delete it. With
+`store: false` a response lives as long as its connection.
 """
 
 from __future__ import annotations
@@ -19,34 +19,40 @@ from ferrule.core.json_text import dumps
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
-from ferrule.dialects.openai_responses.request_decoder import read_ask
+from ferrule.dialects.openai_responses.request_decoder import read_responses_request
 from ferrule.dialects.openai_responses.response_body import count_body
-from ferrule.dialects.openai_responses.responses_request import ResponsesAsk
+from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.stored_response import deleted_body, error_event, input_items_body, response_body
 from ferrule.dialects.sse import encode
 from ferrule.errors import ApprovalError, DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger.ledger import ResponseRecord
 from ferrule.server.answer.turn import ToolOwner
-from ferrule.server.apis.responses.codec import KEEP_ALIVE, instructed, receipts_header, said, speech_of
-from ferrule.server.apis.responses.direct import answered_directly
-from ferrule.server.apis.responses.plan import Start, conflict, held, start_of
-from ferrule.server.apis.responses.resume_record import Plan
-from ferrule.server.apis.responses.run import Run
-from ferrule.server.apis.responses.store import Responses, events_of, fresh_record
+from ferrule.server.apis.responses.codec import (
+    KEEP_ALIVE,
+    encode_event,
+    instruction_messages,
+    new_loop_encoder,
+    receipts_header,
+)
+from ferrule.server.apis.responses.direct import answer_directly
+from ferrule.server.apis.responses.plan import ResponsePlan, conflict, plan_response, take_lease
+from ferrule.server.apis.responses.resume_record import ResumeRecord
+from ferrule.server.apis.responses.run import ResponseRun
+from ferrule.server.apis.responses.store import ResponseStore, new_record, parse_events
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Answer, Asked, Route, Streamed, Whole
+from ferrule.server.http import AnyResponse, Request, Response, Route, StreamingResponse
 
-_PATIENCE = 10.0
-"""How long a status is held back for the first word; after that errors come inside the answer."""
-_LONGEST_NUMBER = 15
-_TRUTH = {"true": True, "false": False}
+_FIRST_OUTPUT_SECONDS = 10.0
+"""How long to wait for the first output before the HTTP status is sent. Later errors come inside the answer."""
+_MAX_DIGITS = 15
+_BOOLEANS = {"true": True, "false": False}
 
 
 def routes(gateway: Gateway) -> list[Route]:
-    """Of an open gateway. From here on responses that nobody works on are taken up, until the gateway stops."""
-    responses = Responses(gateway)
+    """Return the routes of a running gateway, and start to take over abandoned responses until the gateway stops."""
+    responses = ResponseStore(gateway)
     responses.open()
-    gateway.at_end.append(responses.close)
+    gateway.shutdown_callbacks.append(responses.close)
     handlers = {
         ("POST", ""): _create,
         ("POST", "/input_tokens"): _count,
@@ -56,14 +62,14 @@ def routes(gateway: Gateway) -> list[Route]:
         ("GET", "/{id}/input_items"): _input_items,
     }
 
-    def bound(handler: Any) -> Any:
-        async def handle(asked: Asked) -> Answer:
-            return await handler(responses, asked)
+    def bind(handler: Any) -> Any:
+        async def handle(http_request: Request) -> AnyResponse:
+            return await handler(responses, http_request)
 
         return handle
 
     return [
-        Route(method, f"/v1/responses{path}", bound(handler), "models", shape)
+        Route(method, f"/v1/responses{path}", bind(handler), "models", shape)
         for (method, path), handler in handlers.items()
     ]
 
@@ -72,150 +78,166 @@ def shape(error: FerruleError, request_id: str) -> dict[str, Any]:
     return error_body(error)
 
 
-async def _create(responses: Responses, asked: Asked) -> Answer:
-    gateway, principal = responses.gateway, asked.principal
+async def _create(responses: ResponseStore, http_request: Request) -> AnyResponse:
+    gateway, principal = responses.gateway, http_request.principal
     hosts = responses.labels.hosts(principal)
-    body, ask = await asked.read(lambda body: read_ask(body, hosts))
+    body, responses_request = await http_request.read(lambda body: read_responses_request(body, hosts))
     id = f"resp_{secrets.token_hex(16)}"
-    engine = gateway.engine(ask.request, principal)
-    start = await start_of(gateway, asked, ask, body, id)
-    model = ask.request.model or engine.model
-    await gateway.admission.check(_asked_in(ask, start))
-    if not ask.store:
-        return await answered_directly(responses, asked, ask, start, id=id, model=model)
-    if ask.background:
-        responses.require_room(principal)
-    run = await _begun(responses, ask, start, principal, id=id, model=model)
-    if not ask.background:
-        await _has_spoken(run)
-    if ask.stream:
-        return _followed(responses, id, -1)
-    if not ask.background:
-        await _ended(responses, id)
-    return await _whole(responses, id)
+    engine = gateway.engine(responses_request.request, principal)
+    plan = await plan_response(gateway, http_request, responses_request, body, id)
+    model = responses_request.request.model or engine.model
+    await gateway.request_limits.check(_model_request(responses_request, plan))
+    if not responses_request.store:
+        return await answer_directly(responses, http_request, responses_request, plan, id=id, model=model)
+    if responses_request.background:
+        responses.check_capacity(principal)
+    run = await _begin(responses, responses_request, plan, principal, id=id, model=model)
+    if not responses_request.background:
+        await _wait_for_output(run)
+    if responses_request.stream:
+        return _follow(responses, id, -1)
+    if not responses_request.background:
+        await _wait_for_end(responses, id)
+    return await _response(responses, id)
 
 
-async def _begun(
-    responses: Responses, ask: ResponsesAsk, start: Start, principal: Principal, *, id: str, model: str
-) -> Run:
-    holding = await held(responses.gateway, start, principal)
+async def _begin(
+    responses: ResponseStore,
+    responses_request: ResponsesRequest,
+    plan: ResponsePlan,
+    principal: Principal,
+    *,
+    id: str,
+    model: str,
+) -> ResponseRun:
+    lease = await take_lease(responses.gateway, plan, principal)
     try:
-        plan = replace(start.plan, epoch=holding.record.epoch)
-        speech = speech_of(ask, plan, responses.labels.hosts(principal), id=id, model=model)
-        record = fresh_record(id, holding.record.id, principal, plan, model, is_queued=ask.background)
-        first = speech.encoder.queue() if ask.background else speech.begun()
+        resume_record = replace(plan.resume_record, epoch=lease.record.epoch)
+        encoder = new_loop_encoder(
+            responses_request, resume_record, responses.labels.hosts(principal), id=id, model=model
+        )
+        record = new_record(
+            id, lease.record.id, principal, resume_record, model, is_queued=responses_request.background
+        )
+        first_events = encoder.encoder.queue() if responses_request.background else encoder.begin()
         return await responses.begin(
-            record, plan, principal, holding, speech, first, state=start.state, verdicts=start.verdicts
+            record, resume_record, principal, lease, encoder, first_events, state=plan.state, verdicts=plan.verdicts
         )
     except ApprovalError as refusal:
-        await holding.release()
+        await lease.release()
         raise conflict(refusal) from refusal
     except FerruleError:
-        await holding.release()
+        await lease.release()
         raise
 
 
-async def _has_spoken(run: Run) -> None:
-    """What fails before a word was said fails with a status of its own, so that clients know what to do."""
-    until = time.monotonic() + _PATIENCE
-    while not run.speech.has_said_something and not run.telling.is_over and time.monotonic() < until:
-        await run.telling.news(until - time.monotonic())
-    if run.error is not None and not run.speech.has_said_something:
+async def _wait_for_output(run: ResponseRun) -> None:
+    """Wait for the first output. An error before it is raised, so that the client gets its HTTP status."""
+    deadline = time.monotonic() + _FIRST_OUTPUT_SECONDS
+    while not run.loop_encoder.has_output and not run.event_log.is_over and time.monotonic() < deadline:
+        await run.event_log.wait_for_events(deadline - time.monotonic())
+    if run.error is not None and not run.loop_encoder.has_output:
         raise run.error
 
 
-async def _get(responses: Responses, asked: Asked) -> Answer:
-    record = await _found(responses, asked)
-    query = Field(dict(asked.query))
-    if not query["stream"].or_else(lambda field: field.one_of(_TRUTH), False):
-        return await _whole(responses, record.id)
-    after = asked.query.get("starting_after", "-1")
-    if not after.removeprefix("-").isdecimal() or not after.isascii() or len(after) > _LONGEST_NUMBER:
-        raise DefinitionError("starting_after: it is not a number", hint="Send the last sequence_number that you had.")
-    return _followed(responses, record.id, max(-1, int(after)))
+async def _get(responses: ResponseStore, http_request: Request) -> AnyResponse:
+    record = await _find(responses, http_request)
+    query = Field(dict(http_request.query))
+    if not query["stream"].or_else(lambda field: field.one_of(_BOOLEANS), False):
+        return await _response(responses, record.id)
+    after = http_request.query.get("starting_after", "-1")
+    if not after.removeprefix("-").isdecimal() or not after.isascii() or len(after) > _MAX_DIGITS:
+        raise DefinitionError(
+            "starting_after: it is not a number", hint="Send the last sequence_number that you received."
+        )
+    return _follow(responses, record.id, max(-1, int(after)))
 
 
-async def _delete(responses: Responses, asked: Asked) -> Answer:
-    id = asked.params["id"]
-    if not await responses.gateway.ledger.delete_response(id, asked.principal, now=time.time()):
+async def _delete(responses: ResponseStore, http_request: Request) -> AnyResponse:
+    id = http_request.params["id"]
+    if not await responses.gateway.ledger.delete_response(id, http_request.principal, now=time.time()):
         raise _missing(id)
-    return Whole.of(deleted_body(id))
+    return Response.json(deleted_body(id))
 
 
-async def _cancel(responses: Responses, asked: Asked) -> Answer:
-    id = asked.params["id"]
-    record = await responses.gateway.ledger.cancel_response(id, asked.principal, now=time.time())
+async def _cancel(responses: ResponseStore, http_request: Request) -> AnyResponse:
+    id = http_request.params["id"]
+    record = await responses.gateway.ledger.cancel_response(id, http_request.principal, now=time.time())
     if record is None:
         raise _missing(id)
     run = responses.run(id)
     if run is not None and not record.is_ended:
-        run.telling.cancelled.set()
+        run.event_log.cancel_requested.set()
     try:
-        # Where another process works on it, that one reads so within a part of a lease.
+        # If another process runs it, that process notices within a fraction of the lease.
         async with asyncio.timeout(responses.gateway.config.lease_seconds):
-            await _ended(responses, id)
+            await _wait_for_end(responses, id)
     except TimeoutError:
         pass
-    return await _whole(responses, id)
+    return await _response(responses, id)
 
 
-async def _input_items(responses: Responses, asked: Asked) -> Answer:
-    record = await _found(responses, asked)
-    return Whole.of(input_items_body(Plan.from_json(record.request).input, asked.query))
+async def _input_items(responses: ResponseStore, http_request: Request) -> AnyResponse:
+    record = await _find(responses, http_request)
+    return Response.json(input_items_body(ResumeRecord.from_json(record.request).input, http_request.query))
 
 
-async def _count(responses: Responses, asked: Asked) -> Answer:
-    gateway, principal = responses.gateway, asked.principal
+async def _count(responses: ResponseStore, http_request: Request) -> AnyResponse:
+    gateway, principal = responses.gateway, http_request.principal
     hosts = responses.labels.hosts(principal)
-    body, ask = await asked.read(lambda body: read_ask(body, hosts))
-    start = await start_of(gateway, asked, ask, body, "count")
-    counted = _asked_in(ask, start)
-    if start.plan.whose is ToolOwner.GATEWAY:
-        counted = replace(counted, tools=gateway.toolbox.offered(principal, start.plan.names))
-    return Whole.of(count_body(await gateway.count_tokens(counted, principal)))
+    body, responses_request = await http_request.read(lambda body: read_responses_request(body, hosts))
+    plan = await plan_response(gateway, http_request, responses_request, body, "count")
+    request = _model_request(responses_request, plan)
+    if plan.resume_record.tool_owner is ToolOwner.GATEWAY:
+        request = replace(request, tools=gateway.tool_catalog.tools_for(principal, plan.resume_record.tool_names))
+    return Response.json(count_body(await gateway.count_tokens(request, principal)))
 
 
-def _asked_in(ask: ResponsesAsk, start: Start) -> ToolCallRequest:
-    """What the model is asked first."""
-    return replace(ask.request, messages=(*instructed(ask), *(start.messages or ())))
+def _model_request(responses_request: ResponsesRequest, plan: ResponsePlan) -> ToolCallRequest:
+    """Return the first request to the model."""
+    return replace(
+        responses_request.request, messages=(*instruction_messages(responses_request), *(plan.messages or ()))
+    )
 
 
-async def _found(responses: Responses, asked: Asked) -> ResponseRecord:
-    record = await responses.gateway.ledger.response(asked.params["id"], asked.principal)
+async def _find(responses: ResponseStore, http_request: Request) -> ResponseRecord:
+    record = await responses.gateway.ledger.response(http_request.params["id"], http_request.principal)
     if record is None:
-        raise _missing(asked.params["id"])
+        raise _missing(http_request.params["id"])
     return record
 
 
 def _missing(id: str) -> NotFoundError:
-    return NotFoundError(f"there is no response {id[:60]!r}", code="response_not_found", hint="See what create gave.")
+    return NotFoundError(
+        f"there is no response {id[:60]!r}", code="response_not_found", hint="Use the id that create returned."
+    )
 
 
-async def _ended(responses: Responses, id: str) -> None:
+async def _wait_for_end(responses: ResponseStore, id: str) -> None:
     async with aclosing(responses.follow(id)) as batches:
         async for _ in batches:
             pass
 
 
-async def _whole(responses: Responses, id: str) -> Whole:
+async def _response(responses: ResponseStore, id: str) -> Response:
     run = responses.run(id)
-    told = run.telling.told if run else await responses.told(id)
-    body = response_body(events_of(told))
-    return Whole.of(body, headers=receipts_header(body))
+    events = run.event_log.events if run else await responses.all_events(id)
+    body = response_body(parse_events(events))
+    return Response.json(body, headers=receipts_header(body))
 
 
-def _followed(responses: Responses, id: str, after: int) -> Streamed:
+def _follow(responses: ResponseStore, id: str, after: int) -> StreamingResponse:
     pause = responses.gateway.config.limits.keep_alive_seconds
-    return Streamed(_pieces(responses, id, after), keep_alive=KEEP_ALIVE, keep_alive_seconds=pause)
+    return StreamingResponse(_pieces(responses, id, after), keep_alive=KEEP_ALIVE, keep_alive_seconds=pause)
 
 
-async def _pieces(responses: Responses, id: str, after: int) -> AsyncGenerator[bytes, None]:
+async def _pieces(responses: ResponseStore, id: str, after: int) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(responses.follow(id, after)) as batches:
             async for batch in batches:
                 after += len(batch)
-                yield b"".join(map(said, batch))
+                yield b"".join(map(encode_event, batch))
     except FerruleError as error:
-        # The response itself goes on; only this reader cannot be told of it.
+        # The response itself continues; only this stream has failed.
         event = error_event(error, after + 1)
         yield encode(dumps(event), event["type"])

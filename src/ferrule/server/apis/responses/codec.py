@@ -1,4 +1,4 @@
-"""How responses are put into bytes, and by which encoder. Shared by those that are kept and those that are not."""
+"""Encoders of responses, shared by stored responses and by those that are not stored."""
 
 from __future__ import annotations
 
@@ -13,34 +13,42 @@ from ferrule.dialects.lenient_json import mapping
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.hosted_tools import Hosts
 from ferrule.dialects.openai_responses.response_body import head_of
-from ferrule.dialects.openai_responses.responses_request import ResponsesAsk
+from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.sse import encode
 from ferrule.server.answer.headers import RECEIPTS
-from ferrule.server.apis.responses.labels import hosted_in
-from ferrule.server.apis.responses.loop_events import Speech
-from ferrule.server.apis.responses.resume_record import Plan
+from ferrule.server.apis.responses.labels import hosted_tools_of
+from ferrule.server.apis.responses.loop_events import LoopEventEncoder
+from ferrule.server.apis.responses.resume_record import ResumeRecord
 
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
-def speech_of(ask: ResponsesAsk, plan: Plan, hosts: Hosts, *, id: str, model: str) -> Speech:
-    """Of a response that begins now."""
-    hosted = hosted_in(plan, hosts)
-    head = head_of(id=id, model=model, created=int(time.time()), request=ask.request, ask=ask)
-    return Speech(HostedEncoder(head, hosted), plan, hosted)
+def new_loop_encoder(
+    responses_request: ResponsesRequest, resume_record: ResumeRecord, hosts: Hosts, *, id: str, model: str
+) -> LoopEventEncoder:
+    """Return the encoder of a new response."""
+    hosted = hosted_tools_of(resume_record, hosts)
+    head = head_of(
+        id=id,
+        model=model,
+        created=int(time.time()),
+        request=responses_request.request,
+        responses_request=responses_request,
+    )
+    return LoopEventEncoder(HostedEncoder(head, hosted), resume_record, hosted)
 
 
-def said(told: str) -> bytes:
-    """An event, as it is kept, for a stream."""
-    return encode(told, cast("dict[str, Any]", loads(told))["type"])
+def encode_event(text: str) -> bytes:
+    """Encode a stored event for a stream."""
+    return encode(text, cast("dict[str, Any]", loads(text))["type"])
 
 
-def instructed(ask: ResponsesAsk) -> tuple[ChatMessage, ...]:
-    return () if ask.instructions is None else (ChatMessage.system(ask.instructions),)
+def instruction_messages(responses_request: ResponsesRequest) -> tuple[ChatMessage, ...]:
+    return () if responses_request.instructions is None else (ChatMessage.system(responses_request.instructions),)
 
 
 def receipts_header(body: Mapping[str, Any]) -> dict[str, str]:
-    """How each call was guaranteed, for who cannot read the extension."""
+    """Return the header with the receipts of the calls, for clients that do not read the extension."""
     receipts = mapping(mapping(body.get(KEY)).get("receipts"))
-    told = [f"{id}={mapping(receipt).get('how')}" for id, receipt in receipts.items()]
-    return {RECEIPTS: ", ".join(told)} if told else {}
+    values = [f"{id}={mapping(receipt).get('how')}" for id, receipt in receipts.items()]
+    return {RECEIPTS: ", ".join(values)} if values else {}

@@ -1,6 +1,6 @@
-"""A response that is not stored: it lives as long as its connection, and nothing of it can be fetched afterwards.
+"""Responses that are not stored: they live as long as their connection and cannot be fetched afterwards.
 
-What the gateway's own tools do in it is in the ledger all the same, so that it happens at most once.
+Calls of the gateway's tools are still recorded in the ledger, so that they run at most once.
 """
 
 from __future__ import annotations
@@ -14,72 +14,87 @@ from typing import Any
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.event import Event
 from ferrule.core.json_text import dumps
-from ferrule.dialects.openai_responses.open_item import Told
-from ferrule.dialects.openai_responses.responses_request import ResponsesAsk
+from ferrule.dialects.openai_responses.open_item import Events
+from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.sse import encode
 from ferrule.errors import ApprovalError, FerruleError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEvent
-from ferrule.run.lease import Holding
-from ferrule.server.answer.flatten import Aside, Rounds
-from ferrule.server.answer.stream import Said, said_in, streamed, whole
+from ferrule.run.lease import Lease
+from ferrule.server.answer.flatten import ExtensionEvent, RoundFlattener
+from ferrule.server.answer.stream import AnswerEvent, collect_answer, flatten_with_deadlines, stream_answer
 from ferrule.server.answer.turn import ToolOwner, Turn
-from ferrule.server.apis.responses.codec import KEEP_ALIVE, instructed, receipts_header, speech_of
+from ferrule.server.apis.responses.codec import KEEP_ALIVE, instruction_messages, new_loop_encoder, receipts_header
 from ferrule.server.apis.responses.labels import executor_of
-from ferrule.server.apis.responses.loop_events import Instructed, Speech
-from ferrule.server.apis.responses.plan import Start, conflict, held
-from ferrule.server.apis.responses.store import Responses
+from ferrule.server.apis.responses.loop_events import InstructedEngine, LoopEventEncoder
+from ferrule.server.apis.responses.plan import ResponsePlan, conflict, take_lease
+from ferrule.server.apis.responses.store import ResponseStore
 from ferrule.server.gateway import Gateway
-from ferrule.server.http import Answer, Asked, Whole
+from ferrule.server.http import AnyResponse, Request, Response
 from ferrule.server.router import RoutedEngine
 
 
-async def answered_directly(
-    responses: Responses, asked: Asked, ask: ResponsesAsk, start: Start, *, id: str, model: str
-) -> Answer:
-    gateway, principal = responses.gateway, asked.principal
-    speech = speech_of(ask, start.plan, responses.labels.hosts(principal), id=id, model=model)
-    events = _events(gateway, ask, start, principal)
-    rounds = _Heard(speech)
-    said = said_in(events, rounds, gateway.config.limits)
-    if ask.stream:
-        return await streamed(said, _Spoken(speech), gateway.config.limits)
-    await whole(said)
-    body = speech.encoder.response
-    return Whole.of(body, headers=receipts_header(body))
+async def answer_directly(
+    responses: ResponseStore,
+    http_request: Request,
+    responses_request: ResponsesRequest,
+    plan: ResponsePlan,
+    *,
+    id: str,
+    model: str,
+) -> AnyResponse:
+    gateway, principal = responses.gateway, http_request.principal
+    encoder = new_loop_encoder(
+        responses_request, plan.resume_record, responses.labels.hosts(principal), id=id, model=model
+    )
+    events = _events(gateway, responses_request, plan, principal)
+    flattener = _ResponseFlattener(encoder)
+    answer_events = flatten_with_deadlines(events, flattener, gateway.config.limits)
+    if responses_request.stream:
+        return await stream_answer(answer_events, _ResponseStreamEncoder(encoder), gateway.config.limits)
+    await collect_answer(answer_events)
+    body = encoder.encoder.response
+    return Response.json(body, headers=receipts_header(body))
 
 
-async def _events(gateway: Gateway, ask: ResponsesAsk, start: Start, principal: Principal) -> AsyncGenerator[LoopEvent]:
-    plan, messages = start.plan, start.messages or ()
-    turn = Turn(request=plan.request, principal=principal, tool_owner=plan.whose, names=plan.names)
-    if plan.whose is not ToolOwner.GATEWAY:
-        request = replace(plan.request, messages=(*instructed(ask), *messages))
+async def _events(
+    gateway: Gateway, responses_request: ResponsesRequest, plan: ResponsePlan, principal: Principal
+) -> AsyncGenerator[LoopEvent]:
+    resume_record, messages = plan.resume_record, plan.messages or ()
+    turn = Turn(
+        request=resume_record.request,
+        principal=principal,
+        tool_owner=resume_record.tool_owner,
+        tool_names=resume_record.tool_names,
+    )
+    if resume_record.tool_owner is not ToolOwner.GATEWAY:
+        request = replace(resume_record.request, messages=(*instruction_messages(responses_request), *messages))
         async with aclosing(gateway.answer(replace(turn, request=request))) as events:
             async for event in events:
                 yield event
         return
-    # A conversation of its own: nothing of it is kept for others to go on from.
-    alone = start if start.messages is None else replace(start, conversation=None)
-    holding = await held(gateway, alone, principal)
+    # A conversation of its own, because no other response can continue from it.
+    own_plan = plan if plan.messages is None else replace(plan, conversation=None)
+    lease = await take_lease(gateway, own_plan, principal)
     try:
-        await _judged(gateway, start)
-        opened = replace(
+        await _record_verdicts(gateway, plan)
+        lease_turn = replace(
             turn,
-            request=replace(plan.request, messages=messages),
-            resumes=holding.record.id if start.messages is None else "",
-            conversation=holding.record.id,
+            request=replace(resume_record.request, messages=messages),
+            resumes=lease.record.id if plan.messages is None else "",
+            conversation=lease.record.id,
         )
-        opens = _Opens(gateway, start, principal, holding)
-        async with aclosing(gateway.answer(opened, opens.conversation)) as events:
+        opener = _ConversationOpener(gateway, plan, principal, lease)
+        async with aclosing(gateway.answer(lease_turn, opener.conversation)) as events:
             async for event in events:
                 yield event
     finally:
-        await holding.release()
+        await lease.release()
 
 
-async def _judged(gateway: Gateway, start: Start) -> None:
+async def _record_verdicts(gateway: Gateway, plan: ResponsePlan) -> None:
     try:
-        for verdict in start.verdicts:
+        for verdict in plan.verdicts:
             if verdict.is_allowed:
                 await gateway.ledger.approve(verdict.approval, verdict.by, now=time.time())
             else:
@@ -89,51 +104,51 @@ async def _judged(gateway: Gateway, start: Start) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opens:
+class _ConversationOpener:
     gateway: Gateway
-    start: Start
+    start: ResponsePlan
     principal: Principal
-    holding: Holding
+    holding: Lease
 
     async def conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
-        plan = self.start.plan
-        return ToolConversation.held(
+        resume_record = self.start.resume_record
+        return ToolConversation.with_lease(
             self.holding,
-            engine if plan.instructions is None else Instructed(engine, plan.instructions),
-            executor_of(self.gateway, plan, self.principal),
+            engine if resume_record.instructions is None else InstructedEngine(engine, resume_record.instructions),
+            executor_of(self.gateway, resume_record, self.principal),
             patience=self.gateway.config.approval_patience_seconds,
             request=replace(turn.request, messages=(), tools=()),
             context=CallContext(principal=self.principal),
         )
 
 
-class _Heard(Rounds):
-    """Everything as events of the response, told as asides: of a response's events none is the model's own."""
+class _ResponseFlattener(RoundFlattener):
+    """Encodes all events as response events inside extension events, because response events are not model events."""
 
-    def __init__(self, speech: Speech) -> None:
+    def __init__(self, encoder: LoopEventEncoder) -> None:
         super().__init__()
-        self._speech = speech
+        self._loop_encoder = encoder
 
-    def feed(self, event: LoopEvent) -> list[Event | Aside]:
-        told = [*self._speech.begun(), *self._speech.heard(event)]
-        return [Aside(one) for one in told]
+    def feed(self, event: LoopEvent) -> list[Event | ExtensionEvent]:
+        events = [*self._loop_encoder.begin(), *self._loop_encoder.encode(event)]
+        return [ExtensionEvent(one) for one in events]
 
 
-class _Spoken:
+class _ResponseStreamEncoder:
     keep_alive = KEEP_ALIVE
 
-    def __init__(self, speech: Speech) -> None:
-        self._speech = speech
+    def __init__(self, encoder: LoopEventEncoder) -> None:
+        self._loop_encoder = encoder
 
-    def feed(self, said: Said, /) -> bytes:
-        return _named([said.told]) if isinstance(said, Aside) else b""
+    def feed(self, event: AnswerEvent, /) -> bytes:
+        return _encode_events([event.data]) if isinstance(event, ExtensionEvent) else b""
 
     def fail(self, error: FerruleError, /) -> bytes:
-        return _named(self._speech.encoder.fail(error))
+        return _encode_events(self._loop_encoder.encoder.fail(error))
 
     def end(self) -> bytes:
         return b""
 
 
-def _named(told: Told | list[dict[str, Any]]) -> bytes:
-    return b"".join([encode(dumps(one), one["type"]) for one in told])
+def _encode_events(events: Events | list[dict[str, Any]]) -> bytes:
+    return b"".join([encode(dumps(event), event["type"]) for event in events])

@@ -1,7 +1,7 @@
-"""Telling: the events of one response on their way out. They are in the ledger before anybody hears of them.
+"""ResponseEventLog: the events of one response. They are written to the ledger before any reader sees them.
 
-Written in small batches: often enough that nobody waits, and seldom enough that the ledger is not written for every
-word. Knows no API: an event is JSON.
+Events are written in small batches: often enough that readers do not wait, and rarely enough that not every word is a
+transaction. Independent of the API: an event is JSON.
 """
 
 from __future__ import annotations
@@ -11,109 +11,109 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ferrule.run.ledger.claim import kept_json
+from ferrule.run.ledger.claim import encode_json
 from ferrule.run.ledger.ledger import Ledger, ResponseStatus
 
-_PAUSE = 0.02
-_BATCH = 64
+_BATCH_SECONDS = 0.02
+_MAX_PENDING = 64
 
 Events = Sequence[Mapping[str, Any]]
 
 
-class Telling:
-    """`told` is everything that was told so far, also by owners before this one."""
+class ResponseEventLog:
+    """`events` are all events so far, including those that earlier owners of the response have written."""
 
     def __init__(
         self,
         ledger: Ledger,
         response: str,
         epoch: int,
-        told: Sequence[str],
+        events: Sequence[str],
         *,
         heartbeat: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.told = list(told)
-        self.cancelled = asyncio.Event()
-        """Somebody asked that the answer end."""
+        self.events = list(events)
+        self.cancel_requested = asyncio.Event()
+        """Set when a client cancels the response."""
         self.is_over = False
-        """Nothing more will come from here: the answer has ended, or is another's now."""
+        """No more events come from this process: the response has ended, or another process owns it."""
         self.has_ended = False
-        """The answer has, and its conversation is held no longer."""
+        """The response has ended, and its conversation is released."""
         self._ledger = ledger
         self._response = response
         self._epoch = epoch
         self._heartbeat = heartbeat
         self._clock = clock
-        self._waiting: list[str] = []
-        self._has_waiting = asyncio.Event()
+        self._pending: list[str] = []
+        self._has_pending = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def add(self, events: Events) -> None:
         if events:
-            self._waiting += [kept_json(event) for event in events]
-            self._has_waiting.set()
+            self._pending += [encode_json(event) for event in events]
+            self._has_pending.set()
 
     @property
     def is_full(self) -> bool:
-        return len(self._waiting) >= _BATCH
+        return len(self._pending) >= _MAX_PENDING
 
     async def flush(
         self, last: Events = (), *, state: Any = None, status: ResponseStatus | None = None, reach: int = 0
     ) -> None:
-        """Tell what waits and `last`, in one transaction with the conversation's state and the answer's status."""
-        writing = asyncio.ensure_future(self._flushed(last, state, status, reach))
-        writing.add_done_callback(_looked_at)
-        # Whoever is cancelled here does not know whether it was written; the next one waits, and then does.
-        await asyncio.shield(writing)
+        """Write the pending events and `last`, in one transaction with the conversation's state and the status."""
+        write = asyncio.ensure_future(self._write(last, state, status, reach))
+        write.add_done_callback(_consume_exception)
+        # Shielded: a cancelled caller would not know whether the batch was written. The next writer waits for it.
+        await asyncio.shield(write)
 
-    async def go_on(self) -> None:
-        """Tell what waits every few moments, and now and then look whether the answer is still wanted."""
+    async def run(self) -> None:
+        """Write pending events continuously. An empty write at each heartbeat checks for a cancellation."""
         while True:
-            has_waiting = await _within(self._heartbeat, self._has_waiting)
-            if has_waiting:
-                await asyncio.sleep(_PAUSE)
-            if self._waiting or not has_waiting:
+            has_pending = await _wait_within(self._heartbeat, self._has_pending)
+            if has_pending:
+                await asyncio.sleep(_BATCH_SECONDS)
+            if self._pending or not has_pending:
                 await self.flush()
 
-    async def news(self, seconds: float) -> bool:
-        """Whether something was told within so long."""
-        return await _within(seconds, self._news)
+    async def wait_for_events(self, seconds: float) -> bool:
+        """Wait for new events. Returns whether there are any."""
+        return await _wait_within(seconds, self._changed)
 
     async def stop(self) -> None:
-        """Nothing more will come. What is being written now is written first."""
+        """Mark the log as over, after a write in progress has finished."""
         async with self._writing:
             self.is_over = True
-            self._announce()
+            self._notify()
 
-    async def _flushed(self, last: Events, state: Any, status: ResponseStatus | None, reach: int) -> None:
+    async def _write(self, last: Events, state: Any, status: ResponseStatus | None, reach: int) -> None:
         async with self._writing:
-            batch = [*self._waiting, *map(kept_json, last)]
-            self._waiting = []
-            self._has_waiting.clear()
-            record = await self._ledger.tell(
+            batch = [*self._pending, *map(encode_json, last)]
+            self._pending = []
+            self._has_pending.clear()
+            record = await self._ledger.append_events(
                 *(self._response, self._epoch, batch),
-                first=len(self.told),
+                first=len(self.events),
                 state=state,
                 status=status,
                 reach=reach,
                 now=self._clock(),
             )
-            self.told += batch
+            self.events += batch
             self.has_ended = record.is_ended
             self.is_over = self.is_over or record.is_ended
             if record.is_cancelled:
-                self.cancelled.set()
+                self.cancel_requested.set()
             if batch or self.is_over:
-                self._announce()
+                self._notify()
 
-    def _announce(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
 
-async def _within(seconds: float, event: asyncio.Event) -> bool:
+async def _wait_within(seconds: float, event: asyncio.Event) -> bool:
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()
@@ -121,7 +121,7 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
         return False
 
 
-def _looked_at(task: asyncio.Task[None]) -> None:
-    """Where nobody waits any more, a failure is of no interest: the next one to write meets it again."""
+def _consume_exception(task: asyncio.Task[None]) -> None:
+    """Retrieve the exception, so that asyncio does not log it. The next write meets the same failure."""
     if not task.cancelled():
         task.exception()

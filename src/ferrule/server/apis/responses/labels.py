@@ -1,6 +1,6 @@
-"""The gateway's tools as clients of the Responses API name them: by the label of a server, or of a source.
+"""Labels: clients of the Responses API name the gateway's tools by the label of a server or source.
 
-The label "ferrule" stands for all of them. Also here: who a kept response is of, with what he may use now.
+The label "ferrule" means all of them. This module also finds the owner of a stored response and their current rights.
 """
 
 from __future__ import annotations
@@ -16,94 +16,99 @@ from ferrule.errors import AuthorityError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.policy import Policy
 from ferrule.server.answer.turn import ToolOwner
-from ferrule.server.apis.responses.resume_record import Plan
+from ferrule.server.apis.responses.resume_record import ResumeRecord
 from ferrule.server.auth.keys import principal_of
 from ferrule.server.config.config import Config, KeyConfig
 from ferrule.server.gateway import Gateway
-from ferrule.server.tool_catalog import Toolbox
+from ferrule.server.tool_catalog import ToolCatalog
 
 ALL = "ferrule"
 
 
 class Labels:
-    """Which label each of the gateway's tools has; worked out anew when the list of tools was read anew."""
+    """The label of each of the gateway's tools. Recomputed when the list of tools was reloaded."""
 
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
+    def __init__(self, tool_catalog: ToolCatalog) -> None:
+        self._tool_catalog = tool_catalog
         self._tools: Mapping[str, ToolDefinition] = {}
         self._labels: dict[str, str] = {}
 
     def hosts(self, principal: Principal) -> dict[str, tuple[HostedTool, ...]]:
-        """What this principal may use, by label."""
-        if self._tools is not self._toolbox.tools:
-            self._tools, self._labels = self._toolbox.tools, _labels(self._toolbox)
-        asks = self._toolbox.settings.tools_require_confirmation_for_side_effects
-        found: dict[str, list[HostedTool]] = {}
-        for tool in self._toolbox.offered(principal):
+        """Return the tools that this principal may use, by label."""
+        if self._tools is not self._tool_catalog.tools:
+            self._tools, self._labels = self._tool_catalog.tools, _labels(self._tool_catalog)
+        needs_approval = self._tool_catalog.settings.tools_require_confirmation_for_side_effects
+        tools_by_label: dict[str, list[HostedTool]] = {}
+        for tool in self._tool_catalog.tools_for(principal):
             for label in dict.fromkeys((self._labels.get(tool.name, ALL), ALL)):
-                found.setdefault(label, []).append(HostedTool(tool, label, waits=asks and tool.side_effects))
-        everything = found.pop(ALL, [])
-        told = {label: tuple(tools) for label, tools in found.items()}
-        return {**told, ALL: tuple(everything)} if everything else told
+                tools_by_label.setdefault(label, []).append(
+                    HostedTool(tool, label, may_need_approval=needs_approval and tool.side_effects)
+                )
+        all_tools = tools_by_label.pop(ALL, [])
+        hosts = {label: tuple(tools) for label, tools in tools_by_label.items()}
+        return {**hosts, ALL: tuple(all_tools)} if all_tools else hosts
 
 
-def hosted_in(plan: Plan, hosts: Hosts) -> dict[str, HostedTool]:
-    """The tools that the gateway runs for a response, by the names that the model knows; of two labels the first."""
-    if plan.whose is not ToolOwner.GATEWAY:
+def hosted_tools_of(resume_record: ResumeRecord, hosts: Hosts) -> dict[str, HostedTool]:
+    """Return the tools that the gateway runs for a response, by the model's names. The first label counts."""
+    if resume_record.tool_owner is not ToolOwner.GATEWAY:
         return {}
-    found: dict[str, HostedTool] = {}
-    for label in plan.labels or tuple(hosts):
+    tools: dict[str, HostedTool] = {}
+    for label in resume_record.labels or tuple(hosts):
         for tool in hosts.get(label, ()):
             name = tool.definition.name
-            if plan.names is None or name in plan.names:
-                found.setdefault(name, replace(tool, waits=tool.waits or name in plan.asked))
-    return found
+            if resume_record.tool_names is None or name in resume_record.tool_names:
+                tools.setdefault(
+                    name,
+                    replace(tool, may_need_approval=tool.may_need_approval or name in resume_record.approval_required),
+                )
+    return tools
 
 
-def principal_named(config: Config, name: str, tenant: str) -> Principal:
-    """Who a kept response is of, with the rights that he has now. Whoever has lost his key goes on with nothing."""
+def current_principal(config: Config, name: str, tenant: str) -> Principal:
+    """Return the owner of a stored response with their current rights. Raises if the owner has no key any more."""
     if not config.keys:
         return Principal(name, tenant)
     keys = _keys(config, name, tenant)
     if not keys:
-        raise AuthorityError(f"{name} has no key any more", hint="Ask again with another.")
+        raise AuthorityError(f"{name} no longer has a key", hint="Send the request again with another key.")
     return principal_of(keys[0])
 
 
 @dataclass(slots=True)
-class AskingExecutor(ToolExecutor):
-    """An executor that also asks for leave where the client wants it, and counts all calls where he limits them."""
+class ConfirmingExecutor(ToolExecutor):
+    """An executor that also requires approval for the tools that the client names, and limits the number of calls."""
 
-    asked: frozenset[str] = frozenset()
-    most_calls: int | None = None
+    approval_required: frozenset[str] = frozenset()
+    max_calls: int | None = None
 
     @property
     def policy(self) -> Policy:
-        # Named, because a class with slots is made twice and the short form would mean the first.
-        return replace(ToolExecutor.policy.__get__(self), calls=self.most_calls)
+        # Not super(): dataclass(slots=True) creates a second class, and the short form would refer to the first.
+        return replace(ToolExecutor.policy.__get__(self), calls=self.max_calls)
 
     def requires_confirmation(self, call: ToolCall) -> bool:
-        return call.name in self.asked or ToolExecutor.requires_confirmation(self, call)
+        return call.name in self.approval_required or ToolExecutor.requires_confirmation(self, call)
 
 
-def executor_of(gateway: Gateway, plan: Plan, principal: Principal) -> AskingExecutor:
-    made = gateway.toolbox.executor(principal, plan.names)
-    return AskingExecutor(
-        made.bus,
-        made.tools,
-        max_iterations=made.max_iterations,
-        per_tool_timeout_seconds=made.per_tool_timeout_seconds,
-        max_concurrent=made.max_concurrent,
-        confirms_side_effects=made.confirms_side_effects,
-        asked=plan.asked,
-        most_calls=plan.max_tool_calls,
+def executor_of(gateway: Gateway, resume_record: ResumeRecord, principal: Principal) -> ConfirmingExecutor:
+    executor = gateway.tool_catalog.executor(principal, resume_record.tool_names)
+    return ConfirmingExecutor(
+        executor.bus,
+        executor.tools,
+        max_iterations=executor.max_iterations,
+        per_tool_timeout_seconds=executor.per_tool_timeout_seconds,
+        max_concurrent=executor.max_concurrent,
+        confirms_side_effects=executor.confirms_side_effects,
+        approval_required=resume_record.approval_required,
+        max_calls=resume_record.max_tool_calls,
     )
 
 
-def _labels(toolbox: Toolbox) -> dict[str, str]:
-    """By what sources say of themselves, since any of them may be seen through a pane, and be several behind it."""
-    found = {name: source.id for name, source in toolbox.source.owners.items()}
-    return found | {name: one.name for one in toolbox.source.standings for name in one.tools or ()}
+def _labels(tool_catalog: ToolCatalog) -> dict[str, str]:
+    """Return the label of each tool, as reported by the sources: a wrapper may combine several of them."""
+    labels = {name: source.id for name, source in tool_catalog.source.owners.items()}
+    return labels | {name: one.name for one in tool_catalog.source.statuses for name in one.tools or ()}
 
 
 def _keys(config: Config, name: str, tenant: str) -> list[KeyConfig]:

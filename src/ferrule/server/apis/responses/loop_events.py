@@ -1,4 +1,4 @@
-"""Speech: what a loop tells, as the events of a response. And what stands between a loop and its engine and clock."""
+"""LoopEventEncoder: encodes the events of a loop as response events. Also the engine wrapper and the deadlines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.hosted_tools import HostedTool
-from ferrule.dialects.openai_responses.open_item import Told
+from ferrule.dialects.openai_responses.open_item import Events
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import EngineTimeoutError
 from ferrule.run.events import (
@@ -25,60 +25,62 @@ from ferrule.run.events import (
     ToolStarted,
 )
 from ferrule.run.machine import State
-from ferrule.server.apis.responses.resume_record import Plan
-from ferrule.server.config.config import Limits
+from ferrule.server.apis.responses.resume_record import ResumeRecord
+from ferrule.server.config.config import GatewayLimits
 
-_LISTS = "mcp_list_tools"
+_LIST_TOOLS = "mcp_list_tools"
 
 
-class Speech:
-    """`hosted` are the tools that the gateway runs, as the encoder knows them."""
+class LoopEventEncoder:
+    """`hosted` are the tools that the gateway runs, by the model's names."""
 
-    def __init__(self, encoder: HostedEncoder, plan: Plan, hosted: Mapping[str, HostedTool]) -> None:
+    def __init__(self, encoder: HostedEncoder, resume_record: ResumeRecord, hosted: Mapping[str, HostedTool]) -> None:
         self.encoder = encoder
         output = encoder.response["output"]
-        told = {item.get("approval_request_id") for item in output}
-        self._leave = {call: approval for call, approval in plan.leave.items() if approval not in told}
-        listed = {item["server_label"] for item in output if item["type"] == _LISTS}
-        self._lists = {
+        answered = {item.get("approval_request_id") for item in output}
+        self._approval_requests = {
+            call: approval for call, approval in resume_record.approvals.items() if approval not in answered
+        }
+        listed = {item["server_label"] for item in output if item["type"] == _LIST_TOOLS}
+        self._servers_to_list = {
             label: [tool for tool in hosted.values() if tool.label == label]
-            for label in plan.lists
+            for label in resume_record.labels_to_list
             if label not in listed
         }
-        self.asked: dict[str, str] = {}
-        """The approvals that calls of this answer wait for."""
+        self.approvals: dict[str, str] = {}
+        """The approvals that calls of this response wait for, by call id."""
 
     @property
-    def has_said_something(self) -> bool:
-        return any(item["type"] != _LISTS for item in self.encoder.response["output"])
+    def has_output(self) -> bool:
+        return any(item["type"] != _LIST_TOOLS for item in self.encoder.response["output"])
 
-    def begun(self) -> Told:
-        """What is told before the model says anything."""
-        told = self.encoder.begin()
-        for label, tools in self._lists.items():
-            told += self.encoder.listed(label, tools)
-        self._lists = {}
-        return told
+    def begin(self) -> Events:
+        """Return the events before any output of the model."""
+        events = self.encoder.begin()
+        for label, tools in self._servers_to_list.items():
+            events += self.encoder.list_tools(label, tools)
+        self._servers_to_list = {}
+        return events
 
-    def heard(self, event: LoopEvent) -> Told:
+    def encode(self, event: LoopEvent) -> Events:
         match event:
             case ToolStarted(call):
-                return self.encoder.started(call, self._leave.pop(call.id, ""))
+                return self.encoder.start_tool(call, self._approval_requests.pop(call.id, ""))
             case ToolProgressed(call_id, progress):
-                return self.encoder.progressed(call_id, asdict(progress))
+                return self.encoder.report_progress(call_id, asdict(progress))
             case ToolFinished(result):
-                return self.encoder.finished(result)
+                return self.encoder.finish_tool(result)
             case ConfirmationRequired(call, approval):
-                self.asked[call.id] = approval
-                return self.encoder.asked(call, approval)
+                self.approvals[call.id] = approval
+                return self.encoder.request_approval(call, approval)
             case LoopEnded(state):
                 return self.encoder.finish(waits=state is State.WAITING)
             case _:
                 return self.encoder.feed(event)
 
 
-class Instructed(Engine):
-    """An engine that is told something first, whatever the conversation: instructions are of one answer only."""
+class InstructedEngine(Engine):
+    """An engine that puts instructions before the conversation: they apply to one response only."""
 
     def __init__(self, engine: Engine, instructions: str) -> None:
         self._engine = engine
@@ -89,32 +91,32 @@ class Instructed(Engine):
         return self._engine.traits
 
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        asked = replace(request, messages=(self._first, *request.messages))
-        async with aclosing(self._engine.stream(asked)) as events:
+        instructed = replace(request, messages=(self._first, *request.messages))
+        async with aclosing(self._engine.stream(instructed)) as events:
             async for event in events:
                 yield event
 
     async def close(self) -> None:
-        """Whoever made the engine closes it."""
+        """Do nothing: the owner of the engine closes it."""
 
 
-async def in_time(events: AsyncGenerator[LoopEvent], limits: Limits) -> AsyncGenerator[LoopEvent]:
-    """The same under the deadlines of an answer. The next is asked for only when the last was dealt with."""
-    until = time.monotonic() + limits.total_seconds
-    patience = limits.first_seconds
+async def with_deadlines(events: AsyncGenerator[LoopEvent], limits: GatewayLimits) -> AsyncGenerator[LoopEvent]:
+    """Yield the events within the deadlines of an answer. The next event is requested after the last was handled."""
+    deadline = time.monotonic() + limits.total_seconds
+    timeout = limits.first_seconds
     async with aclosing(events):
         while True:
-            clock = asyncio.timeout(max(0.0, min(patience, until - time.monotonic())))
+            timer = asyncio.timeout(max(0.0, min(timeout, deadline - time.monotonic())))
             try:
-                async with clock:
+                async with timer:
                     event = await anext(events, None)
             except TimeoutError as late:
-                if not clock.expired():
+                if not timer.expired():
                     raise
                 raise EngineTimeoutError(
-                    "the answer took too long", hint="Ask for less, or raise the limits."
+                    "the answer took too long", hint="Request less, or raise the limits."
                 ) from late
             if event is None:
                 return
-            patience = limits.between_seconds
+            timeout = limits.between_seconds
             yield event

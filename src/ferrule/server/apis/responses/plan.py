@@ -1,7 +1,7 @@
-"""From what a client asks to what is done: whose calls they are, which conversation it goes on in, what was allowed.
+"""Plan a response: who runs the calls, which conversation it continues, and which calls were approved.
 
-A response goes on in the conversation of the one before it where nothing has followed that yet; otherwise it has a new
-one, with what was said up to there. An answer to a request for leave goes on where the call waits.
+A response continues the conversation of the previous one if nothing has followed that yet. Otherwise it gets a new
+conversation with the messages up to there. An answer to an approval request continues where the call waits.
 """
 
 from __future__ import annotations
@@ -13,31 +13,33 @@ from typing import Any, cast
 from ferrule.core.context import Principal
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.message_json import messages_as_json, messages_from_json
-from ferrule.dialects.openai_responses.responses_request import ResponsesAsk
+from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.stored_response import input_items
 from ferrule.errors import ApprovalError, AuthorityError, DefinitionError, FencedError, LedgerError
-from ferrule.run.conversation import settled_messages
-from ferrule.run.lease import Holding
-from ferrule.run.ledger.ledger import Approval, ConversationRecord, ResponseRecord, Verdict
+from ferrule.run.conversation import messages_of
+from ferrule.run.lease import Lease
+from ferrule.run.ledger.ledger import Approval, ApprovalDecision, ConversationRecord, ResponseRecord
 from ferrule.run.machine import State
 from ferrule.server.answer.turn import ToolOwner, turn_of
-from ferrule.server.apis.responses.resume_record import Plan
-from ferrule.server.gateway import Gateway, new_conversation
-from ferrule.server.http import Asked
+from ferrule.server.apis.responses.resume_record import ResumeRecord
+from ferrule.server.gateway import Gateway, new_conversation_id
+from ferrule.server.http import Request
 
 _APPROVE = "approve"
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Where an answer begins. `messages` are the whole conversation without instructions; None where it goes on in the
-    turn that waits. `conversation` is None where it needs a new one; `version` is how it was found.
+class ResponsePlan:
+    """How a response starts.
+
+    `messages` are the whole conversation without instructions; None if the waiting turn continues. `conversation` is
+    None if a new one is needed; `version` is the version of the conversation that was read.
     """
 
-    plan: Plan
+    resume_record: ResumeRecord
     conversation: str | None = None
     messages: tuple[ChatMessage, ...] | None = None
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[ApprovalDecision, ...] = ()
     version: int = 0
 
     @property
@@ -47,158 +49,195 @@ class Start:
         return {"version": 1, "messages": messages_as_json(self.messages), "loop": None}
 
 
-async def start_of(gateway: Gateway, asked: Asked, ask: ResponsesAsk, body: dict[str, Any], id: str) -> Start:
-    previous = await _previous(gateway, ask, asked.principal)
-    plan = _plan(gateway, asked.principal, ask, body, id)
-    if ask.approvals:
-        return await _allowed(gateway, asked, ask, plan, previous)
+async def plan_response(
+    gateway: Gateway, http_request: Request, responses_request: ResponsesRequest, body: dict[str, Any], id: str
+) -> ResponsePlan:
+    previous = await _previous(gateway, responses_request, http_request.principal)
+    resume_record = _resume_record(gateway, http_request.principal, responses_request, body, id)
+    if responses_request.approvals:
+        return await _plan_with_approvals(gateway, http_request, responses_request, resume_record, previous)
     if previous is None:
-        return Start(plan, None, _own_messages(ask, ()))
-    history, found = await _history(gateway, previous)
-    if found is None:
-        return Start(plan, None, _own_messages(ask, history))
-    return Start(plan, found.id, _own_messages(ask, history), version=found.version)
+        return ResponsePlan(resume_record, None, _own_messages(responses_request, ()))
+    history, conversation = await _history(gateway, previous)
+    if conversation is None:
+        return ResponsePlan(resume_record, None, _own_messages(responses_request, history))
+    return ResponsePlan(
+        resume_record, conversation.id, _own_messages(responses_request, history), version=conversation.version
+    )
 
 
-async def held(gateway: Gateway, start: Start, principal: Principal) -> Holding:
-    """The conversation that an answer begins in. One that somebody else holds is not waited for: it has forked."""
-    lease = gateway.config.lease_seconds
-    if start.conversation is not None:
+async def take_lease(gateway: Gateway, plan: ResponsePlan, principal: Principal) -> Lease:
+    """Lease the conversation of a response. If another response holds it, fork into a new one instead of waiting."""
+    lease_seconds = gateway.config.lease_seconds
+    if plan.conversation is not None:
         try:
-            holding = await Holding.take(gateway.ledger, start.conversation, principal, lease)
+            lease = await Lease.acquire(gateway.ledger, plan.conversation, principal, lease_seconds)
         except FencedError:
-            if start.messages is None:
+            if plan.messages is None:
                 raise
         else:
-            if start.messages is None or holding.record.version == start.version:
-                return holding
-            await holding.release()
-    return await Holding.take(gateway.ledger, new_conversation(), principal, lease)
+            if plan.messages is None or lease.record.version == plan.version:
+                return lease
+            await lease.release()
+    return await Lease.acquire(gateway.ledger, new_conversation_id(), principal, lease_seconds)
 
 
-async def _previous(gateway: Gateway, ask: ResponsesAsk, principal: Principal) -> ResponseRecord | None:
-    named = ask.previous_response_id
-    if named is None:
+async def _previous(
+    gateway: Gateway, responses_request: ResponsesRequest, principal: Principal
+) -> ResponseRecord | None:
+    previous_id = responses_request.previous_response_id
+    if previous_id is None:
         return None
-    record = await gateway.ledger.response(named, principal)
+    record = await gateway.ledger.response(previous_id, principal)
     if record is None:
         raise DefinitionError(
-            f"previous_response_id: there is no response {named[:60]!r}",
+            f"previous_response_id: there is no response {previous_id[:60]!r}",
             code="previous_response_not_found",
             hint="Send the whole conversation as input.",
         )
     if not record.is_ended:
-        raise LedgerError(f"{named!r} is under way", code="response_unfinished", hint="Wait for it, or cancel it.")
+        raise LedgerError(
+            f"{previous_id!r} is still running", code="response_unfinished", hint="Wait for it, or cancel it."
+        )
     return record
 
 
-def _plan(gateway: Gateway, principal: Principal, ask: ResponsesAsk, body: dict[str, Any], id: str) -> Plan:
-    request = replace(ask.request, messages=())
-    told: dict[str, Any] = {
-        "max_tool_calls": ask.max_tool_calls,
-        "instructions": ask.instructions,
+def _resume_record(
+    gateway: Gateway, principal: Principal, responses_request: ResponsesRequest, body: dict[str, Any], id: str
+) -> ResumeRecord:
+    request = replace(responses_request.request, messages=())
+    common: dict[str, Any] = {
+        "max_tool_calls": responses_request.max_tool_calls,
+        "instructions": responses_request.instructions,
         "input": tuple(input_items(body, id)),
     }
-    if ask.hosted:
+    if responses_request.servers:
         if request.tools:
             raise DefinitionError(
-                "tools: functions, which the caller runs, stand beside mcp tools, which the gateway runs",
-                hint="Send the one or the other.",
+                "tools: functions, which the caller runs, and mcp tools, which the gateway runs, cannot be combined",
+                hint="Send only one of the two kinds.",
             )
-        labels = tuple(server.label for server in ask.hosted)
-        known = {item.get("server_label") for item in told["input"] if item["type"] == "mcp_list_tools"}
-        is_first = ask.previous_response_id is None and not ask.approvals
-        return Plan(
+        labels = tuple(server.label for server in responses_request.servers)
+        listed = {item.get("server_label") for item in common["input"] if item["type"] == "mcp_list_tools"}
+        is_first = responses_request.previous_response_id is None and not responses_request.approvals
+        return ResumeRecord(
             request=request,
-            whose=ToolOwner.GATEWAY,
-            names=tuple(ask.hosted_tools),
+            tool_owner=ToolOwner.GATEWAY,
+            tool_names=tuple(responses_request.hosted_tools),
             labels=labels,
-            lists=tuple(label for label in labels if is_first and label not in known),
-            asked=ask.asked,
-            **told,
+            labels_to_list=tuple(label for label in labels if is_first and label not in listed),
+            approval_required=responses_request.approval_required,
+            **common,
         )
     turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal))
     if turn.resumes:
-        raise DefinitionError("ferrule.resume: responses go on by their own ids", hint="Name previous_response_id.")
-    whose = ToolOwner.GATEWAY if ask.approvals else turn.tool_owner
-    return Plan(request=turn.request, whose=whose, names=turn.names, **told)
+        raise DefinitionError("ferrule.resume: not supported for responses", hint="Use previous_response_id.")
+    owner = ToolOwner.GATEWAY if responses_request.approvals else turn.tool_owner
+    return ResumeRecord(request=turn.request, tool_owner=owner, tool_names=turn.tool_names, **common)
 
 
 async def _history(
     gateway: Gateway, previous: ResponseRecord
 ) -> tuple[tuple[ChatMessage, ...], ConversationRecord | None]:
-    """What was said up to the end of a response, and its conversation where nothing has followed since."""
-    kept = await gateway.ledger.load(previous.conversation)
-    state = cast("dict[str, Any] | None", kept.state if kept else None)
+    """Return the messages up to the end of a response, and its conversation if nothing has followed it."""
+    conversation = await gateway.ledger.load(previous.conversation)
+    state = cast("dict[str, Any] | None", conversation.state if conversation else None)
     if state is None:
         return (), None
-    said = messages_from_json(state["messages"])
-    if len(said) > previous.reach:
-        return said[: previous.reach], None
+    messages = messages_from_json(state["messages"])
+    if len(messages) > previous.reach:
+        return messages[: previous.reach], None
     if state["loop"]:
-        # A call waits in it, and may still be allowed there.
-        return settled_messages(state), None
-    return said, kept
+        # A call waits in this conversation and may still be approved there.
+        return messages_of(state), None
+    return messages, conversation
 
 
-async def _allowed(
-    gateway: Gateway, asked: Asked, ask: ResponsesAsk, plan: Plan, previous: ResponseRecord | None
-) -> Start:
-    """Answers to requests for leave.
+async def _plan_with_approvals(
+    gateway: Gateway,
+    http_request: Request,
+    responses_request: ResponsesRequest,
+    resume_record: ResumeRecord,
+    previous: ResponseRecord | None,
+) -> ResponsePlan:
+    """Plan a response to approval requests.
 
-    Whoever gives them needs the right to approve; that he began the conversation is not enough. A key is often in a
-    program's hands, and leave that a program can give itself protects nobody. Without keys there is one person on this
-    machine, who has every right.
+    The caller needs the right to approve; owning the conversation is not enough. A key is often used by a program, and
+    an approval that a program can give itself protects nobody. A gateway without keys has a single user with all
+    rights.
     """
-    if _APPROVE not in asked.rights:
-        raise AuthorityError(f"{asked.principal.name} may not give leave", hint="Ask somebody whose key has approve.")
-    approvals = [await _approval(gateway, asked.principal, answer.id) for answer in ask.approvals]
+    if _APPROVE not in http_request.rights:
+        raise AuthorityError(
+            f"{http_request.principal.name} may not approve calls", hint="Use a key with the approve right."
+        )
+    approvals = [await _approval(gateway, http_request.principal, answer.id) for answer in responses_request.approvals]
     conversation = approvals[0].conversation
     is_elsewhere = previous is not None and previous.conversation != conversation
     if is_elsewhere or any(one.conversation != conversation for one in approvals):
-        raise DefinitionError("these requests for leave are not of one response", hint="Answer each where it was made.")
-    kept = await gateway.ledger.load(conversation, asked.principal)
-    state = cast("dict[str, Any] | None", kept.state if kept else None)
+        raise DefinitionError(
+            "these approval requests belong to different responses", hint="Answer each of them separately."
+        )
+    record = await gateway.ledger.load(conversation, http_request.principal)
+    state = cast("dict[str, Any] | None", record.state if record else None)
     if state is None or not state["loop"] or state["loop"]["machine"]["state"] != State.WAITING:
-        raise LedgerError("nothing waits for this any more", code="approval_decided", hint="It was answered before.")
-    _require_no_news(ask, messages_from_json(state["messages"]), is_continued=previous is not None)
-    if previous is not None and not plan.labels and plan.names is None:
-        before = Plan.from_json(previous.request)
-        plan = replace(plan, names=before.names, labels=before.labels, asked=before.asked)
-    verdicts = [Verdict(one.id, one.approve, asked.principal.name, one.reason) for one in ask.approvals]
-    return Start(replace(plan, leave=_leave(state["loop"], approvals)), conversation, None, tuple(verdicts))
+        raise LedgerError(
+            "no call waits for this approval any more", code="approval_decided", hint="It was answered before."
+        )
+    _require_no_new_messages(
+        responses_request, messages_from_json(state["messages"]), is_continued=previous is not None
+    )
+    if previous is not None and not resume_record.labels and resume_record.tool_names is None:
+        previous_record = ResumeRecord.from_json(previous.request)
+        resume_record = replace(
+            resume_record,
+            tool_names=previous_record.tool_names,
+            labels=previous_record.labels,
+            approval_required=previous_record.approval_required,
+        )
+    verdicts = [
+        ApprovalDecision(one.id, one.approve, http_request.principal.name, one.reason)
+        for one in responses_request.approvals
+    ]
+    return ResponsePlan(
+        replace(resume_record, approvals=_approvals_by_call(state["loop"], approvals)),
+        conversation,
+        None,
+        tuple(verdicts),
+    )
 
 
 async def _approval(gateway: Gateway, principal: Principal, id: str) -> Approval:
     approval = await gateway.ledger.approval(id)
     if approval is None or (approval.tenant, approval.principal) != (principal.tenant, principal.name):
-        raise DefinitionError(f"nobody asked for leave under {id[:60]!r}", code="approval_unknown")
+        raise DefinitionError(f"there is no approval request {id[:60]!r}", code="approval_unknown")
     return approval
 
 
-def _require_no_news(ask: ResponsesAsk, said: Sequence[ChatMessage], *, is_continued: bool) -> None:
-    """The turn goes on where it stopped: nothing can be said in the middle of it."""
-    told = sum(message.role is Role.USER for message in _own_messages(ask, ()))
-    if told > (0 if is_continued else sum(message.role is Role.USER for message in said)):
+def _require_no_new_messages(
+    responses_request: ResponsesRequest, history: Sequence[ChatMessage], *, is_continued: bool
+) -> None:
+    """Raise if the input has new user messages: the waiting turn continues, so none can be inserted."""
+    new_count = sum(message.role is Role.USER for message in _own_messages(responses_request, ()))
+    if new_count > (0 if is_continued else sum(message.role is Role.USER for message in history)):
         raise DefinitionError(
-            "input: something is said beside the answer to a request for leave",
-            hint="Answer alone, and say the rest when the response has ended.",
+            "input: a message beside the answer to an approval request",
+            hint="Send the answer alone, and the message after the response has ended.",
         )
 
 
-def _leave(loop: dict[str, Any], approvals: Sequence[Approval]) -> dict[str, str]:
-    """The approvals by the call that waits for each: a call's own id is the model's, and the ledger goes by places."""
+def _approvals_by_call(loop: dict[str, Any], approvals: Sequence[Approval]) -> dict[str, str]:
+    """Return the approvals by the model's call id. The ledger identifies calls by their position in the loop."""
     machine = loop["machine"]
-    place = f"{loop['place']}.{machine['spent']['rounds']}"
-    calls = {f"{place}.{number}": call["id"] for number, call in enumerate(machine["round"])}
+    prefix = f"{loop['place']}.{machine['spent']['rounds']}"
+    calls = {f"{prefix}.{number}": call["id"] for number, call in enumerate(machine["round"])}
     return {calls[one.call_id]: one.id for one in approvals if one.call_id in calls}
 
 
-def _own_messages(ask: ResponsesAsk, history: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
-    messages = ask.following(history).messages
-    return messages if ask.instructions is None else messages[1:]
+def _own_messages(responses_request: ResponsesRequest, history: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    messages = responses_request.with_history(history).messages
+    return messages if responses_request.instructions is None else messages[1:]
 
 
 def conflict(refusal: ApprovalError) -> LedgerError:
-    """What was decided before is a conflict, not a missing right."""
-    return LedgerError(refusal.message, code=refusal.code, hint="Each request for leave is answered once.")
+    """Return the conflict for an approval that was decided before: it is not a missing right."""
+    return LedgerError(refusal.message, code=refusal.code, hint="Each approval request can be answered once.")

@@ -1,6 +1,6 @@
-"""Plan: everything that a process needs to go on with a kept response, besides its conversation and its events.
+"""ResumeRecord: what a process needs to continue a stored response, besides its conversation and its events.
 
-Knows neither the ledger nor the API: it is JSON, and comes back from it the same.
+It is stored as JSON. Independent of the ledger and the API.
 """
 
 from __future__ import annotations
@@ -17,83 +17,85 @@ from ferrule.server.answer.turn import ToolOwner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """`request` has no messages: those are in the conversation, without the instructions, which do not carry over.
+class ResumeRecord:
+    """`request` has no messages: they are in the conversation, without the instructions, which do not carry over.
 
-    `names` are the gateway's tools to offer, None for all of them, and `labels` the servers that the client declared.
+    `tool_names` are the gateway's tools to offer, None for all of them. `labels` are the servers that the client
+    declared.
     """
 
     request: ToolCallRequest
-    whose: ToolOwner
-    names: tuple[str, ...] | None = None
+    tool_owner: ToolOwner
+    tool_names: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
-    lists: tuple[str, ...] = ()
-    """Those of them whose tools are told first: the client has not been told them before."""
-    asked: frozenset[str] = frozenset()
-    """The tools for whose calls the client wants to be asked for leave."""
+    labels_to_list: tuple[str, ...] = ()
+    """The labels whose tools the response lists first, because the client has not received their list before."""
+    approval_required: frozenset[str] = frozenset()
+    """The tools whose calls the client wants to approve."""
     max_tool_calls: int | None = None
     instructions: str | None = None
-    leave: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The requests for leave that this response answers, by the id of the call that waited."""
+    approvals: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The approval requests that this response answers, by the id of the waiting call."""
     input: tuple[dict[str, Any], ...] = ()
-    """The items that the client sent, as they are listed."""
+    """The input items of the client, as they are listed later."""
     epoch: int = 0
-    """Of the first owner: how many came after him says how often it was taken up."""
+    """The lease epoch of the first owner. The difference to the current one is the number of takeovers."""
 
     def as_json(self) -> dict[str, Any]:
-        told = {name: getattr(self, name) for name in ("max_tool_calls", "instructions", "epoch")}
+        scalars = {name: getattr(self, name) for name in ("max_tool_calls", "instructions", "epoch")}
+        # The keys of earlier versions, so that a response survives an upgrade.
         return {
-            **told,
+            **scalars,
             "request": _request_as_json(self.request),
-            "whose": self.whose.value,
-            "names": None if self.names is None else list(self.names),
+            "whose": self.tool_owner.value,
+            "names": None if self.tool_names is None else list(self.tool_names),
             "labels": list(self.labels),
-            "lists": list(self.lists),
-            "asked": sorted(self.asked),
-            "leave": dict(self.leave),
+            "lists": list(self.labels_to_list),
+            "asked": sorted(self.approval_required),
+            "leave": dict(self.approvals),
             "input": list(self.input),
         }
 
     @staticmethod
-    def from_json(held: Mapping[str, Any]) -> Plan:
+    def from_json(data: Mapping[str, Any]) -> ResumeRecord:
         try:
-            return _read(held)
+            return _read(data)
         except (KeyError, TypeError, ValueError) as damage:
             raise DefinitionError(
-                f"this is no plan of a response: {damage!r}", hint="Ask again: it was written by another version."
+                f"invalid resume record: {damage!r}", hint="Send the request again: another version wrote the record."
             ) from damage
 
 
-def _read(held: Mapping[str, Any]) -> Plan:
-    return Plan(
-        request=_request_from_json(held["request"]),
-        whose=ToolOwner(held["whose"]),
-        names=None if held["names"] is None else tuple(held["names"]),
-        labels=tuple(held["labels"]),
-        lists=tuple(held["lists"]),
-        asked=frozenset(held["asked"]),
-        max_tool_calls=held["max_tool_calls"],
-        instructions=held["instructions"],
-        leave=held["leave"],
-        input=tuple(held["input"]),
-        epoch=held["epoch"],
+def _read(data: Mapping[str, Any]) -> ResumeRecord:
+    return ResumeRecord(
+        request=_request_from_json(data["request"]),
+        tool_owner=ToolOwner(data["whose"]),
+        tool_names=None if data["names"] is None else tuple(data["names"]),
+        labels=tuple(data["labels"]),
+        labels_to_list=tuple(data["lists"]),
+        approval_required=frozenset(data["asked"]),
+        max_tool_calls=data["max_tool_calls"],
+        instructions=data["instructions"],
+        approvals=data["leave"],
+        input=tuple(data["input"]),
+        epoch=data["epoch"],
     )
 
 
 def _request_as_json(request: ToolCallRequest) -> dict[str, Any]:
-    told = asdict(replace(request, messages=()))
-    del told["messages"]
-    return told
+    data = asdict(replace(request, messages=()))
+    del data["messages"]
+    return data
 
 
-def _request_from_json(held: Mapping[str, Any]) -> ToolCallRequest:
-    choice = held["tool_choice"]
+def _request_from_json(data: Mapping[str, Any]) -> ToolCallRequest:
+    choice = data["tool_choice"]
     names = None if choice["names"] is None else tuple(choice["names"])
     fields: dict[str, Any] = {
-        **held,
-        "tools": tuple(ToolDefinition(**tool) for tool in held["tools"]),
+        **data,
+        "tools": tuple(ToolDefinition(**tool) for tool in data["tools"]),
         "tool_choice": ToolChoice(ChoiceMode(choice["mode"]), names),
-        "tool_choice_policy": ChoicePolicy(held["tool_choice_policy"]),
-        "stop": tuple(held["stop"]),
+        "tool_choice_policy": ChoicePolicy(data["tool_choice_policy"]),
+        "stop": tuple(data["stop"]),
     }
     return ToolCallRequest(messages=(), **fields)

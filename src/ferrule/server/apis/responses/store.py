@@ -1,6 +1,6 @@
-"""Responses: the kept responses of a gateway. Begins them, follows them, and takes up those whose owner is gone.
+"""ResponseStore: starts stored responses, streams their events, and takes over those whose process has died.
 
-Every process has one. Which of them works on a response is decided in the ledger, by who holds its conversation.
+Every process has one. The lease on a response's conversation in the ledger decides which process runs it.
 """
 
 from __future__ import annotations
@@ -16,91 +16,92 @@ from ferrule.core.json_text import loads
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.errors import EngineUnavailableError, FencedError, FerruleError, TooManyError
-from ferrule.run.lease import Holding
-from ferrule.run.ledger.claim import kept_json
-from ferrule.run.ledger.ledger import ResponseRecord, ResponseStatus, Verdict
+from ferrule.run.lease import Lease
+from ferrule.run.ledger.claim import encode_json
+from ferrule.run.ledger.ledger import ApprovalDecision, ResponseRecord, ResponseStatus
 from ferrule.server.answer.turn import ToolOwner
-from ferrule.server.apis.responses.encoder import Telling
-from ferrule.server.apis.responses.labels import Labels, hosted_in, principal_named
-from ferrule.server.apis.responses.loop_events import Speech
-from ferrule.server.apis.responses.resume_record import Plan
-from ferrule.server.apis.responses.run import Run, told_parts
+from ferrule.server.apis.responses.encoder import ResponseEventLog
+from ferrule.server.apis.responses.labels import Labels, current_principal, hosted_tools_of
+from ferrule.server.apis.responses.loop_events import LoopEventEncoder
+from ferrule.server.apis.responses.resume_record import ResumeRecord
+from ferrule.server.apis.responses.run import ResponseRun, completed_parts
 from ferrule.server.gateway import Gateway
 
-_AT_ONCE = 16
-"""How many responses are taken up in one sweep."""
-_MOST_OWNERS = 10
-"""A response that outlives so many processes is likely what they die of."""
+_SWEEP_SIZE = 16
+"""How many responses one sweep takes over at most."""
+_MAX_OWNERS = 10
+"""A response that has outlived so many processes probably makes them crash."""
 _PAGE = 1000
-_NO_PLAN = Plan(request=ToolCallRequest(messages=()), whose=ToolOwner.NOBODY)
-"""Of a response that cannot be gone on with."""
+_EMPTY_RESUME_RECORD = ResumeRecord(request=ToolCallRequest(messages=()), tool_owner=ToolOwner.NOBODY)
+"""The record of a response that cannot continue."""
 _POLL, _SLOWEST_POLL = 0.05, 1.0
 
 
-class Responses:
-    """Open it with the gateway and close it before: what is under way is then left for another process."""
+class ResponseStore:
+    """Open it after the gateway and close it before. Running responses are then left to another process."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self.labels = Labels(gateway.toolbox)
-        self._runs: dict[str, Run] = {}
+        self.labels = Labels(gateway.tool_catalog)
+        self._runs: dict[str, ResponseRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sweeping: asyncio.Task[None] | None = None
+        self._sweeper: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        self._sweeping = asyncio.ensure_future(self._sweep())
-        self._sweeping.add_done_callback(self._swept)
+        self._sweeper = asyncio.ensure_future(self._sweep())
+        self._sweeper.add_done_callback(self._restart_sweep)
 
     async def close(self) -> None:
-        tasks = [*self._tasks, *([self._sweeping] if self._sweeping else [])]
+        tasks = [*self._tasks, *([self._sweeper] if self._sweeper else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def run(self, response: str) -> Run | None:
-        """Where this process works on it."""
+    def run(self, response: str) -> ResponseRun | None:
+        """Return the run of a response, if this process runs it."""
         return self._runs.get(response)
 
-    def require_room(self, principal: Principal) -> None:
-        """A response in the background has no connection by which its key would be counted."""
-        mine = [run for run in self._runs.values() if _whose(run.record) == (principal.name, principal.tenant)]
+    def check_capacity(self, principal: Principal) -> None:
+        """Raise if too many responses run. A background response has no connection that would count for its key."""
+        own_runs = [run for run in self._runs.values() if _owner_of(run.record) == (principal.name, principal.tenant)]
         keys = [key for key in self.gateway.config.keys if (key.name, key.tenant) == (principal.name, principal.tenant)]
         width = max((key.width for key in keys), default=0)
-        most = self.gateway.config.limits.streams
-        if len(self._runs) >= most or (width and len(mine) >= width):
-            raise TooManyError("too many responses are under way", hint="Wait until one has ended, or cancel one.")
+        maximum = self.gateway.config.limits.streams
+        if len(self._runs) >= maximum or (width and len(own_runs) >= width):
+            raise TooManyError("too many responses are running", hint="Wait until one has ended, or cancel one.")
 
     async def begin(
         self,
         record: ResponseRecord,
-        plan: Plan,
+        resume_record: ResumeRecord,
         principal: Principal,
-        holding: Holding,
-        speech: Speech,
-        first: Sequence[dict[str, Any]],
+        lease: Lease,
+        encoder: LoopEventEncoder,
+        first_events: Sequence[dict[str, Any]],
         *,
         state: dict[str, Any] | None,
-        verdicts: Sequence[Verdict] = (),
-    ) -> Run:
-        """`first` is what is told at once. `state` is the conversation to begin from, None for the one that is held."""
-        told = [kept_json(event) for event in first]
-        epoch, now = holding.record.epoch, time.time()
-        await self.gateway.ledger.add_response(record, epoch, told, state, verdicts, now=now)
+        verdicts: Sequence[ApprovalDecision] = (),
+    ) -> ResponseRun:
+        """Start a response. `state` is the conversation to start from; None is the leased one."""
+        events = [encode_json(event) for event in first_events]
+        epoch, now = lease.record.epoch, time.time()
+        await self.gateway.ledger.add_response(record, epoch, events, state, verdicts, now=now)
         if state is not None:
-            holding.record = replace(holding.record, state_text=kept_json(state))
-        run = self._made(record, plan, principal, holding, speech, told)
+            lease.record = replace(lease.record, state_text=encode_json(state))
+        run = self._make_run(record, resume_record, principal, lease, encoder, events)
         self._start(run)
         return run
 
     async def follow(self, response: str, after: int = -1) -> AsyncGenerator[tuple[str, ...]]:
-        """Events with a higher number than `after`, each once, until the response has ended."""
+        """Yield the events with a higher number than `after`, each once, until the response has ended."""
         run, pause = self.run(response), _POLL
         while True:
             run = run or self.run(response)
-            is_over = run is None or run.telling.is_over
-            batch = tuple(run.telling.told[after + 1 :]) if run else ()
+            is_over = run is None or run.event_log.is_over
+            batch = tuple(run.event_log.events[after + 1 :]) if run else ()
             if not batch and is_over:
-                # Another process works on it, or nobody does. Read before the events: they come first.
+                # Another process runs it, or none. The record is read before the events: its end is never
+                # written before them.
                 record = await self.gateway.ledger.response(response)
                 run = self.run(response)
                 batch = await self.gateway.ledger.response_events(response, after, _PAGE)
@@ -109,124 +110,128 @@ class Responses:
             if batch:
                 after, pause = after + len(batch), _POLL
                 yield batch
-            elif run is not None and not run.telling.is_over:
-                await run.telling.news(_SLOWEST_POLL)
+            elif run is not None and not run.event_log.is_over:
+                await run.event_log.wait_for_events(_SLOWEST_POLL)
             else:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _SLOWEST_POLL)
 
     async def sweep_once(self) -> None:
-        """Take up responses that are under way and that nobody works on."""
-        if self.gateway.watch.drain.has_begun:
-            # What this process has let go is for another.
+        """Take over unfinished responses that no process runs."""
+        if self.gateway.telemetry.drain.has_begun:
+            # This process is stopping: the responses are for another one.
             return
-        for record in await self.gateway.ledger.unfinished_responses(_AT_ONCE, now=time.time()):
+        for record in await self.gateway.ledger.unfinished_responses(_SWEEP_SIZE, now=time.time()):
             if record.id in self._runs:
-                # Ours, and its lease is late: it finds out by itself whether it may go on.
+                # It is ours, and its lease is late: the run notices itself if the lease is lost.
                 continue
             try:
-                await self._take_up(record)
+                await self._take_over(record)
             except FencedError:
-                # Somebody else was faster.
+                # Another process was faster.
                 continue
             except FerruleError as failure:
-                # The others are not to wait for this one.
-                self.gateway.watch.failed(failure)
+                # One failure must not block the other responses.
+                self.gateway.telemetry.record_error(failure)
 
-    async def told(self, response: str) -> list[str]:
-        """Every event so far."""
-        found: list[str] = []
-        while batch := await self.gateway.ledger.response_events(response, len(found) - 1, _PAGE):
-            found += batch
-        return found
+    async def all_events(self, response: str) -> list[str]:
+        """Return all events so far."""
+        events: list[str] = []
+        while batch := await self.gateway.ledger.response_events(response, len(events) - 1, _PAGE):
+            events += batch
+        return events
 
     async def _sweep(self) -> None:
         while True:
             try:
                 await self.sweep_once()
             except FerruleError as failure:
-                self.gateway.watch.failed(failure)
+                self.gateway.telemetry.record_error(failure)
             await asyncio.sleep(self.gateway.config.lease_seconds / 2)
 
-    async def _take_up(self, found: ResponseRecord) -> None:
+    async def _take_over(self, stale: ResponseRecord) -> None:
         ledger, config = self.gateway.ledger, self.gateway.config
-        bare = Principal(found.principal, found.tenant)
-        holding = await Holding.take(ledger, found.conversation, bare, config.lease_seconds)
-        record = await ledger.response(found.id)
+        owner = Principal(stale.principal, stale.tenant)
+        lease = await Lease.acquire(ledger, stale.conversation, owner, config.lease_seconds)
+        record = await ledger.response(stale.id)
         if record is None or record.is_ended:
-            await holding.release()
+            await lease.release()
             return
-        plan, principal, failure = _NO_PLAN, bare, None
+        resume_record, principal, failure = _EMPTY_RESUME_RECORD, owner, None
         try:
-            plan = Plan.from_json(record.request)
-            principal = principal_named(config, record.principal, record.tenant)
+            resume_record = ResumeRecord.from_json(record.request)
+            principal = current_principal(config, record.principal, record.tenant)
         except FerruleError as refusal:
             failure = refusal
-        if holding.record.epoch - plan.epoch >= _MOST_OWNERS:
+        if lease.record.epoch - resume_record.epoch >= _MAX_OWNERS:
             failure = EngineUnavailableError(
-                f"{_MOST_OWNERS} processes have stopped while they worked on it", code="given_up", hint="Ask for less."
+                f"{_MAX_OWNERS} processes have stopped while they ran this response",
+                code="given_up",
+                hint="Request less.",
             )
-        holding.principal = principal
-        told = await self.told(record.id)
-        hosted = hosted_in(plan, self.labels.hosts(principal))
-        encoder = HostedEncoder.restored(events_of(told), hosted)
-        run = self._made(record, plan, principal, holding, Speech(encoder, plan, hosted), told)
-        if plan.whose is not ToolOwner.GATEWAY:
-            run.earlier = told_parts(encoder.response["output"])
+        lease.principal = principal
+        events = await self.all_events(record.id)
+        hosted = hosted_tools_of(resume_record, self.labels.hosts(principal))
+        encoder = HostedEncoder.restore(parse_events(events), hosted)
+        run = self._make_run(
+            record, resume_record, principal, lease, LoopEventEncoder(encoder, resume_record, hosted), events
+        )
+        if resume_record.tool_owner is not ToolOwner.GATEWAY:
+            run.earlier_parts = completed_parts(encoder.response["output"])
         if record.is_cancelled:
-            run.telling.cancelled.set()
+            run.event_log.cancel_requested.set()
         self._start(run, failure)
 
-    def _made(
+    def _make_run(
         self,
         record: ResponseRecord,
-        plan: Plan,
+        resume_record: ResumeRecord,
         principal: Principal,
-        holding: Holding,
-        speech: Speech,
-        told: Sequence[str],
-    ) -> Run:
+        lease: Lease,
+        encoder: LoopEventEncoder,
+        events: Sequence[str],
+    ) -> ResponseRun:
         heartbeat = self.gateway.config.lease_seconds / 3
-        telling = Telling(self.gateway.ledger, record.id, holding.record.epoch, told, heartbeat=heartbeat)
-        return Run(self.gateway, record, plan, principal, holding, speech, telling)
+        event_log = ResponseEventLog(self.gateway.ledger, record.id, lease.record.epoch, events, heartbeat=heartbeat)
+        return ResponseRun(self.gateway, record, resume_record, principal, lease, encoder, event_log)
 
-    def _start(self, run: Run, failure: FerruleError | None = None) -> None:
+    def _start(self, run: ResponseRun, failure: FerruleError | None = None) -> None:
         self._runs[run.record.id] = run
-        task = asyncio.ensure_future(run.go(failure))
+        task = asyncio.ensure_future(run.run(failure))
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._stopped(run, done))
+        task.add_done_callback(lambda done: self._finish(run, done))
 
-    def _stopped(self, run: Run, task: asyncio.Task[None]) -> None:
+    def _finish(self, run: ResponseRun, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if self._runs.get(run.record.id) is run:
             del self._runs[run.record.id]
-        self._tell_unexpected(task, run.record.id)
+        self._report_unexpected(task, run.record.id)
 
-    def _swept(self, task: asyncio.Task[None]) -> None:
-        if self._tell_unexpected(task, ""):
-            # Whatever it was, responses are not to wait for a new process.
+    def _restart_sweep(self, task: asyncio.Task[None]) -> None:
+        if self._report_unexpected(task, ""):
+            # Restart the sweep after any error, so that responses do not wait for a new process.
             task.get_loop().call_later(self.gateway.config.lease_seconds, self.open)
 
-    def _tell_unexpected(self, task: asyncio.Task[None], about: str) -> bool:
+    def _report_unexpected(self, task: asyncio.Task[None], about: str) -> bool:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
-            self.gateway.watch.unexpected(error, about)
+            self.gateway.telemetry.handle_unexpected(error, about)
         return error is not None
 
 
-def events_of(told: Iterable[str]) -> list[dict[str, Any]]:
-    """Events as they were told, from how they are kept."""
-    return [cast("dict[str, Any]", loads(text)) for text in told]
+def parse_events(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Parse stored events."""
+    return [cast("dict[str, Any]", loads(text)) for text in texts]
 
 
-def _whose(record: ResponseRecord) -> tuple[str, str]:
+def _owner_of(record: ResponseRecord) -> tuple[str, str]:
     return record.principal, record.tenant
 
 
-def fresh_record(
-    id: str, conversation: str, principal: Principal, plan: Plan, model: str, *, is_queued: bool
+def new_record(
+    id: str, conversation: str, principal: Principal, resume_record: ResumeRecord, model: str, *, is_queued: bool
 ) -> ResponseRecord:
-    """A response that begins now."""
+    """Return the record of a new response."""
     status = ResponseStatus.QUEUED if is_queued else ResponseStatus.IN_PROGRESS
-    whose = (id, conversation, principal.tenant, principal.name)
-    return ResponseRecord(*whose, status, model, time.time(), 0, False, kept_json(plan.as_json()))
+    owner = (id, conversation, principal.tenant, principal.name)
+    return ResponseRecord(*owner, status, model, time.time(), 0, False, encode_json(resume_record.as_json()))

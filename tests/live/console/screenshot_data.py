@@ -1,4 +1,4 @@
-"""The gateway that the pictures are taken of: a small office, its tools, and what was asked of them lately."""
+"""Data for the screenshots: the tools of a small office, and conversations that used them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ferrule.core.outcome import Answered, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.profile import Finding, Profile, Verdict
 from ferrule.engines.profile_file import save_profile
-from ferrule.run.ledger.address import ledger_at
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Ledger
-from ferrule.run.tool_usage import Fate, Pick
-from live.console.talk import Talk
+from ferrule.run.tool_usage import AttemptStatus, CallAttempt
+from live.console.conversation_writer import ConversationWriter
 
 FUNCTIONS = '''
 from typing import Annotated, Literal
@@ -45,7 +45,7 @@ def book_table(
     place: Literal["window", "garden", "any"] = "any",
     note: Annotated[str | None, Field(max_length=200)] = None,
 ) -> str:
-    """Books a table at the restaurant. Whoever books for more than eight is called back."""
+    """Books a table at the restaurant. For more than eight guests, the restaurant calls back."""
     return "booked"
 
 
@@ -58,7 +58,7 @@ def pay(to: str, amount: Annotated[float, Field(gt=0, le=5000)], purpose: str = 
 TOOLS = [get_weather, search_notes, book_table, pay]
 '''
 UPSTREAM = "http://127.0.0.1:9/v1"
-MORE = f"""
+EXTRA_CONFIG = f"""
 [engines.away]
 use = "openai:qwen3-8b"
 url = "{UPSTREAM}"
@@ -70,12 +70,12 @@ engines = ["smol"]
 [models.qwen3-8b]
 engines = ["away", "smol"]
 """
-WAITING = (
+PENDING_CALLS = (
     ("book_table", {"day": "2026-11-27", "hour": 19, "guests": 8, "place": "window", "note": "A birthday."}),
     ("pay", {"to": "Baker\u200b Lutz", "amount": 84.5, "purpose": "Bread for October, and November in advance"}),
     ("switch", {"lamp": "attic", "on": False}),
 )
-"""What waits for leave: in one of them characters are hidden."""
+"""Calls that are waiting for approval. One of them contains a hidden character."""
 TRACE = "conv_1c7f4b0e9a52d836"
 _FINDINGS = (
     ("auto", "honoured", "3 of 3 prompts that want prose were answered with prose"),
@@ -86,7 +86,7 @@ _FINDINGS = (
     ("schema.pattern", "ignored", "5 of 9 values did not match"),
     ("stream", "honoured", "calls came in 12, 14 and 11 pieces"),
 )
-_ASKED = (
+_QUESTIONS = (
     ("What is the weather in Oslo?", "get_weather", {"city": "Oslo"}),
     ("Where did I write down the garage's number?", "search_notes", {"words": "garage"}),
     ("And in Bern, for three days?", "get_weather", {"city": "Bern", "days": 3}),
@@ -96,56 +96,60 @@ _ASKED = (
 
 
 def write_profile() -> None:
-    """What the doctor would have kept of the engine that is down."""
+    """Save a doctor profile for the engine that is down."""
     findings = tuple(Finding(name, Verdict(verdict), evidence) for name, verdict, evidence in _FINDINGS)
     save_profile(Profile(UPSTREAM, "qwen3-8b", "2026-10-02", findings))
 
 
-async def write_past(file: Path, tools: tuple[ToolDefinition, ...]) -> None:
-    async with await ledger_at(str(file)) as ledger:
+async def write_conversations(file: Path, tools: tuple[ToolDefinition, ...]) -> None:
+    async with await open_ledger(str(file)) as ledger:
         now = time.time()
         for number in range(24):
-            await _small_talk(ledger, number, now - 3600.0 * (50 - 2 * number), tools)
-        await _told_trace(ledger, now - 900, tools)
+            await _write_conversation(ledger, number, now - 3600.0 * (50 - 2 * number), tools)
+        await _write_trace(ledger, now - 900, tools)
 
 
-async def _small_talk(ledger: Ledger, number: int, at: float, tools: tuple[ToolDefinition, ...]) -> None:
-    said, name, arguments = _ASKED[number % len(_ASKED)]
+async def _write_conversation(ledger: Ledger, number: int, at: float, tools: tuple[ToolDefinition, ...]) -> None:
+    text, name, arguments = _QUESTIONS[number % len(_QUESTIONS)]
     who, model = ("ann", "bob")[number % 3 == 2], ("smol", "qwen3-8b")[number % 4 == 1]
-    talk = Talk(ledger, f"conv_{number:04x}a7d1e60b", Principal(who), at, tools, model)
-    await talk.said(said)
+    writer = ConversationWriter(ledger, f"conv_{number:04x}a7d1e60b", Principal(who), at, tools, model)
+    await writer.add_user_message(text)
     call = ToolCall.of(name, arguments, "c1")
     if number % 8 == 2:
-        await talk.picked(Pick(name, Fate.NOT_OFFERED, name.rpartition("_")[2]))
+        await writer.add_reply_without_call(CallAttempt(name, AttemptStatus.NOT_OFFERED, name.rpartition("_")[2]))
     if number % 6 == 5:
-        await talk.answered("", call)
-        await talk.ran(call, Answered("it took too long", True, "timeout"), 5.0)
+        await writer.add_reply("", call)
+        await writer.run_call(call, Answered("it took too long", True, "timeout"), 5.0)
         call = replace(call, id="c2")
-    pick = Pick(name, Fate.REPAIRED if number % 7 == 3 else Fate.HANDED_ON, name, 0, number % 6 == 5)
-    await talk.answered("", call, pick=pick, seconds=0.6 + number % 5 / 3)
-    await talk.ran(call, Answered({"found": 2}))
-    await talk.answered("Here is what I found.", seconds=0.5 + number % 7 / 4)
-    await talk.ended()
+    attempt = CallAttempt(
+        name, AttemptStatus.REPAIRED if number % 7 == 3 else AttemptStatus.ACCEPTED, name, 0, number % 6 == 5
+    )
+    await writer.add_reply("", call, attempt=attempt, seconds=0.6 + number % 5 / 3)
+    await writer.run_call(call, Answered({"found": 2}))
+    await writer.add_reply("Here is what I found.", seconds=0.5 + number % 7 / 4)
+    await writer.finish()
 
 
-async def _told_trace(ledger: Ledger, at: float, tools: tuple[ToolDefinition, ...]) -> None:
-    """One with everything that a timeline has."""
-    talk = Talk(ledger, TRACE, Principal("ann"), at, tools)
-    await talk.said("Book a table in the garden for six on Friday if it is dry, and pay the baker's bill.")
+async def _write_trace(ledger: Ledger, at: float, tools: tuple[ToolDefinition, ...]) -> None:
+    """Write a conversation with every kind of timeline entry."""
+    writer = ConversationWriter(ledger, TRACE, Principal("ann"), at, tools)
+    await writer.add_user_message(
+        "Book a table in the garden for six on Friday if it is dry, and pay the baker's bill."
+    )
     weather = ToolCall.of("get_weather", {"city": "Bern", "days": 5}, "c1")
-    await talk.answered("Let me look at the weather first.", weather, seconds=1.9)
-    await talk.ran(weather, Answered("the service did not answer", True, "timeout"), 5.0)
-    await talk.answered("", again := ToolCall.of("get_weather", {"city": "Bern", "days": 5}, "c2"), seconds=0.9)
-    await talk.ran(again, Answered({"city": "Bern", "sky": "sunny", "degrees": [21, 19, 23, 22, 20]}), 0.42)
+    await writer.add_reply("Let me look at the weather first.", weather, seconds=1.9)
+    await writer.run_call(weather, Answered("the service did not answer", True, "timeout"), 5.0)
+    await writer.add_reply("", again := ToolCall.of("get_weather", {"city": "Bern", "days": 5}, "c2"), seconds=0.9)
+    await writer.run_call(again, Answered({"city": "Bern", "sky": "sunny", "degrees": [21, 19, 23, 22, 20]}), 0.42)
     table = ToolCall.of("book_table", {"day": "2026-11-20", "hour": 19, "guests": 6, "place": "garden"}, "c3")
     bill = ToolCall.of("pay", {"to": "Baker Lutz", "amount": 84.5, "purpose": "October"}, "c4")
-    await talk.answered("Friday will be dry. I book the table and pay the bill.", table, bill, seconds=2.6)
-    await talk.allowed(table, Answered("booked"), "bob", waited=74.0, seconds=0.61)
-    await talk.denied(bill, "bob", "it was paid on Monday", waited=12.0)
-    await talk.answered("The table is booked. The bill was paid already.", seconds=1.4)
-    await talk.said("Remind the guests.")
+    await writer.add_reply("Friday will be dry. I book the table and pay the bill.", table, bill, seconds=2.6)
+    await writer.run_approved_call(table, Answered("booked"), "bob", wait_seconds=74.0, seconds=0.61)
+    await writer.deny_call(bill, "bob", "it was paid on Monday", wait_seconds=12.0)
+    await writer.add_reply("The table is booked. The bill was paid already.", seconds=1.4)
+    await writer.add_user_message("Remind the guests.")
     notes = ToolCall.of("search_notes", {"words": "guests friday"}, "c5")
-    await talk.answered("", notes, seconds=0.8)
-    await talk.ran(notes, Unknown("the connection was lost"), 3.2)
-    await talk.answered("I could not read the notes: the connection was lost.", seconds=1.1)
-    await talk.ended()
+    await writer.add_reply("", notes, seconds=0.8)
+    await writer.run_call(notes, Unknown("the connection was lost"), 3.2)
+    await writer.add_reply("I could not read the notes: the connection was lost.", seconds=1.1)
+    await writer.finish()

@@ -1,4 +1,4 @@
-"""A gateway for attackers: two tenants with keys, tools that read and that change the world, and every route of it."""
+"""The gateway under attack: two tenants with keys, tools with and without side effects, and all routes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ferrule.engines.fake import FakeEngine
 from ferrule.server.app import routes_of
 from ferrule.server.http import OPEN, Route
 from ferrule.sources.fake import FakeSource
-from server.client import Answered, Client, gateway_of, speaking
-from server.keys import bearer, key, keyed
-from server.websocket_client import offered
+from server.client import Client, ClientResponse, gateway_of, scripted_engine
+from server.keys import bearer, config_with_keys, key
+from server.websocket_client import subprotocols_of
 
 CHAT = "/v1/chat/completions"
 USER = [{"role": "user", "content": "Hi."}]
@@ -37,38 +37,40 @@ KEYS = (
 )
 
 
-def works(name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+def succeed(name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
     return Done(f"{name} was done")
 
 
 def tools() -> FakeSource:
-    return FakeSource([READ, SEND], works)
+    return FakeSource([READ, SEND], succeed)
 
 
 def call(name: str, id: str = "call_1", **arguments: Any) -> Reply:
     return Reply.of(ToolCall.of(name, arguments, id=id))
 
 
-def endless(text: str = "Hello.") -> FakeEngine:
-    """Says the same as often as it is asked."""
+def endless_engine(text: str = "Hello.") -> FakeEngine:
+    """An engine that gives the same reply to every request."""
     return FakeEngine(cast("Any", repeat(Reply.of(text))))
 
 
 @asynccontextmanager
-async def house(
-    *replies: Reply | str, source: FakeSource | None = None, engine: Engine | None = None, **listening: Any
+async def threat_gateway(
+    *replies: Reply | str, source: FakeSource | None = None, engine: Engine | None = None, **server: Any
 ) -> AsyncGenerator[Client]:
-    """Its client has no key; ask with `bearer(ANN)` and the like."""
+    """Open the gateway. The client sends no key unless you pass `bearer(ANN)` or the like."""
     sources = [source or tools()]
-    async with gateway_of(engine or speaking(*replies), sources=sources, config=keyed(*KEYS, **listening)) as client:
+    async with gateway_of(
+        engine or scripted_engine(*replies), sources=sources, config=config_with_keys(*KEYS, **server)
+    ) as client:
         yield client
 
 
-async def chat(client: Client, who: str, **body: Any) -> Answered:
+async def chat(client: Client, who: str, **body: Any) -> ClientResponse:
     return await client.post(CHAT, {"model": "e0", "messages": USER, **body}, bearer(who))
 
 
-def closed_routes(client: Client) -> list[Route]:
+def keyed_routes(client: Client) -> list[Route]:
     return [route for route in routes_of(client.gateway) if route.scope != OPEN]
 
 
@@ -76,14 +78,14 @@ def socket_paths(client: Client) -> list[str]:
     return [one.path for one in client.app.routes if type(one).__name__ == "WebSocketRoute"]
 
 
-def filled(path: str, id: str = "x") -> str:
-    """The path of a route with this in the place of everything that is left open."""
-    begun = [piece if not piece.startswith("{") else id for piece in path.split("/")]
-    return "/".join(begun)
+def fill_path(path: str, id: str = "x") -> str:
+    """The path of a route with `id` for all its parameters."""
+    segments = [piece if not piece.startswith("{") else id for piece in path.split("/")]
+    return "/".join(segments)
 
 
 def bodies(route: Route, **more: Any) -> Iterator[dict[str, Any]]:
-    """Requests that a route may take seriously, whichever it is, and one that it will not."""
+    """Valid bodies for all APIs, and an empty one."""
     yield {"model": "e0", "messages": USER, "max_tokens": 5, **more}
     yield {"model": "e0", "input": "Hi.", **more}
     yield {"name": "read", "arguments": {"what": "x"}, **more}
@@ -98,16 +100,16 @@ def bodies(route: Route, **more: Any) -> Iterator[dict[str, Any]]:
     yield {**more}
 
 
-async def knock(client: Client, path: str, headers: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What is sent to somebody who asks for a WebSocket and then leaves."""
-    coming = [{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1000}]
-    sent: list[dict[str, Any]] = []
+async def open_websocket(client: Client, path: str, headers: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Open a WebSocket, disconnect, and return the messages that were sent."""
+    incoming = [{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1000}]
+    messages: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
-        return coming.pop(0) if coming else await asyncio.get_running_loop().create_future()
+        return incoming.pop(0) if incoming else await asyncio.get_running_loop().create_future()
 
     async def send(message: Any) -> None:
-        sent.append(message)
+        messages.append(message)
 
     scope = {
         "type": "websocket",
@@ -121,8 +123,8 @@ async def knock(client: Client, path: str, headers: Mapping[str, str]) -> list[d
         "headers": [(name.lower().encode(), value.encode()) for name, value in {**client.headers, **headers}.items()],
         "client": ("127.0.0.1", 40000),
         "server": ("127.0.0.1", 8000),
-        "subprotocols": offered(headers),
+        "subprotocols": subprotocols_of(headers),
     }
     async with asyncio.timeout(30):
         await client.app(scope, receive, send)
-    return sent
+    return messages

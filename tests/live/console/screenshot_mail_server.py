@@ -1,4 +1,4 @@
-"""An MCP server for the pictures. Started with `MAIL=after`, one of its tools is no longer what was agreed to."""
+"""An MCP server for the screenshots. With `MAIL=after`, one of its tools differs from its pinned definition."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.cli.keys import hash_of, new_key
-from ferrule.sources.mcp.config import Process
+from ferrule.sources.mcp.config import StdioTransport
 from lab.bus_server import nats_server
 from lab.gateway_process import SMOL, gateway_process
 from live.bus_parts import worker_process
@@ -59,7 +59,7 @@ drain_seconds = 1
 [engines.smol]
 use = "{engine}"
 
-# A small model goes on for as long as it may.
+# A small model writes until it reaches the limit.
 [limits]
 max_tokens = 64
 
@@ -90,8 +90,8 @@ approve = true
 
 
 @dataclass(frozen=True, slots=True)
-class House:
-    """A gateway that is up, with where its tools leave their marks. `ann` may everything, `bob` is no admin."""
+class ConsoleGateway:
+    """A running gateway, and the folder in which its tools write files. `ann` is an admin, `bob` is not."""
 
     url: str
     folder: Path
@@ -99,41 +99,41 @@ class House:
     bob: str
     log: Path
 
-    def asked(self, path: str, body: dict[str, Any] | None = None, key: str = "") -> Any:
+    def request(self, path: str, body: dict[str, Any] | None = None, key: str = "") -> Any:
         headers = {"authorization": f"Bearer {key or self.ann}", "content-type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=60) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=60) as response:
+            return json.load(response)
 
-    def called(self, name: str, call_id: str, /, **arguments: Any) -> Any:
-        """A call by a program; where it waits for leave, the same one again tells what became of it."""
-        return self.asked("/v1/tools/call", {"name": name, "arguments": arguments, "call_id": call_id})
+    def call_tool(self, name: str, call_id: str, /, **arguments: Any) -> Any:
+        """Call a tool like a program does. While it waits for approval, repeat the call to get its outcome."""
+        return self.request("/v1/tools/call", {"name": name, "arguments": arguments, "call_id": call_id})
 
     def lines(self, file: str) -> list[str]:
-        """What a tool has written: a line for each time that it ran."""
+        """Return the lines that a tool has written: one per run."""
         path = self.folder / file
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
-    def awaited(self, path: str, claim: Any, seconds: float = 60) -> Any:
-        until = time.monotonic() + seconds
-        while not claim(found := self.asked(path)):
-            assert time.monotonic() < until, found
+    def wait_for(self, path: str, condition: Any, seconds: float = 60) -> Any:
+        deadline = time.monotonic() + seconds
+        while not condition(response := self.request(path)):
+            assert time.monotonic() < deadline, response
             time.sleep(0.1)
-        return found
+        return response
 
 
 def _servers() -> dict[str, Any]:
-    every = everything().reach
-    assert isinstance(every, Process)
+    transport = everything().transport
+    assert isinstance(transport, StdioTransport)
     return {
-        "every": {"command": every.command, "args": list(every.args)},
+        "every": {"command": transport.command, "args": list(transport.args)},
         "mail": {"command": sys.executable, "args": [str(_MAIL)], "trusted": True},
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What a gateway has behind it. `more` is put at the end of its configuration; `expected` are tools to wait for."""
+class GatewaySetup:
+    """What to start a gateway with. `more` is appended to its configuration; `expected` are the tools to wait for."""
 
     engine: str = SMOL
     ledger: str = "ledger.db"
@@ -145,19 +145,20 @@ class World:
 
 
 @contextmanager
-def house(folder: Path, world: World | None = None) -> Generator[House]:
-    world = world or World()
+def start_gateway(folder: Path, setup: GatewaySetup | None = None) -> Generator[ConsoleGateway]:
+    """Run a gateway with its NATS server and worker, and wait for its tools."""
+    setup = setup or GatewaySetup()
     ann, bob = new_key(), new_key()
     (folder / "lamps.py").write_text(_LAMPS)
-    (folder / "own_tools.py").write_text(world.functions)
+    (folder / "own_tools.py").write_text(setup.functions)
     (folder / "bus.key").write_text(secrets.token_hex(32))
-    (folder / "mcp.json").write_text(json.dumps({"mcpServers": world.servers}))
-    with ExitStack() as open_:
-        nats = open_.enter_context(nats_server()).url
-        words = {"engine": world.engine, "ledger": world.ledger, "rounds": world.rounds, "more": world.more}
-        (folder / "ferrule.toml").write_text(_CONFIG.format(**words, nats=nats, ann=hash_of(ann), bob=hash_of(bob)))
-        open_.enter_context(worker_process("lamps.py", "--nats", nats, "--key-file", "bus.key", cwd=folder))
-        gateway = open_.enter_context(gateway_process(engine=None, prefix=["env", "-C", str(folder)]))
-        made = House(gateway.url, folder, ann, bob, gateway.log)
-        made.awaited("/v1/tools", lambda found: world.expected <= {one["name"] for one in found["data"]})
-        yield made
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": setup.servers}))
+    with ExitStack() as stack:
+        nats = stack.enter_context(nats_server()).url
+        values = {"engine": setup.engine, "ledger": setup.ledger, "rounds": setup.rounds, "more": setup.more}
+        (folder / "ferrule.toml").write_text(_CONFIG.format(**values, nats=nats, ann=hash_of(ann), bob=hash_of(bob)))
+        stack.enter_context(worker_process("lamps.py", "--nats", nats, "--key-file", "bus.key", cwd=folder))
+        process = stack.enter_context(gateway_process(engine=None, prefix=["env", "-C", str(folder)]))
+        gateway = ConsoleGateway(process.url, folder, ann, bob, process.log)
+        gateway.wait_for("/v1/tools", lambda tools: setup.expected <= {tool["name"] for tool in tools["data"]})
+        yield gateway
