@@ -1,11 +1,11 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
-/** The gateway that the development server and the preview stand in front of. */
+/** The gateway that the development server and the preview server proxy to. */
 const gateway = process.env["FERRULE_GATEWAY"] ?? "http://127.0.0.1:8000";
 
 const proxy = {
-  // The gateway admits pages of its own origin only, so both names are made to agree.
+  // The gateway accepts only pages of its own origin, so the proxy sets `Host` and `Origin` to the gateway's.
   "^/(v1|metrics|healthz|readyz|openapi\\.json)": {
     target: gateway,
     changeOrigin: true,
@@ -21,7 +21,7 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2022",
     assetsInlineLimit: 0,
-    // It is an inline-free page: nothing may be put into index.html but links to hashed files.
+    // The content security policy forbids inline scripts: index.html may only link to hashed files.
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
   },

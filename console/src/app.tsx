@@ -1,63 +1,63 @@
-/** Which page is shown: the one that the path names, once the gateway has said who is there. */
+/** Shows the page that the path names, as soon as the gateway has identified the principal. */
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Empty, Loading } from "./parts/Empty";
+import { EmptyState, Loading } from "./parts/EmptyState";
 import { KeyEntry } from "./parts/KeyEntry";
 import { Layout } from "./parts/Layout";
 import { Problem } from "./parts/Problem";
 import type { PageProps } from "./pages/props";
-import { PAGES } from "./pages/table";
-import { go, place, to } from "./router";
-import { enter, rights, session } from "./state/session";
+import { PAGES } from "./pages/routes";
+import { navigate, route, pathTo } from "./router";
+import { loadSession, rights, session } from "./state/session";
 
 export function App() {
-  const now = session.value;
-  useEffect(() => void enter(), []);
-  if (now.state === "unknown") return <Loading what="the console" />;
-  if (now.state === "key") return <KeyEntry problem={now.problem} />;
-  if (now.state === "failed") return <Problem problem={now.problem} again={() => void enter()} />;
+  const current = session.value;
+  useEffect(() => void loadSession(), []);
+  if (current.state === "unknown") return <Loading what="the console" />;
+  if (current.state === "signed-out") return <KeyEntry problem={current.problem} />;
+  if (current.state === "failed") return <Problem problem={current.problem} onRetry={() => void loadSession()} />;
   return (
     <Layout>
-      <Current />
+      <CurrentPage />
     </Layout>
   );
 }
 
 type Loaded = { readonly path: string; readonly page: ComponentType<PageProps> | null };
 
-function Current() {
-  const { page: path, id } = place.value;
+function CurrentPage() {
+  const { page: path, id } = route.value;
   const [loaded, setLoaded] = useState<Loaded | null>(null);
-  const page = PAGES.find((one) => one.path === path);
-  const first = PAGES.find((one) => !one.right || rights.value.has(one.right));
+  const page = PAGES.find((page) => page.path === path);
+  const first = PAGES.find((page) => !page.right || rights.value.has(page.right));
   useEffect(() => {
-    if (path === "" && first) go(to(first.path), true);
+    if (path === "" && first) navigate(pathTo(first.path), true);
   }, [path, first]);
   useEffect(() => {
-    let isWanted = true;
+    let isMounted = true;
     document.title = page ? `${page.title} · Ferrule` : "Ferrule";
     page?.load().then(
-      (module) => isWanted && setLoaded({ path, page: module.default }),
-      () => isWanted && setLoaded({ path, page: null }),
+      (module) => isMounted && setLoaded({ path, page: module.default }),
+      () => isMounted && setLoaded({ path, page: null }),
     );
     return () => {
-      isWanted = false;
+      isMounted = false;
     };
   }, [path]);
   if (path === "") return null;
   if (!page) {
     return (
-      <Empty title="There is no such page">
-        <a href={to("chat")}>Go to the chat</a>
-      </Empty>
+      <EmptyState title="Page not found">
+        <a href={pathTo("chat")}>Go to the chat</a>
+      </EmptyState>
     );
   }
   if (loaded?.path !== path) return <Loading what={page.title} />;
   if (!loaded.page) {
-    const words = { code: "page_not_loaded", message: "This page could not be loaded.", hint: "", status: 0 };
-    return <Problem problem={words} again={() => location.reload()} />;
+    const problem = { code: "page_not_loaded", message: "This page could not be loaded.", hint: "", status: 0 };
+    return <Problem problem={problem} onRetry={() => location.reload()} />;
   }
-  const Shown = loaded.page;
-  return <Shown id={id} />;
+  const Page = loaded.page;
+  return <Page id={id} />;
 }

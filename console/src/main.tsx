@@ -1,16 +1,16 @@
 import { render } from "preact";
 import { App } from "./app";
-import { tick } from "./parts/Time";
+import { startClock } from "./parts/Time";
 import { listen } from "./router";
-import { watchNotices } from "./state/notices";
+import { watchNotifications } from "./state/notifications";
 import { watchPending } from "./state/pending";
 import { restoreTheme } from "./state/theme";
 import "./style/index.css";
 
 restoreTheme();
 listen();
-tick();
+startClock();
 watchPending();
-watchNotices();
+watchNotifications();
 const root = document.getElementById("app");
 if (root) render(<App />, root);

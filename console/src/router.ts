@@ -1,30 +1,30 @@
-/** Paths below /console/, without hashes, so that a link is a link. Knows no page. */
+/** Routes below /console/, as plain paths without hashes. Knows no page. */
 
 import { computed, signal } from "@preact/signals";
 
 export const BASE = "/console/";
 
-export interface Place {
-  /** The first word of the path, such as `traces`; empty at the top. */
+export interface Route {
+  /** The first segment of the path, such as `traces`; empty at the root. */
   readonly page: string;
-  /** What follows it, decoded; empty where nothing does. */
+  /** The rest of the path, decoded; may be empty. */
   readonly id: string;
   readonly query: URLSearchParams;
 }
 
-export function placeOf(path: string, search = ""): Place {
+export function parseRoute(path: string, search = ""): Route {
   const below = path.startsWith(BASE) ? path.slice(BASE.length) : "";
   const [page = "", ...rest] = below.split("/").filter((part) => part !== "");
-  return { page: decoded(page), id: rest.map(decoded).join("/"), query: new URLSearchParams(search) };
+  return { page: decode(page), id: rest.map(decode).join("/"), query: new URLSearchParams(search) };
 }
 
-/** The address of a place, to be put into a link. */
-export function to(page: string, id = "", query: Readonly<Record<string, string>> = {}): string {
+/** The path of a page, for a link. */
+export function pathTo(page: string, id = "", query: Readonly<Record<string, string>> = {}): string {
   const search = new URLSearchParams(query).toString();
   return BASE + page + (id ? `/${encodeURIComponent(id)}` : "") + (search ? `?${search}` : "");
 }
 
-function decoded(part: string): string {
+function decode(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -34,19 +34,19 @@ function decoded(part: string): string {
 
 const address = signal(typeof location === "undefined" ? BASE : location.pathname + location.search);
 
-export const place = computed<Place>(() => {
+export const route = computed<Route>(() => {
   const [path = BASE, search = ""] = address.value.split("?", 2);
-  return placeOf(path, search);
+  return parseRoute(path, search);
 });
 
-/** Goes there without a reload. `replace` leaves no step to go back to. */
-export function go(href: string, replace = false): void {
+/** Navigates without a reload. `replace` replaces the current history entry. */
+export function navigate(href: string, replace = false): void {
   if (replace) history.replaceState(null, "", href);
   else if (href !== address.value) history.pushState(null, "", href);
   address.value = href;
 }
 
-/** Makes links within the console cheap, and the browser's buttons work. */
+/** Handles clicks on links within the console without a reload, and the browser's back and forward buttons. */
 export function listen(): void {
   addEventListener("popstate", () => {
     address.value = location.pathname + location.search;
@@ -58,7 +58,7 @@ export function listen(): void {
     if (!anchor || anchor.target || anchor.hasAttribute("download") || anchor.origin !== location.origin) return;
     if (!anchor.pathname.startsWith(BASE) || anchor.hash) return;
     event.preventDefault();
-    go(anchor.pathname + anchor.search);
+    navigate(anchor.pathname + anchor.search);
     scrollTo(0, 0);
   });
 }

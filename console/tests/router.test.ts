@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { placeOf, to } from "../src/router";
+import { parseRoute, pathTo } from "../src/router";
 
 describe("a path", () => {
   test.each([
@@ -9,14 +9,14 @@ describe("a path", () => {
     ["/console/tools/a%2Fb%20c", "tools", "a/b c"],
     ["/console/tools/%E0%A4%A", "tools", "%E0%A4%A"],
     ["/elsewhere", "", ""],
-  ])("%s is a place", (path, page, id) => {
-    expect(placeOf(path)).toMatchObject({ page, id });
+  ])("%s is parsed", (path, page, id) => {
+    expect(parseRoute(path)).toMatchObject({ page, id });
   });
 
-  test("that is made is read back", () => {
-    const href = to("traces", "conv/1 ?#", { text: "a&b" });
+  test("survives a round trip", () => {
+    const href = pathTo("traces", "conv/1 ?#", { text: "a&b" });
     const [path = "", search = ""] = href.split("?", 2);
-    const found = placeOf(path, search);
-    expect([found.page, found.id, found.query.get("text")]).toEqual(["traces", "conv/1 ?#", "a&b"]);
+    const parsed = parseRoute(path, search);
+    expect([parsed.page, parsed.id, parsed.query.get("text")]).toEqual(["traces", "conv/1 ?#", "a&b"]);
   });
 });

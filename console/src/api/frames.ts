@@ -1,11 +1,11 @@
-/** The frames of `/v1/stream`, both ways: docs/reference/frames.md. Unknown types and fields are passed over. */
+/** The frames of `/v1/stream`, in both directions: docs/reference/frames.md. Unknown types and fields are ignored. */
 
 import type { Json, JsonObject, Schema } from "./types";
 
-export type How = "grammar" | "validated" | "repaired" | "refused";
+export type Guarantee = "grammar" | "validated" | "repaired" | "refused";
 
 export interface Receipt {
-  readonly how: How;
+  readonly how: Guarantee;
   readonly engine: string;
   readonly path: string;
   readonly format: string;
@@ -19,33 +19,33 @@ export interface Receipt {
   readonly notes: readonly string[];
 }
 
-interface InTurn {
+interface TurnFrame {
   readonly turn: string;
   readonly seq: number;
 }
 
-export interface Started extends InTurn {
+export interface Started extends TurnFrame {
   readonly type: "started";
   readonly runs: "caller" | "gateway" | "none";
   readonly model: string;
   readonly conversation?: string;
   readonly ref?: string;
 }
-export interface Token extends InTurn {
+export interface Token extends TurnFrame {
   readonly type: "token";
   readonly text: string;
 }
-export interface Reasoning extends InTurn {
+export interface Reasoning extends TurnFrame {
   readonly type: "reasoning";
   readonly text: string;
 }
-export interface ToolCallDelta extends InTurn {
+export interface ToolCallDelta extends TurnFrame {
   readonly type: "tool_call_delta";
   readonly id: string;
   readonly name: string;
   readonly arguments?: string;
 }
-export interface ToolCall extends InTurn {
+export interface ToolCall extends TurnFrame {
   readonly type: "tool_call";
   readonly id: string;
   readonly name: string;
@@ -53,7 +53,7 @@ export interface ToolCall extends InTurn {
   readonly runs: "caller" | "gateway";
   readonly receipt?: Receipt;
 }
-export interface ConfirmationRequired extends InTurn {
+export interface ConfirmationRequired extends TurnFrame {
   readonly type: "confirmation_required";
   readonly approval: string;
   readonly id: string;
@@ -64,7 +64,7 @@ export interface ConfirmationRequired extends InTurn {
     readonly side_effects?: boolean;
     readonly parameters?: Schema;
   };
-  /** For people: every hidden character is spelled out. */
+  /** For display: every hidden character is spelled out. */
   readonly arguments: string;
   readonly arguments_sha256: string;
   readonly arguments_bytes: number;
@@ -72,50 +72,50 @@ export interface ConfirmationRequired extends InTurn {
   readonly conversation: string;
   readonly expires_at: number;
 }
-export interface ToolStarted extends InTurn {
+export interface ToolStarted extends TurnFrame {
   readonly type: "tool_started";
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
 }
-export interface ToolProgress extends InTurn {
+export interface ToolProgress extends TurnFrame {
   readonly type: "tool_progress";
   readonly id: string;
   readonly done: number;
   readonly total?: number;
   readonly message?: string;
 }
-export interface ToolGave extends InTurn {
+export interface ToolResult extends TurnFrame {
   readonly type: "tool_result";
   readonly id: string;
   readonly name: string;
   readonly content?: Json;
   readonly is_error: boolean;
 }
-export interface Diagnostic extends InTurn {
+export interface Diagnostic extends TurnFrame {
   readonly type: "diagnostic";
   readonly code: string;
   readonly message: string;
   readonly text?: string;
   readonly id?: string;
 }
-export interface Rule extends InTurn {
+export interface Rule extends TurnFrame {
   readonly type: "rule";
   readonly format: string;
   readonly target: string;
   readonly grammar: string;
   readonly prompt: string;
 }
-export interface Wire extends InTurn {
+export interface RawOutput extends TurnFrame {
   readonly type: "wire";
   readonly text: string;
-  /** It was not generated but appended: the rule left no choice. */
+  /** The text was appended instead of generated, because the grammar left no choice. */
   readonly forced?: boolean;
 }
-export interface KeepAlive extends InTurn {
+export interface KeepAlive extends TurnFrame {
   readonly type: "keep_alive";
 }
-export interface Failed extends InTurn {
+export interface ErrorFrame extends TurnFrame {
   readonly type: "error";
   readonly code: string;
   readonly message: string;
@@ -123,7 +123,7 @@ export interface Failed extends InTurn {
   readonly retryable?: boolean;
   readonly ref?: string;
 }
-export interface Done extends InTurn {
+export interface Done extends TurnFrame {
   readonly type: "done";
   readonly finish_reason: string;
   readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number };
@@ -139,19 +139,19 @@ export type Frame =
   | ConfirmationRequired
   | ToolStarted
   | ToolProgress
-  | ToolGave
+  | ToolResult
   | Diagnostic
   | Rule
-  | Wire
+  | RawOutput
   | KeepAlive
-  | Failed
+  | ErrorFrame
   | Done;
 
-/** Of `/v1/chat/completions`, as far as the console asks for it. */
-export interface AskBody {
+/** The request body of `/v1/chat/completions`, as far as the console uses it. */
+export interface ChatRequest {
   readonly model: string;
   readonly messages: readonly JsonObject[];
-  /** `required_first_hop`: the first answer must be a call of one of the gateway's tools. */
+  /** `required_first_hop`: the first reply must call one of the gateway's tools. */
   readonly tool_choice_policy?: "auto" | "required_first_hop";
   readonly max_tokens?: number;
   readonly ferrule?: {
@@ -162,7 +162,7 @@ export interface AskBody {
 }
 
 export type ClientFrame =
-  | { readonly type: "ask"; readonly body: AskBody; readonly api: "openai"; readonly ref: string }
+  | { readonly type: "ask"; readonly body: ChatRequest; readonly api: "openai"; readonly ref: string }
   | {
       readonly type: "confirm";
       readonly approval: string;
@@ -174,18 +174,18 @@ export type ClientFrame =
   | { readonly type: "cancel"; readonly turn: string; readonly ref: string }
   | { readonly type: "resume"; readonly turn: string; readonly after: number; readonly ref: string };
 
-/** The frame that a text is; null where it is none. */
-export function frameIn(text: string): Frame | null {
+/** Parses one frame. Returns null if the text is not a frame. */
+export function parseFrame(text: string): Frame | null {
   try {
-    const read: unknown = JSON.parse(text);
-    return isFrame(read) ? read : null;
+    const value: unknown = JSON.parse(text);
+    return isFrame(value) ? value : null;
   } catch {
     return null;
   }
 }
 
-function isFrame(read: unknown): read is Frame {
-  if (typeof read !== "object" || read === null) return false;
-  const { type, turn, seq } = read as Record<string, unknown>;
+function isFrame(value: unknown): value is Frame {
+  if (typeof value !== "object" || value === null) return false;
+  const { type, turn, seq } = value as Record<string, unknown>;
   return typeof type === "string" && typeof turn === "string" && typeof seq === "number";
 }

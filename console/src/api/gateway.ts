@@ -1,12 +1,12 @@
-/** Every route that the console uses, by name. The one place that knows their paths. */
+/** Every route that the console uses, as a function. Only this module knows their paths. */
 
-import { get, post, postText, text, type Asked } from "./http";
+import { get, post, postRaw, getText, type RequestOptions } from "./http";
 import type { Result } from "./result";
 import type {
   Approval,
   ApprovalCheck,
   Conversation,
-  ConversationLine,
+  ConversationSummary,
   Decision,
   Engine,
   List,
@@ -18,7 +18,7 @@ import type {
   ToolWithEnforcement,
 } from "./types";
 
-const part = encodeURIComponent;
+const encode = encodeURIComponent;
 
 export const me = (): Promise<Result<Principal>> => get("/v1/me");
 
@@ -26,32 +26,32 @@ export const models = (): Promise<Result<List<Model>>> => get("/v1/models");
 
 export const tools = (): Promise<Result<Tools>> => get("/v1/tools");
 
-export const tool = (name: string): Promise<Result<ToolWithEnforcement>> => get(`/v1/tools/${part(name)}`);
+export const tool = (name: string): Promise<Result<ToolWithEnforcement>> => get(`/v1/tools/${encode(name)}`);
 
 export interface ApprovalQuery {
-  /** A state, or `decided`: whatever a person said yes or no to. */
+  /** A state, or `decided` for everything that a person approved or denied. */
   readonly state?: string;
-  /** `desc`: the newest first. */
+  /** `desc` lists the newest first. */
   readonly order?: "asc" | "desc";
   readonly limit?: number;
   readonly after?: string;
 }
 
-export const approvals = (query: ApprovalQuery = {}, asked: Asked = {}): Promise<Result<List<Approval>>> =>
-  get("/v1/approvals", { ...asked, query: { ...query } });
+export const approvals = (query: ApprovalQuery = {}, options: RequestOptions = {}): Promise<Result<List<Approval>>> =>
+  get("/v1/approvals", { ...options, query: { ...query } });
 
-export const approval = (id: string, asked: Asked = {}): Promise<Result<Approval>> =>
-  get(`/v1/approvals/${part(id)}`, asked);
+export const approval = (id: string, options: RequestOptions = {}): Promise<Result<Approval>> =>
+  get(`/v1/approvals/${encode(id)}`, options);
 
 export const decide = (id: string, decision: Decision): Promise<Result<Approval>> =>
-  post(`/v1/approvals/${part(id)}`, decision);
+  post(`/v1/approvals/${encode(id)}`, decision);
 
-/** `args` is JSON text, which is sent as it is written: so is no number changed on the way. */
+/** `args` is JSON text. It is sent unchanged, so that no number loses precision. */
 export const approveWith = (id: string, args: string): Promise<Result<Approval>> =>
-  postText(`/v1/approvals/${part(id)}`, `{"approve":true,"arguments":${args}}`);
+  postRaw(`/v1/approvals/${encode(id)}`, `{"approve":true,"arguments":${args}}`);
 
-export const checkArguments = (id: string, args: string, asked: Asked = {}): Promise<Result<ApprovalCheck>> =>
-  postText(`/v1/approvals/${part(id)}/check`, `{"arguments":${args}}`, asked);
+export const checkArguments = (id: string, args: string, options: RequestOptions = {}): Promise<Result<ApprovalCheck>> =>
+  postRaw(`/v1/approvals/${encode(id)}/check`, `{"arguments":${args}}`, options);
 
 export interface ConversationQuery {
   readonly text?: string;
@@ -63,11 +63,11 @@ export interface ConversationQuery {
 
 export const conversations = (
   query: ConversationQuery = {},
-  asked: Asked = {},
-): Promise<Result<List<ConversationLine>>> => get("/v1/conversations", { ...asked, query: { ...query } });
+  options: RequestOptions = {},
+): Promise<Result<List<ConversationSummary>>> => get("/v1/conversations", { ...options, query: { ...query } });
 
-export const conversation = (id: string, asked: Asked = {}): Promise<Result<Conversation>> =>
-  get(`/v1/conversations/${part(id)}`, asked);
+export const conversation = (id: string, options: RequestOptions = {}): Promise<Result<Conversation>> =>
+  get(`/v1/conversations/${encode(id)}`, options);
 
 export interface StatsQuery {
   readonly since?: number;
@@ -82,4 +82,4 @@ export const sources = (): Promise<Result<Sources>> => get("/v1/sources");
 
 export const engines = (): Promise<Result<List<Engine>>> => get("/v1/engines");
 
-export const metrics = (): Promise<Result<string>> => text("/metrics");
+export const metrics = (): Promise<Result<string>> => getText("/metrics");

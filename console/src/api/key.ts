@@ -1,4 +1,4 @@
-/** The key that a person typed in. It lives in this variable and nowhere else: a reload forgets it. */
+/** The API key that the user entered. It is held in this variable only: reloading the page discards it. */
 
 import { signal } from "@preact/signals";
 
@@ -6,7 +6,7 @@ export const key = signal("");
 
 const PROTOCOL = "ferrule.v1";
 
-/** A browser cannot set headers on a WebSocket, so the key travels as a subprotocol, which no log holds. */
+/** A browser cannot set headers on a WebSocket, so the key is sent as a subprotocol. The gateway does not log it. */
 export function protocols(secret: string): string[] {
   return secret ? [PROTOCOL, `ferrule.key.${base64url(secret)}`] : [];
 }

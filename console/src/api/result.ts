@@ -1,28 +1,28 @@
-/** What was asked for, or why there is none. Errors are values: nothing in `api/` throws for what a gateway says. */
+/** The result of a request: a value or a problem. Errors are values: no function in `api/` throws for a gateway's error. */
 
 export interface Problem {
-  /** A word of the gateway's, such as `turn_not_found`, or one of `OWN_CODES`. */
+  /** An error code of the gateway, such as `turn_not_found`, or one of `CLIENT_CODES`. */
   readonly code: string;
   readonly message: string;
-  /** What to do about it; may be empty. */
+  /** What to do about it. May be empty. */
   readonly hint: string;
-  /** Of HTTP; 0 where there was no answer. */
+  /** The HTTP status; 0 if there was no response. */
   readonly status: number;
 }
 
-/** Problems that the page itself finds. */
-export const OWN_CODES = {
+/** Codes of problems that the console detects itself. */
+export const CLIENT_CODES = {
   unreachable: "unreachable",
   unreadable: "unreadable",
-  lost: "connection_lost",
+  connectionLost: "connection_lost",
 } as const;
 
 export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: Problem };
 
-export function given<T>(value: T): Result<T> {
+export function success<T>(value: T): Result<T> {
   return { ok: true, value };
 }
 
-export function failed(code: string, message: string, hint = "", status = 0): { ok: false; problem: Problem } {
+export function failure(code: string, message: string, hint = "", status = 0): { ok: false; problem: Problem } {
   return { ok: false, problem: { code, message, hint, status } };
 }

@@ -1,20 +1,20 @@
 /**
- * Stream: turns over one WebSocket, which comes back by itself and resumes each turn after the last frame it has.
+ * Stream: runs turns over one WebSocket. It reconnects by itself and resumes each turn after its last received frame.
  *
- * Must not know the page, nor what frames mean beyond their order. The socket and the clock are given, for tests.
+ * It knows nothing of the page, and of frames only their order. The socket and the clock are injected, for tests.
  */
 
-import { frameIn, type AskBody, type ClientFrame, type Failed, type Frame } from "./frames";
-import { OWN_CODES, type Problem } from "./result";
+import { parseFrame, type ChatRequest, type ClientFrame, type ErrorFrame, type Frame } from "./frames";
+import { CLIENT_CODES, type Problem } from "./result";
 import type { JsonObject } from "./types";
 
-export type Link = "idle" | "connecting" | "open" | "waiting";
+export type ConnectionState = "idle" | "connecting" | "open" | "waiting";
 
 export interface Listener {
-  /** Each frame of the turn once, in order. */
-  frame(frame: Frame): void;
-  /** The turn cannot be followed any more; no frame comes after it. */
-  lost(problem: Problem): void;
+  /** Receives each frame of the turn once, in order. */
+  onFrame(frame: Frame): void;
+  /** The turn can no longer be followed. No frame comes after this call. */
+  onLost(problem: Problem): void;
 }
 
 export interface SocketLike {
@@ -23,102 +23,102 @@ export interface SocketLike {
 }
 
 export interface SocketEvents {
-  opened(): void;
-  heard(text: string): void;
-  closed(): void;
+  onOpen(): void;
+  onMessage(text: string): void;
+  onClose(): void;
 }
 
-export interface Surroundings {
-  /** A connection that is being made. What happens to it is told later, never before this returns. */
+export interface Environment {
+  /** Opens a connection. Its events come later, never before this function returns. */
   connect(events: SocketEvents): SocketLike;
-  later(milliseconds: number, run: () => void): void;
+  setTimer(milliseconds: number, run: () => void): void;
   now(): number;
-  link(state: Link): void;
+  onStateChange(state: ConnectionState): void;
 }
 
-/** A turn as whoever asked holds it. */
-export interface Turn {
+/** The caller's handle of a turn. */
+export interface TurnHandle {
   readonly ref: string;
   cancel(): void;
 }
 
-interface Followed {
+interface ActiveTurn {
   readonly ref: string;
   readonly listener: Listener;
-  readonly body: AskBody;
-  turn: string;
+  readonly body: ChatRequest;
+  id: string;
   seq: number;
-  isAsked: boolean;
+  isSent: boolean;
   isCancelled: boolean;
 }
 
-const FIRST_WAIT = 400;
-const LONGEST_WAIT = 8_000;
-/** As long as a gateway keeps a turn that nobody reads, unless it is set up otherwise. */
-const PATIENCE = 120_000;
-const LAST = new Set(["done", "error"]);
+const FIRST_RETRY_DELAY = 400;
+const MAX_RETRY_DELAY = 8_000;
+/** How long a gateway keeps a turn without a reader, by default. */
+const GIVE_UP_AFTER = 120_000;
+const FINAL_TYPES = new Set(["done", "error"]);
 
 export class Stream {
   private socket: SocketLike | null = null;
   private isOpen = false;
-  private followed: Followed[] = [];
-  private waitingForWord = new Map<string, (problem: Problem) => void>();
+  private turns: ActiveTurn[] = [];
+  private confirmations = new Map<string, (problem: Problem) => void>();
   private unsent: ClientFrame[] = [];
   private count = 0;
-  private tries = 0;
+  private attempts = 0;
   private lostAt = 0;
   private isRetrying = false;
 
-  constructor(private readonly around: Surroundings) {}
+  constructor(private readonly environment: Environment) {}
 
-  ask(body: AskBody, listener: Listener): Turn {
-    const one: Followed = {
+  sendChat(body: ChatRequest, listener: Listener): TurnHandle {
+    const turn: ActiveTurn = {
       ref: this.newRef("ask"),
       listener,
       body,
-      turn: "",
+      id: "",
       seq: 0,
-      isAsked: false,
+      isSent: false,
       isCancelled: false,
     };
-    this.followed.push(one);
-    if (this.isOpen) this.sendAsk(one);
+    this.turns.push(turn);
+    if (this.isOpen) this.sendRequest(turn);
     else this.open();
-    return { ref: one.ref, cancel: () => this.cancel(one) };
+    return { ref: turn.ref, cancel: () => this.cancel(turn) };
   }
 
-  /** `refused` is told why a word was not taken. That it was taken shows in the turn's frames. */
+  /** Sends a decision. `onRefused` is called if the gateway refuses it; otherwise the turn's frames show the outcome. */
   confirm(
     approval: string,
-    word: { approve: boolean; why?: string; arguments?: JsonObject },
-    refused: (problem: Problem) => void,
+    decision: { approve: boolean; why?: string; arguments?: JsonObject },
+    onRefused: (problem: Problem) => void,
   ): void {
     if (!this.isOpen) {
-      refused(lost("There is no connection now.", "It is tried again; then say it again."));
+      onRefused(connectionLost("There is no connection to the gateway.", "Try again when the connection is back."));
       return;
     }
     const ref = this.newRef("confirm");
-    this.waitingForWord.set(ref, refused);
-    this.send({ type: "confirm", approval, ...word, ref });
+    this.confirmations.set(ref, onRefused);
+    this.send({ type: "confirm", approval, ...decision, ref });
   }
 
-  /** For when the key changes, or the page goes: every turn is let go of. */
+  /** Drops every turn. For when the key changes or the page closes. */
   close(): void {
     const socket = this.socket;
-    this.followed = [];
-    this.forgetWords();
+    this.turns = [];
+    this.failConfirmations();
     this.unsent = [];
     this.socket = null;
     this.isOpen = false;
-    this.around.link("idle");
+    this.environment.onStateChange("idle");
     socket?.close();
   }
 
-  private cancel(one: Followed): void {
-    if (!this.followed.includes(one)) return;
-    one.isCancelled = true;
-    if (one.turn) this.send({ type: "cancel", turn: one.turn, ref: this.newRef("cancel") });
-    else if (!one.isAsked) this.lose(one, { code: "cancelled", message: "Stopped.", hint: "", status: 0 });
+  private cancel(turn: ActiveTurn): void {
+    if (!this.turns.includes(turn)) return;
+    turn.isCancelled = true;
+    if (turn.id) this.send({ type: "cancel", turn: turn.id, ref: this.newRef("cancel") });
+    else if (!turn.isSent) this.drop(turn, { code: "cancelled", message: "Stopped.", hint: "", status: 0 });
   }
 
   private send(frame: ClientFrame): void {
@@ -129,129 +129,132 @@ export class Stream {
     }
   }
 
-  private sendAsk(one: Followed): void {
-    one.isAsked = true;
-    this.send({ type: "ask", body: one.body, api: "openai", ref: one.ref });
+  private sendRequest(turn: ActiveTurn): void {
+    turn.isSent = true;
+    this.send({ type: "ask", body: turn.body, api: "openai", ref: turn.ref });
   }
 
   private open(): void {
     if (this.socket || this.isRetrying) return;
-    this.around.link("connecting");
-    // A connection that was given up may still have something to say; nobody listens to it.
+    this.environment.onStateChange("connecting");
+    // An abandoned connection may still deliver events; ignore them.
     const isCurrent = (): boolean => socket === this.socket;
-    const socket = this.around.connect({
-      opened: () => isCurrent() && this.opened(),
-      heard: (text) => isCurrent() && this.heard(text),
-      closed: () => isCurrent() && this.closed(),
+    const socket = this.environment.connect({
+      onOpen: () => isCurrent() && this.handleOpen(),
+      onMessage: (text) => isCurrent() && this.handleMessage(text),
+      onClose: () => isCurrent() && this.handleClose(),
     });
     this.socket = socket;
   }
 
-  private opened(): void {
+  private handleOpen(): void {
     this.isOpen = true;
-    this.tries = 0;
+    this.attempts = 0;
     this.lostAt = 0;
-    this.around.link("open");
-    for (const one of this.followed) {
-      if (one.turn) this.resume(one);
-      else if (!one.isAsked) this.sendAsk(one);
+    this.environment.onStateChange("open");
+    for (const turn of this.turns) {
+      if (turn.id) this.resume(turn);
+      else if (!turn.isSent) this.sendRequest(turn);
     }
     const unsent = this.unsent;
     this.unsent = [];
     for (const frame of unsent) this.send(frame);
   }
 
-  private closed(): void {
+  private handleClose(): void {
     const wasOpen = this.isOpen;
     this.socket = null;
     this.isOpen = false;
-    // Whether the gateway has heard these, nobody knows; asking again by itself might do a thing twice.
-    for (const one of this.followed.filter((turn) => turn.isAsked && !turn.turn)) {
-      this.lose(one, lost("The connection broke before the answer began.", "It may have been heard: see Traces."));
+    // The gateway may or may not have received these requests. Sending them again could run a tool twice.
+    for (const turn of this.turns.filter((turn) => turn.isSent && !turn.id)) {
+      const hint = "The gateway may have received the message: see Traces.";
+      this.drop(turn, connectionLost("The connection was lost before the reply began.", hint));
     }
-    this.forgetWords();
-    if (wasOpen || !this.lostAt) this.lostAt = this.around.now();
-    if (this.followed.length === 0) {
+    this.failConfirmations();
+    if (wasOpen || !this.lostAt) this.lostAt = this.environment.now();
+    if (this.turns.length === 0) {
       this.unsent = [];
       this.lostAt = 0;
-      this.tries = 0;
-      this.around.link("idle");
+      this.attempts = 0;
+      this.environment.onStateChange("idle");
       return;
     }
-    if (this.around.now() - this.lostAt > PATIENCE) {
-      for (const one of [...this.followed]) {
-        this.lose(one, lost("The gateway cannot be reached.", "What was done is in the ledger: see Traces."));
+    if (this.environment.now() - this.lostAt > GIVE_UP_AFTER) {
+      for (const turn of [...this.turns]) {
+        this.drop(turn, connectionLost("The gateway cannot be reached.", "The ledger has recorded what ran: see Traces."));
       }
       this.unsent = [];
-      this.around.link("idle");
+      this.environment.onStateChange("idle");
       return;
     }
     this.isRetrying = true;
-    this.around.link("waiting");
-    const wait = Math.min(FIRST_WAIT * 2 ** this.tries, LONGEST_WAIT);
-    this.tries += 1;
-    this.around.later(wait, () => {
+    this.environment.onStateChange("waiting");
+    const delay = Math.min(FIRST_RETRY_DELAY * 2 ** this.attempts, MAX_RETRY_DELAY);
+    this.attempts += 1;
+    this.environment.setTimer(delay, () => {
       this.isRetrying = false;
-      if (this.followed.length > 0) this.open();
-      else this.around.link("idle");
+      if (this.turns.length > 0) this.open();
+      else this.environment.onStateChange("idle");
     });
   }
 
-  private resume(one: Followed): void {
-    this.send({ type: "resume", turn: one.turn, after: one.seq, ref: one.ref });
+  private resume(turn: ActiveTurn): void {
+    this.send({ type: "resume", turn: turn.id, after: turn.seq, ref: turn.ref });
   }
 
-  private heard(text: string): void {
-    const frame = frameIn(text);
+  private handleMessage(text: string): void {
+    const frame = parseFrame(text);
     if (frame === null || frame.type === "keep_alive") return;
     if (frame.turn === "") {
-      if (frame.type === "error") this.refused(frame);
+      if (frame.type === "error") this.handleRefusal(frame);
       return;
     }
-    const one = this.of(frame);
-    if (!one || frame.seq <= one.seq) return;
-    if (frame.seq > one.seq + 1) {
-      this.resume(one);
+    const turn = this.turnOf(frame);
+    if (!turn || frame.seq <= turn.seq) return;
+    if (frame.seq > turn.seq + 1) {
+      this.resume(turn);
       return;
     }
-    one.seq = frame.seq;
-    if (LAST.has(frame.type)) this.followed = this.followed.filter((other) => other !== one);
-    one.listener.frame(frame);
-    // What was cancelled before the gateway had named it is cancelled now.
-    if (frame.type === "started" && one.isCancelled) this.cancel(one);
+    turn.seq = frame.seq;
+    if (FINAL_TYPES.has(frame.type)) this.turns = this.turns.filter((other) => other !== turn);
+    turn.listener.onFrame(frame);
+    // A turn that was cancelled before the gateway sent its id can be cancelled only now.
+    if (frame.type === "started" && turn.isCancelled) this.cancel(turn);
   }
 
-  private of(frame: Frame): Followed | undefined {
+  private turnOf(frame: Frame): ActiveTurn | undefined {
     if (frame.type === "started" && frame.ref) {
-      const asked = this.followed.find((one) => one.ref === frame.ref && !one.turn);
-      if (asked) asked.turn = frame.turn;
+      const turn = this.turns.find((turn) => turn.ref === frame.ref && !turn.id);
+      if (turn) turn.id = frame.turn;
     }
-    return this.followed.find((one) => one.turn === frame.turn);
+    return this.turns.find((turn) => turn.id === frame.turn);
   }
 
-  /** An error that belongs to no turn: a frame of ours was not taken. */
-  private refused(frame: Failed): void {
+  /** Handles an error outside of any turn: the gateway refused a frame of ours. */
+  private handleRefusal(frame: ErrorFrame): void {
     const problem: Problem = { code: frame.code, message: frame.message, hint: frame.hint ?? "", status: 0 };
-    const word = this.waitingForWord.get(frame.ref ?? "");
-    if (word) {
-      this.waitingForWord.delete(frame.ref ?? "");
-      word(problem);
+    const callback = this.confirmations.get(frame.ref ?? "");
+    if (callback) {
+      this.confirmations.delete(frame.ref ?? "");
+      callback(problem);
       return;
     }
-    const one = this.followed.find((turn) => turn.ref === frame.ref);
-    if (one) this.lose(one, problem);
-    else if (frame.code === "turn_taken" && this.followed.length === 1) this.lose(this.followed[0]!, problem);
+    const turn = this.turns.find((turn) => turn.ref === frame.ref);
+    if (turn) this.drop(turn, problem);
+    else if (frame.code === "turn_taken" && this.turns.length === 1) this.drop(this.turns[0]!, problem);
   }
 
-  private lose(one: Followed, problem: Problem): void {
-    this.followed = this.followed.filter((other) => other !== one);
-    one.listener.lost(problem);
+  private drop(turn: ActiveTurn, problem: Problem): void {
+    this.turns = this.turns.filter((other) => other !== turn);
+    turn.listener.onLost(problem);
   }
 
-  private forgetWords(): void {
-    const words = [...this.waitingForWord.values()];
-    this.waitingForWord.clear();
-    for (const tell of words) tell(lost("The connection broke.", "Whether it was heard shows in what follows."));
+  private failConfirmations(): void {
+    const callbacks = [...this.confirmations.values()];
+    this.confirmations.clear();
+    for (const refuse of callbacks) {
+      refuse(connectionLost("The connection was lost.", "The next frames show whether the decision was received."));
+    }
   }
 
   private newRef(kind: string): string {
@@ -260,6 +263,6 @@ export class Stream {
   }
 }
 
-function lost(message: string, hint: string): Problem {
-  return { code: OWN_CODES.lost, message, hint, status: 0 };
+function connectionLost(message: string, hint: string): Problem {
+  return { code: CLIENT_CODES.connectionLost, message, hint, status: 0 };
 }

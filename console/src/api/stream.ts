@@ -1,36 +1,36 @@
-/** The page's one Stream, on the browser's WebSocket. */
+/** The page's only Stream, on the browser's WebSocket. */
 
 import { effect, signal } from "@preact/signals";
 import { key, protocols } from "./key";
-import { Stream, type Link } from "./socket";
+import { Stream, type ConnectionState } from "./socket";
 
-/** Whether there is a connection; nobody needs one before the first turn. */
-export const link = signal<Link>("idle");
+/** The state of the connection. It is opened for the first turn. */
+export const connection = signal<ConnectionState>("idle");
 
 export const stream = new Stream({
   connect(events) {
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(`${scheme}//${location.host}/v1/stream`, protocols(key.value));
-    socket.onopen = () => events.opened();
+    socket.onopen = () => events.onOpen();
     socket.onmessage = (event) => {
-      if (typeof event.data === "string") events.heard(event.data);
+      if (typeof event.data === "string") events.onMessage(event.data);
     };
-    socket.onclose = () => events.closed();
+    socket.onclose = () => events.onClose();
     return socket;
   },
-  later(milliseconds, run) {
+  setTimer(milliseconds, run) {
     setTimeout(run, milliseconds);
   },
   now: () => performance.now(),
-  link(state) {
-    link.value = state;
+  onStateChange(state) {
+    connection.value = state;
   },
 });
 
-let first = true;
+let isFirstRun = true;
 effect(() => {
-  // Another key is another person: nothing of the one before may be followed with it.
+  // Another key is another principal, who must not follow the turns of the previous one.
   key.value;
-  if (first) first = false;
+  if (isFirstRun) isFirstRun = false;
   else stream.close();
 });

@@ -1,4 +1,4 @@
-/** What the gateway's HTTP API gives, as far as the console reads it. See /openapi.json for all of it. */
+/** The JSON of the gateway's HTTP API, as far as the console reads it. /openapi.json describes all of it. */
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 export type JsonObject = { readonly [key: string]: Json };
@@ -37,7 +37,7 @@ export interface Tool {
   readonly fingerprint: string;
 }
 
-/** Which of a schema's keywords hold on a model: while it writes, after it, or not at all. */
+/** Which schema keywords are enforced for a model: while decoding, by validation afterwards, or not at all. */
 export interface Enforcement {
   readonly model: string;
   readonly engine: string;
@@ -45,7 +45,7 @@ export interface Enforcement {
   readonly enforced: readonly string[];
   readonly checked: readonly string[];
   readonly unchecked: readonly string[];
-  /** Why nothing could be learnt of it; empty where it could. */
+  /** Why this could not be determined; empty if it could. */
   readonly why: string;
 }
 
@@ -54,11 +54,11 @@ export interface ToolWithEnforcement extends Tool {
 }
 
 export interface Tools extends List<Tool> {
-  /** Which tools are not offered and why; for an admin. */
+  /** Which tools are not offered, and why. For admins only. */
   readonly notices: readonly string[];
 }
 
-/** `redeemed`: it was used. `replaced`: it ran out, and leave was asked for anew. */
+/** `redeemed`: used. `replaced`: expired, and a new approval was requested. */
 export type ApprovalState = "pending" | "approved" | "denied" | "redeemed" | "replaced" | "expired";
 
 export interface ApprovalDefinition {
@@ -69,7 +69,7 @@ export interface ApprovalDefinition {
   readonly source: string;
   readonly side_effects: boolean;
   readonly fingerprint: string;
-  /** Whether the tool is still what leave was asked for. */
+  /** Whether the tool's definition is still the one that the approval was requested for. */
   readonly is_same: boolean;
 }
 
@@ -94,7 +94,7 @@ export interface Approval {
   /** The text that was hashed, for programs. */
   readonly arguments: string;
   readonly arguments_sha256: string;
-  /** The same for people: every character of it can be seen. */
+  /** The same text for display: every character is visible. */
   readonly shown: string;
   readonly requested_at: number;
   readonly expires_at: number;
@@ -123,7 +123,7 @@ export interface ApprovalCheck {
   readonly faults: readonly Fault[];
 }
 
-export interface ConversationLine {
+export interface ConversationSummary {
   readonly object: "conversation";
   readonly id: string;
   readonly principal: string;
@@ -131,7 +131,7 @@ export interface ConversationLine {
   readonly changed_at: number;
   readonly version: number;
   readonly is_held: boolean;
-  /** What was said first, or else the first tool that was called; on one line, with nothing hidden. */
+  /** The first message, or else the first tool that was called; on one line, with hidden characters spelled out. */
   readonly title: string;
 }
 
@@ -142,7 +142,7 @@ export interface Call {
   readonly arguments: string;
   readonly arguments_sha256: string;
   readonly side_effects: boolean;
-  readonly needs_leave: boolean;
+  readonly needs_approval: boolean;
   readonly state: string;
   readonly outcome: JsonObject | null;
 }
@@ -163,20 +163,20 @@ export interface AuditRow {
 export interface TimelineEntry {
   readonly at: number;
   readonly seconds: number | null;
-  /** `user`, `model`, `tool`, `approval`, `retry`, `unknown`, or a newer word. */
+  /** `user`, `model`, `tool`, `approval`, `retry`, `unknown`, or a kind that is newer than this page. */
   readonly kind: string;
   readonly title: string;
   readonly call_id: string;
   readonly tool: string;
   readonly approval: string;
-  /** Which of the messages it is. */
+  /** The index of the message. */
   readonly message: number | null;
   readonly tokens: { readonly prompt: number; readonly completion: number } | null;
   readonly bytes: number | null;
   readonly is_error: boolean;
 }
 
-export interface Conversation extends ConversationLine {
+export interface Conversation extends ConversationSummary {
   readonly within: string;
   readonly messages: readonly JsonObject[];
   readonly is_unfinished: boolean;
@@ -189,7 +189,7 @@ export interface Conversation extends ConversationLine {
   readonly timeline: readonly TimelineEntry[];
 }
 
-/** How often. `picked` has the repaired among it, and `wrong` is the repaired and the refused. */
+/** Counts. `picked` includes the repaired calls; `wrong` is the sum of repaired and refused ones. */
 export interface Tally {
   readonly offered: number;
   readonly demanded: number;
@@ -229,25 +229,25 @@ export interface DefinitionVersion {
   readonly description: string;
   readonly parameters: Schema;
   readonly fingerprint: string;
-  /** Whatever else enters the fingerprint. */
+  /** Everything else that is part of the fingerprint. */
   readonly more: JsonObject;
 }
 
 export interface Source {
   readonly object: "source";
   readonly name: string;
-  /** `functions`, `mcp`, `bus`, or a newer word. */
+  /** `functions`, `mcp`, `bus`, or a kind that is newer than this page. */
   readonly kind: string;
-  /** `ready`, `failed`, or a newer word. */
+  /** `ready`, `failed`, or a state that is newer than this page. */
   readonly state: string;
   readonly why: string;
   readonly trust: string;
   readonly tools: readonly string[];
-  readonly quarantined: readonly Quarantined[];
+  readonly quarantined: readonly QuarantineEntry[];
 }
 
-/** A tool that is there and not offered. `before` is what was agreed to; null where that is not known. */
-export interface Quarantined {
+/** A tool that exists but is not offered. `before` is the pinned definition; null if it is unknown. */
+export interface QuarantineEntry {
   readonly tool: string;
   readonly why: string;
   readonly before: DefinitionVersion | null;
@@ -268,15 +268,15 @@ export interface Engine {
   readonly object: "engine";
   readonly model: string;
   readonly engine: string;
-  /** What it is: `llama`, `vllm`, `openai`, or a newer word. */
+  /** `llama`, `vllm`, `openai`, or a kind that is newer than this page. */
   readonly kind: string;
-  /** The languages in which it can be held to a rule, best first. */
+  /** The grammar languages that it can be constrained with, best first. */
   readonly targets: readonly string[];
   readonly honours: readonly string[];
   readonly goes_on_cheaply: boolean;
-  /** `ready`, `resting` (after a failure), or a newer word. */
+  /** `ready`, `resting` (after a failure), or a state that is newer than this page. */
   readonly state: string;
-  /** What it said when it failed; for an admin. */
+  /** The error message of its last failure. For admins only. */
   readonly why: string;
   readonly profile: {
     readonly url: string;

@@ -1,49 +1,51 @@
-/** What is not the same in two JSON texts, place by place, in the words in which they are written. */
+/** The differences between two JSON texts, path by path, with the values as they are written. */
 
-import { valuesOf, written, type Step } from "./exact";
-import type { ObjectPart, Part } from "./partial";
+import { valuesOf, stringify, type PathStep } from "./lossless";
+import type { ObjectNode, JsonNode } from "./partialParser";
 
 export interface Difference {
-  readonly path: readonly Step[];
-  /** JSON; null where there was nothing. */
+  readonly path: readonly PathStep[];
+  /** JSON text; null if the value is absent. */
   readonly before: string | null;
   readonly now: string | null;
 }
 
-export function differences(before: Part, now: Part, path: readonly Step[] = []): readonly Difference[] {
-  if (before.kind === "object" && now.kind === "object") return inFields(before, now, path);
-  if (before.kind === "list" && now.kind === "list") {
-    const most = Math.max(before.items.length, now.items.length);
-    return Array.from({ length: most }, (_, at) =>
-      between(before.items[at] ?? null, now.items[at] ?? null, [...path, at]),
+export function differences(before: JsonNode, now: JsonNode, path: readonly PathStep[] = []): readonly Difference[] {
+  if (before.kind === "object" && now.kind === "object") return objectDifferences(before, now, path);
+  if (before.kind === "array" && now.kind === "array") {
+    const length = Math.max(before.items.length, now.items.length);
+    return Array.from({ length }, (_, index) =>
+      valueDifferences(before.items[index] ?? null, now.items[index] ?? null, [...path, index]),
     ).flat();
   }
-  const [old, young] = [written(before, 0), written(now, 0)];
-  return old === young ? [] : [{ path, before: old, now: young }];
+  const [previous, current] = [stringify(before, 0), stringify(now, 0)];
+  return previous === current ? [] : [{ path, before: previous, now: current }];
 }
 
-function inFields(before: ObjectPart, now: ObjectPart, path: readonly Step[]): readonly Difference[] {
-  const [old, young] = [new Map(valuesOf(before)), new Map(valuesOf(now))];
-  const names = new Set([...young.keys(), ...old.keys()]);
-  return [...names].flatMap((name) => between(old.get(name) ?? null, young.get(name) ?? null, [...path, name]));
+function objectDifferences(before: ObjectNode, now: ObjectNode, path: readonly PathStep[]): readonly Difference[] {
+  const [previous, current] = [new Map(valuesOf(before)), new Map(valuesOf(now))];
+  const names = new Set([...current.keys(), ...previous.keys()]);
+  return [...names].flatMap((name) =>
+    valueDifferences(previous.get(name) ?? null, current.get(name) ?? null, [...path, name]),
+  );
 }
 
-function between(before: Part | null, now: Part | null, path: readonly Step[]): readonly Difference[] {
+function valueDifferences(before: JsonNode | null, now: JsonNode | null, path: readonly PathStep[]): readonly Difference[] {
   if (before && now) return differences(before, now, path);
-  return [{ path, before: before && written(before, 0), now: now && written(now, 0) }];
+  return [{ path, before: before && stringify(before, 0), now: now && stringify(now, 0) }];
 }
 
-/** A path for people: `to`, `files[2].name`, `["odd key"]`. */
-export function named(path: readonly Step[]): string {
-  const words = path.map((step, at) => {
+/** Formats a path for display: `to`, `files[2].name`, `["odd key"]`. */
+export function formatPath(path: readonly PathStep[]): string {
+  const parts = path.map((step, index) => {
     if (typeof step === "number") return `[${step}]`;
     if (!/^[\p{L}_$][\p{L}\p{N}_$-]*$/u.test(step)) return `[${JSON.stringify(step)}]`;
-    return at === 0 ? step : `.${step}`;
+    return index === 0 ? step : `.${step}`;
   });
-  return words.join("") || "(all of it)";
+  return parts.join("") || "(entire value)";
 }
 
-/** The steps of a JSON pointer. */
+/** Splits a JSON pointer into its steps. */
 export function stepsOf(pointer: string): readonly string[] {
   if (pointer === "") return [];
   return pointer

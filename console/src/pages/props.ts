@@ -1,6 +1,6 @@
-/** What every page is given. */
+/** The props of every page. */
 
 export interface PageProps {
-  /** What follows the page's name in the path; empty where nothing does. */
+  /** The rest of the path after the page's name; may be empty. */
   readonly id: string;
 }

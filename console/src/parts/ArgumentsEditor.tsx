@@ -1,120 +1,125 @@
-/** Arguments of a call that waits for leave, to be changed: in fields where its schema has some, or as JSON. */
+/** Edits the arguments of a call that is waiting for approval: as form fields if its schema declares any, or as JSON. */
 
 import { useId, useState } from "preact/hooks";
 import type { Fault, JsonObject, Schema } from "../api/types";
 import { stepsOf } from "../json/differences";
-import { read, readObject, valueAt, withValue, written } from "../json/exact";
+import { parse, parseObject, valueAt, withValue, stringify } from "../json/lossless";
 import { formOf, type FormField } from "../json/form";
-import type { ObjectPart } from "../json/partial";
+import type { ObjectNode } from "../json/partialParser";
 import { ArgumentsForm } from "./ArgumentsForm";
-import { useFocus } from "./focus";
+import { useFocus } from "./useFocus";
 import { Problem } from "./Problem";
-import { Shown } from "./Shown";
-import { useVerdict, type Verdict } from "./verdict";
+import { VisibleText } from "./VisibleText";
+import { useArgumentCheck, type ArgumentCheck } from "./useArgumentCheck";
 
-/** Whose fields: those of the whole, or of what stands under one of its keys. */
-export interface FormOf {
+/** The schema of the form: of the arguments themselves, or of the object under one of their keys. */
+export interface FormSchema {
   readonly schema: Schema;
-  readonly under?: string;
+  readonly parentKey?: string;
 }
 
 interface Props {
   readonly approval: string;
   /** The arguments as JSON text. */
   readonly text: string;
-  readonly form?: FormOf | null;
-  /** Whether `onApprove` sends the text. If not, numbers that JavaScript cannot keep are refused. */
-  readonly isTextKept?: boolean;
+  readonly form?: FormSchema | null;
+  /** Whether `onApprove` sends the text. If not, numbers beyond JavaScript's precision are rejected. */
+  readonly sendsText?: boolean;
   readonly isBusy?: boolean;
-  readonly approveWords?: string;
+  readonly approveLabel?: string;
   readonly onApprove: (args: JsonObject, text: string) => void;
   readonly onCancel: () => void;
 }
 
 export function ArgumentsEditor(props: Props) {
-  const { approval, text, form = null, isTextKept = false, isBusy = false, onApprove, onCancel } = props;
-  const [first] = useState(() => indented(text));
-  const [draft, setDraft] = useState(first);
-  const [manner, setManner] = useState<"fields" | "json">(form && formOf(form.schema) ? "fields" : "json");
-  /** Fields whose text is no JSON, so that the draft still has what was there before. */
-  const [broken, setBroken] = useState<ReadonlySet<string>>(new Set());
-  const verdict = useVerdict(approval, draft, isTextKept);
-  const found = readObject(draft);
-  const filled = "part" in found && form ? filledOf(found.part, form) : null;
-  const shown = manner === "fields" ? filled : null;
-  const isReady = verdict.state === "fits" && broken.size === 0 && !isBusy;
-  const faults = verdict.state === "faults" ? verdict.faults : [];
+  const { approval, text, form = null, sendsText: sendsText = false, isBusy = false, onApprove, onCancel } = props;
+  const [original] = useState(() => indent(text));
+  const [draft, setDraft] = useState(original);
+  const [mode, setMode] = useState<"fields" | "json">(form && formOf(form.schema) ? "fields" : "json");
+  /** Fields whose text is not valid JSON. The draft keeps their previous values. */
+  const [invalidFields, setInvalidFields] = useState<ReadonlySet<string>>(new Set());
+  const check = useArgumentCheck(approval, draft, sendsText);
+  const parsed = parseObject(draft);
+  const formState = "node" in parsed && form ? formStateOf(parsed.node, form) : null;
+  const shownForm = mode === "fields" ? formState : null;
+  const isReady = check.state === "fits" && invalidFields.size === 0 && !isBusy;
+  const faults = check.state === "faults" ? check.faults : [];
   return (
     <form
       class="stack editor"
       onSubmit={(event) => {
         event.preventDefault();
-        if (isReady && verdict.state === "fits") onApprove(verdict.value, verdict.text);
+        if (isReady && check.state === "fits") onApprove(check.value, check.text);
       }}
       onKeyDown={(event) => {
-        // What was typed is not thrown away by a key.
-        if (event.key === "Escape" && draft === first) onCancel();
+        // Escape must not discard edits.
+        if (event.key === "Escape" && draft === original) onCancel();
         if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit();
       }}
     >
-      {filled && (
-        <div class="row" role="group" aria-label="How to change it">
-          <button type="button" aria-pressed={shown !== null} onClick={() => setManner("fields")}>
+      {formState && (
+        <div class="row" role="group" aria-label="Edit as">
+          <button type="button" aria-pressed={shownForm !== null} onClick={() => setMode("fields")}>
             Fields
           </button>
-          <button type="button" aria-pressed={shown === null} disabled={broken.size > 0} onClick={() => setManner("json")}>
+          <button
+            type="button"
+            aria-pressed={shownForm === null}
+            disabled={invalidFields.size > 0}
+            onClick={() => setMode("json")}
+          >
             JSON
           </button>
         </div>
       )}
-      {shown ? (
+      {shownForm ? (
         <ArgumentsForm
-          fields={shown.fields}
-          value={shown.inner}
-          faults={belowOf(faults, shown.under)}
-          onChange={(changed) => setDraft(written(shown.whole(changed)))}
-          onBroken={(name, isBroken) => {
-            if (broken.has(name) === isBroken) return;
-            const others = [...broken].filter((one) => one !== name);
-            setBroken(new Set(isBroken ? [...others, name] : others));
+          fields={shownForm.fields}
+          value={shownForm.inner}
+          faults={faultsByField(faults, shownForm.parentKey)}
+          onChange={(changed) => setDraft(stringify(shownForm.withInner(changed)))}
+          onInvalid={(name, isInvalid) => {
+            if (invalidFields.has(name) === isInvalid) return;
+            const others = [...invalidFields].filter((field) => field !== name);
+            setInvalidFields(new Set(isInvalid ? [...others, name] : others));
           }}
         />
       ) : (
-        <AsText draft={draft} isFaulty={verdict.state === "faults"} onInput={setDraft} />
+        <JsonTextArea draft={draft} isFaulty={check.state === "faults"} onInput={setDraft} />
       )}
       <div role="status">
-        <Said verdict={verdict} faults={shown ? asideOf(faults, shown) : faults} />
+        <CheckStatus check={check} faults={shownForm ? faultsOutsideForm(faults, shownForm) : faults} />
       </div>
       <div class="row">
         <button type="submit" class="primary" disabled={!isReady}>
-          {props.approveWords ?? "Approve with these"}
+          {props.approveLabel ?? "Approve with changes"}
         </button>
         <button type="button" onClick={onCancel}>
-          Leave as it was
+          Discard changes
         </button>
-        <span class="dim tiny keys-only">
-          <kbd>Ctrl</kbd>+<kbd>Enter</kbd> sends it
+        <span class="dim tiny keyboard-only">
+          <kbd>Ctrl</kbd>+<kbd>Enter</kbd> sends
         </span>
       </div>
     </form>
   );
 }
 
-interface TextProps {
+interface JsonTextAreaProps {
   readonly draft: string;
   readonly isFaulty: boolean;
   readonly onInput: (draft: string) => void;
 }
 
-function AsText({ draft, isFaulty, onInput }: TextProps) {
+function JsonTextArea({ draft, isFaulty, onInput }: JsonTextAreaProps) {
   const id = useId();
-  const shown = useFocus<HTMLTextAreaElement>();
+  const textarea = useFocus<HTMLTextAreaElement>();
   return (
     <>
-      <label for={id}>Arguments to run instead</label>
+      <label for={id}>New arguments</label>
       <textarea
         id={id}
-        ref={shown}
+        ref={textarea}
         class="code-input"
         rows={Math.min(18, Math.max(4, draft.split("\n").length))}
         spellcheck={false}
@@ -127,30 +132,30 @@ function AsText({ draft, isFaulty, onInput }: TextProps) {
   );
 }
 
-interface SaidProps {
-  readonly verdict: Verdict;
-  /** Those that stand beside no field. */
+interface CheckStatusProps {
+  readonly check: ArgumentCheck;
+  /** The faults that belong to no field of the form. */
   readonly faults: readonly Fault[];
 }
 
-function Said({ verdict, faults }: SaidProps) {
-  switch (verdict.state) {
+function CheckStatus({ check, faults }: CheckStatusProps) {
+  switch (check.state) {
     case "checking":
       return <p class="small dim">Checking…</p>;
     case "fits":
-      return <p class="small good-words">✓ Fits the schema.</p>;
+      return <p class="small good-text">✓ Valid</p>;
     case "problem":
-      return <Problem problem={verdict.problem} />;
+      return <Problem problem={check.problem} />;
     case "faults":
-      if (faults.length === 0) return <p class="small bad-words">Does not fit yet: see above.</p>;
+      if (faults.length === 0) return <p class="small bad-text">Not valid yet: see above.</p>;
       return (
         <ul class="faults small">
-          {faults.map((fault, at) => (
-            <li key={at}>
+          {faults.map((fault, index) => (
+            <li key={index}>
               <code>
-                <Shown text={fault.path || "/"} manner="exact" />
+                <VisibleText text={fault.path || "/"} mode="exact" />
               </code>{" "}
-              <Shown text={fault.message} />
+              <VisibleText text={fault.message} />
             </li>
           ))}
         </ul>
@@ -158,46 +163,46 @@ function Said({ verdict, faults }: SaidProps) {
   }
 }
 
-/** The fields, what stands in them, and the whole around it. */
-interface Filled {
+/** The form fields, the object that they edit, and how to put it back into the arguments. */
+interface FormState {
   readonly fields: readonly FormField[];
-  readonly inner: ObjectPart;
-  readonly under: string | undefined;
-  readonly whole: (inner: ObjectPart) => ObjectPart;
+  readonly inner: ObjectNode;
+  readonly parentKey: string | undefined;
+  readonly withInner: (inner: ObjectNode) => ObjectNode;
 }
 
-function filledOf(part: ObjectPart, { schema, under }: FormOf): Filled | null {
+function formStateOf(part: ObjectNode, { schema, parentKey }: FormSchema): FormState | null {
   const fields = formOf(schema);
-  const inner = under === undefined ? part : valueAt(part, under);
+  const inner = parentKey === undefined ? part : valueAt(part, parentKey);
   if (!fields || inner?.kind !== "object") return null;
-  const whole = (changed: ObjectPart): ObjectPart =>
-    under === undefined ? changed : withValue(part, under, changed);
-  return { fields, inner, under, whole };
+  const withInner = (changed: ObjectNode): ObjectNode =>
+    parentKey === undefined ? changed : withValue(part, parentKey, changed);
+  return { fields, inner, parentKey, withInner };
 }
 
-/** Faults by field, each with the rest of its path. */
-function belowOf(faults: readonly Fault[], under: string | undefined): ReadonlyMap<string, readonly Fault[]> {
-  const found = new Map<string, Fault[]>();
+/** Groups faults by field. Each keeps the rest of its path. */
+function faultsByField(faults: readonly Fault[], parentKey: string | undefined): ReadonlyMap<string, readonly Fault[]> {
+  const parsed = new Map<string, Fault[]>();
   for (const fault of faults) {
-    const [name, ...rest] = stepsIn(fault, under);
+    const [name, ...rest] = faultSteps(fault, parentKey);
     if (name === undefined) continue;
-    found.set(name, [...(found.get(name) ?? []), { ...fault, path: rest.join("/") }]);
+    parsed.set(name, [...(parsed.get(name) ?? []), { ...fault, path: rest.join("/") }]);
   }
-  return found;
+  return parsed;
 }
 
-function asideOf(faults: readonly Fault[], { fields, under }: Filled): readonly Fault[] {
+function faultsOutsideForm(faults: readonly Fault[], { fields, parentKey }: FormState): readonly Fault[] {
   const names = new Set(fields.map((field) => field.shape.name));
-  return faults.filter((fault) => !names.has(stepsIn(fault, under)[0] ?? ""));
+  return faults.filter((fault) => !names.has(faultSteps(fault, parentKey)[0] ?? ""));
 }
 
-function stepsIn(fault: Fault, under: string | undefined): readonly string[] {
+function faultSteps(fault: Fault, parentKey: string | undefined): readonly string[] {
   const steps = stepsOf(fault.path);
-  if (under === undefined) return steps;
-  return steps[0] === under ? steps.slice(1) : [];
+  if (parentKey === undefined) return steps;
+  return steps[0] === parentKey ? steps.slice(1) : [];
 }
 
-function indented(text: string): string {
-  const found = read(text);
-  return "part" in found ? written(found.part) : text;
+function indent(text: string): string {
+  const parsed = parse(text);
+  return "node" in parsed ? stringify(parsed.node) : text;
 }

@@ -1,64 +1,64 @@
-/** An object in the fields of its schema, to be filled in. What it holds besides them is shown and kept. */
+/** A form with the fields of an object's schema. Fields that the schema does not declare are shown and kept. */
 
 import { useId, useState } from "preact/hooks";
 import type { Fault } from "../api/types";
-import { read, string, valueAt, valuesOf, withValue, word, written } from "../json/exact";
-import { firstOf, suits, type Control, type FormField } from "../json/form";
-import type { ObjectPart, Part } from "../json/partial";
-import { hasHidden } from "../text/hidden";
-import { useFocus } from "./focus";
-import { Shown } from "./Shown";
+import { parse, stringNode, valueAt, valuesOf, withValue, literalNode, stringify } from "../json/lossless";
+import { initialValue, canShow, type Control, type FormField } from "../json/form";
+import type { ObjectNode, JsonNode } from "../json/partialParser";
+import { hasHidden } from "../text/hiddenCharacters";
+import { useFocus } from "./useFocus";
+import { VisibleText } from "./VisibleText";
 
 interface Props {
   readonly fields: readonly FormField[];
-  readonly value: ObjectPart;
+  readonly value: ObjectNode;
   readonly faults: ReadonlyMap<string, readonly Fault[]>;
-  readonly onChange: (value: ObjectPart) => void;
-  /** A field has text that is no JSON, or has it no longer. */
-  readonly onBroken: (name: string, isBroken: boolean) => void;
+  readonly onChange: (value: ObjectNode) => void;
+  /** Reports whether the text of a field is invalid JSON. */
+  readonly onInvalid: (name: string, isInvalid: boolean) => void;
 }
 
-export function ArgumentsForm({ fields, value, faults, onChange, onBroken }: Props) {
-  const given = fields.filter((field) => valueAt(value, field.shape.name) !== null);
+export function ArgumentsForm({ fields, value, faults, onChange, onInvalid }: Props) {
+  const present = fields.filter((field) => valueAt(value, field.shape.name) !== null);
   const absent = fields.filter((field) => valueAt(value, field.shape.name) === null);
-  const known = new Set(fields.map((field) => field.shape.name));
-  const others = valuesOf(value).filter(([name]) => !known.has(name));
-  const first = given[0] ?? absent[0];
-  /** The one that was just added is to be typed into. */
-  const [added, setAdded] = useState("");
-  const change = (name: string, part: Part | null): void => onChange(withValue(value, name, part));
+  const names = new Set(fields.map((field) => field.shape.name));
+  const extra = valuesOf(value).filter(([name]) => !names.has(name));
+  const first = present[0] ?? absent[0];
+  /** The field that was just added gets the focus. */
+  const [addedField, setAddedField] = useState("");
+  const change = (name: string, node: JsonNode | null): void => onChange(withValue(value, name, node));
   return (
     <>
-      {given.map((field) => (
-        <Line
+      {present.map((field) => (
+        <FieldRow
           key={field.shape.name}
           field={field}
-          part={valueAt(value, field.shape.name)!}
+          node={valueAt(value, field.shape.name)!}
           faults={faults.get(field.shape.name) ?? []}
-          isFirst={added ? field.shape.name === added : field === first}
-          onChange={(part) => change(field.shape.name, part)}
-          onBroken={(isBroken) => onBroken(field.shape.name, isBroken)}
+          isFirst={addedField ? field.shape.name === addedField : field === first}
+          onChange={(node) => change(field.shape.name, node)}
+          onInvalid={(isInvalid) => onInvalid(field.shape.name, isInvalid)}
         />
       ))}
       {absent.map((field) => (
-        <Absent
+        <AbsentField
           key={field.shape.name}
           field={field}
           faults={faults.get(field.shape.name) ?? []}
-          isFirst={!added && field === first}
+          isFirst={!addedField && field === first}
           onAdd={() => {
-            setAdded(field.shape.name);
-            change(field.shape.name, started(field));
+            setAddedField(field.shape.name);
+            change(field.shape.name, initialNode(field));
           }}
         />
       ))}
-      {others.map(([name, part]) => (
+      {extra.map(([name, node]) => (
         <div key={name} class="form-absent small">
           <button type="button" onClick={() => change(name, null)}>
-            Take out <Shown text={name} manner="exact" />
+            Remove <VisibleText text={name} mode="exact" />
           </button>{" "}
           <code>
-            <Shown text={written(part, 0)} manner="exact" />
+            <VisibleText text={stringify(node, 0)} mode="exact" />
           </code>
         </div>
       ))}
@@ -66,66 +66,66 @@ export function ArgumentsForm({ fields, value, faults, onChange, onBroken }: Pro
   );
 }
 
-interface AbsentProps {
+interface AbsentFieldProps {
   readonly field: FormField;
   readonly faults: readonly Fault[];
   readonly isFirst: boolean;
   readonly onAdd: () => void;
 }
 
-function Absent({ field, faults, isFirst, onAdd }: AbsentProps) {
+function AbsentField({ field, faults, isFirst, onAdd }: AbsentFieldProps) {
   const { name, isRequired, description } = field.shape;
-  const shown = useFocus<HTMLButtonElement>(isFirst);
+  const element = useFocus<HTMLButtonElement>(isFirst);
   return (
     <div class="form-absent small">
-      <button ref={shown} type="button" onClick={onAdd} aria-label={`Add ${name}`}>
-        + <Shown text={name} manner="exact" />
+      <button ref={element} type="button" onClick={onAdd} aria-label={`Add ${name}`}>
+        + <VisibleText text={name} mode="exact" />
       </button>{" "}
       <span class="dim">
-        {isRequired ? "is missing" : "is not given"}
+        {isRequired ? "is missing" : "is not set"}
         {description && ": "}
-        <Shown text={description} />
+        <VisibleText text={description} />
       </span>
       <Faults faults={faults} />
     </div>
   );
 }
 
-function started(field: FormField): Part {
-  const found = read(firstOf(field.control, field.shape.schema));
-  return "part" in found ? found.part : word("null");
+function initialNode(field: FormField): JsonNode {
+  const parsed = parse(initialValue(field.control, field.shape.schema));
+  return "node" in parsed ? parsed.node : literalNode("null");
 }
 
-interface LineProps {
+interface FieldRowProps {
   readonly field: FormField;
-  readonly part: Part;
+  readonly node: JsonNode;
   readonly faults: readonly Fault[];
   readonly isFirst: boolean;
-  readonly onChange: (part: Part | null) => void;
-  readonly onBroken: (isBroken: boolean) => void;
+  readonly onChange: (node: JsonNode | null) => void;
+  readonly onInvalid: (isInvalid: boolean) => void;
 }
 
-function Line({ field, part, faults, isFirst, onChange, onBroken }: LineProps) {
+function FieldRow({ field, node, faults, isFirst, onChange, onInvalid }: FieldRowProps) {
   const id = useId();
   const { shape } = field;
   return (
-    <div class="form-line">
+    <div class="form-row">
       <label for={id}>
-        <Shown text={shape.name} manner="exact" /> <span class="field-type dim small">{shape.type}</span>
+        <VisibleText text={shape.name} mode="exact" /> <span class="field-type dim small">{shape.type}</span>
         {shape.description && (
-          <span class="form-words dim small">
-            <Shown text={shape.description} />
+          <span class="form-description dim small">
+            <VisibleText text={shape.description} />
           </span>
         )}
       </label>
-      <Entry id={id} {...{ field, part, faults, isFirst, onChange, onBroken }} />
+      <FieldInput id={id} {...{ field, node, faults, isFirst, onChange, onInvalid }} />
       {!shape.isRequired && (
         <button
           type="button"
           class="quiet small"
-          aria-label={`Leave ${shape.name} out`}
+          aria-label={`Remove ${shape.name}`}
           onClick={() => {
-            onBroken(false);
+            onInvalid(false);
             onChange(null);
           }}
         >
@@ -134,9 +134,9 @@ function Line({ field, part, faults, isFirst, onChange, onBroken }: LineProps) {
       )}
       <div class="form-faults" id={`${id}-faults`} role="status">
         <Faults faults={faults} />
-        {field.control.kind === "text" && part.kind === "string" && hasHidden(part.text, "prose") && (
+        {field.control.kind === "text" && node.kind === "string" && hasHidden(node.text, "prose") && (
           <p class="small dim">
-            It holds hidden characters: <Shown text={part.text} />
+            Hidden characters: <VisibleText text={node.text} />
           </p>
         )}
       </div>
@@ -148,33 +148,33 @@ function Faults({ faults }: { readonly faults: readonly Fault[] }) {
   if (faults.length === 0) return null;
   return (
     <ul class="faults small">
-      {faults.map((fault, at) => (
-        <li key={at}>
+      {faults.map((fault, index) => (
+        <li key={index}>
           {fault.path && (
             <code>
-              <Shown text={fault.path} manner="exact" />{" "}
+              <VisibleText text={fault.path} mode="exact" />{" "}
             </code>
           )}
-          <Shown text={fault.message} />
+          <VisibleText text={fault.message} />
         </li>
       ))}
     </ul>
   );
 }
 
-function Entry({ id, field, part, faults, isFirst, onChange, onBroken }: LineProps & { readonly id: string }) {
-  const shown = useFocus<HTMLInputElement & HTMLSelectElement & HTMLTextAreaElement>(isFirst);
-  // What it is filled in with does not change while somebody types.
-  const [control] = useState<Control>(suits(field.control, part) ? field.control : { kind: "json" });
+function FieldInput({ id, field, node, faults, isFirst, onChange, onInvalid }: FieldRowProps & { readonly id: string }) {
+  const element = useFocus<HTMLInputElement & HTMLSelectElement & HTMLTextAreaElement>(isFirst);
+  // The control does not change while the user types.
+  const [control] = useState<Control>(canShow(field.control, node) ? field.control : { kind: "json" });
   const common = {
     id,
-    ref: shown,
+    ref: element,
     "aria-invalid": faults.length > 0,
     "aria-describedby": `${id}-faults`,
   };
   switch (control.kind) {
     case "text":
-      return <TextEntry common={common} text={part.kind === "string" ? part.text : ""} onChange={onChange} />;
+      return <TextInput common={common} text={node.kind === "string" ? node.text : ""} onChange={onChange} />;
     case "number":
       return (
         <input
@@ -182,67 +182,67 @@ function Entry({ id, field, part, faults, isFirst, onChange, onBroken }: LinePro
           type="text"
           inputMode="decimal"
           autocomplete="off"
-          value={part.kind === "word" || part.kind === "string" ? part.text : ""}
-          onInput={(event) => onChange(asNumber(event.currentTarget.value))}
+          value={node.kind === "literal" || node.kind === "string" ? node.text : ""}
+          onInput={(event) => onChange(parseNumber(event.currentTarget.value))}
         />
       );
-    case "truth":
+    case "boolean":
     case "choice": {
       const choices = control.kind === "choice" ? control.choices : ["true", "false"];
-      const now = written(part, 0);
+      const current = stringify(node, 0);
       return (
         <select
           {...common}
-          value={now}
+          value={current}
           onChange={(event) => {
-            const found = read(event.currentTarget.value);
-            if ("part" in found) onChange(found.part);
+            const parsed = parse(event.currentTarget.value);
+            if ("node" in parsed) onChange(parsed.node);
           }}
         >
-          {(choices.includes(now) ? choices : [now, ...choices]).map((one) => (
-            <option key={one} value={one}>
-              {one}
+          {(choices.includes(current) ? choices : [current, ...choices]).map((choice) => (
+            <option key={choice} value={choice}>
+              {choice}
             </option>
           ))}
         </select>
       );
     }
     case "json":
-      return <JsonEntry common={common} part={part} onChange={onChange} onBroken={onBroken} />;
+      return <JsonInput common={common} node={node} onChange={onChange} onInvalid={onInvalid} />;
   }
 }
 
-interface TextEntryProps {
+interface TextInputProps {
   readonly common: object;
   readonly text: string;
-  readonly onChange: (part: Part) => void;
+  readonly onChange: (node: JsonNode) => void;
 }
 
-function TextEntry({ common, text, onChange }: TextEntryProps) {
-  const [isArea] = useState(text.length > 60 || text.includes("\n"));
-  const change = (event: { currentTarget: { value: string } }): void => onChange(string(event.currentTarget.value));
-  return isArea ? (
+function TextInput({ common, text, onChange }: TextInputProps) {
+  const [isMultiline] = useState(text.length > 60 || text.includes("\n"));
+  const change = (event: { currentTarget: { value: string } }): void => onChange(stringNode(event.currentTarget.value));
+  return isMultiline ? (
     <textarea {...common} rows={Math.min(12, text.split("\n").length + 1)} value={text} onInput={change} />
   ) : (
     <input {...common} type="text" autocomplete="off" spellcheck={false} value={text} onInput={change} />
   );
 }
 
-/** What is no number stays what was typed: the schema refuses it in its own words. */
-function asNumber(text: string): Part {
-  const found = read(text);
-  return "part" in found && found.part.kind === "word" && /^-?[0-9]/.test(text) ? found.part : string(text);
+/** Keeps text that is not a number as a string: the schema then reports the error. */
+function parseNumber(text: string): JsonNode {
+  const parsed = parse(text);
+  return "node" in parsed && parsed.node.kind === "literal" && /^-?[0-9]/.test(text) ? parsed.node : stringNode(text);
 }
 
-interface JsonEntryProps {
+interface JsonInputProps {
   readonly common: object;
-  readonly part: Part;
-  readonly onChange: (part: Part) => void;
-  readonly onBroken: (isBroken: boolean) => void;
+  readonly node: JsonNode;
+  readonly onChange: (node: JsonNode) => void;
+  readonly onInvalid: (isInvalid: boolean) => void;
 }
 
-function JsonEntry({ common, part, onChange, onBroken }: JsonEntryProps) {
-  const [text, setText] = useState(() => written(part));
+function JsonInput({ common, node, onChange, onInvalid }: JsonInputProps) {
+  const [text, setText] = useState(() => stringify(node));
   const [fault, setFault] = useState("");
   return (
     <div class="grow">
@@ -253,15 +253,15 @@ function JsonEntry({ common, part, onChange, onBroken }: JsonEntryProps) {
         spellcheck={false}
         value={text}
         onInput={(event) => {
-          const typed = event.currentTarget.value;
-          setText(typed);
-          const found = read(typed);
-          setFault("fault" in found ? found.fault : "");
-          onBroken("fault" in found);
-          if ("part" in found) onChange(found.part);
+          const value = event.currentTarget.value;
+          setText(value);
+          const parsed = parse(value);
+          setFault("fault" in parsed ? parsed.fault : "");
+          onInvalid("fault" in parsed);
+          if ("node" in parsed) onChange(parsed.node);
         }}
       />
-      {fault && <p class="small bad-words">{fault}</p>}
+      {fault && <p class="small bad-text">{fault}</p>}
     </div>
   );
 }

@@ -8,7 +8,7 @@ interface Props {
   readonly children: ComponentChildren;
 }
 
-/** One or two words about a thing's state. The words say it; the colour only repeats it. */
+/** A state in one or two words. The colour only repeats what the words say. */
 export function Badge({ tone = "plain", title, children }: Props) {
   return (
     <span class={`badge ${tone}`} {...(title ? { title } : {})}>

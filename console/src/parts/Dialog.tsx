@@ -7,17 +7,17 @@ interface Props {
   readonly children: ComponentChildren;
 }
 
-/** The browser's own dialog: it keeps the focus, Escape closes it, and what is behind cannot be reached. */
+/** A modal dialog, on the browser's `<dialog>`: it traps the focus, and Escape closes it. */
 export function Dialog({ title, onClose, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
-    const shown = dialog.current;
-    const before = document.activeElement;
-    shown?.showModal();
+    const element = dialog.current;
+    const previousFocus = document.activeElement;
+    element?.showModal();
     return () => {
-      shown?.close();
-      if (before instanceof HTMLElement) before.focus();
+      element?.close();
+      if (previousFocus instanceof HTMLElement) previousFocus.focus();
     };
   }, []);
   return (

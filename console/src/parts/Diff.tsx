@@ -1,8 +1,8 @@
-/** Two texts, line by line, with every hidden character drawn. What is the same in between is folded away. */
+/** Two texts compared line by line, with hidden characters marked. Unchanged lines are folded. */
 
 import { useMemo, useState } from "preact/hooks";
 import { diffLines, isSame, type DiffLine } from "../text/diff";
-import { Shown } from "./Shown";
+import { VisibleText } from "./VisibleText";
 import "./Diff.css";
 
 interface Props {
@@ -11,40 +11,40 @@ interface Props {
   readonly after: string;
 }
 
-/** As many unchanged lines are kept around each change. */
-const AROUND = 3;
-const MARKS = { same: " ", gone: "−", new: "+" } as const;
-const WORDS = { same: "", gone: "gone: ", new: "new: " } as const;
+/** The number of unchanged lines around each change. */
+const CONTEXT_LINES = 3;
+const SIGNS = { same: " ", removed: "−", added: "+" } as const;
+const LABELS = { same: "", removed: "removed: ", added: "added: " } as const;
 
 export function Diff({ label, before, after }: Props) {
   const lines = useMemo(() => diffLines(before, after), [before, after]);
-  if (isSame(lines)) return <p class="dim small">Nothing has changed here.</p>;
+  if (isSame(lines)) return <p class="dim small">No changes.</p>;
   return (
     <div class="diff" role="group" aria-label={label}>
-      {pieces(lines).map((piece) =>
-        piece.isFolded ? (
-          <Folded key={piece.from} lines={piece.lines} />
+      {sectionsOf(lines).map((section) =>
+        section.isFolded ? (
+          <FoldedLines key={section.from} lines={section.lines} />
         ) : (
-          piece.lines.map((line, at) => <Line key={piece.from + at} line={line} />)
+          section.lines.map((line, index) => <Line key={section.from + index} line={line} />)
         ),
       )}
     </div>
   );
 }
 
-function Folded({ lines }: { readonly lines: readonly DiffLine[] }) {
+function FoldedLines({ lines }: { readonly lines: readonly DiffLine[] }) {
   const [isOpen, setOpen] = useState(false);
-  if (isOpen) return lines.map((line, at) => <Line key={at} line={line} />);
+  if (isOpen) return lines.map((line, index) => <Line key={index} line={line} />);
   return (
     <button type="button" class="diff-fold" onClick={() => setOpen(true)}>
-      {lines.length} lines are the same
+      {lines.length} unchanged lines
     </button>
   );
 }
 
 function Line({ line }: { readonly line: DiffLine }) {
   const [from, to] = line.part ?? [0, line.kind === "same" ? 0 : line.text.length];
-  const Tag = line.kind === "gone" ? "del" : line.kind === "new" ? "ins" : "span";
+  const Tag = line.kind === "removed" ? "del" : line.kind === "added" ? "ins" : "span";
   return (
     <div class={`diff-line ${line.kind}`}>
       <span class="diff-number" aria-hidden="true">
@@ -53,42 +53,42 @@ function Line({ line }: { readonly line: DiffLine }) {
       <span class="diff-number" aria-hidden="true">
         {line.after ?? ""}
       </span>
-      <span class="diff-mark" aria-hidden="true">
-        {MARKS[line.kind]}
+      <span class="diff-sign" aria-hidden="true">
+        {SIGNS[line.kind]}
       </span>
       <Tag class="diff-text">
-        <span class="visually-hidden">{WORDS[line.kind]}</span>
-        <Shown text={line.text.slice(0, from)} manner="exact" />
+        <span class="visually-hidden">{LABELS[line.kind]}</span>
+        <VisibleText text={line.text.slice(0, from)} mode="exact" />
         {to > from && (
           <span class={line.part ? "diff-part within" : "diff-part"}>
-            <Shown text={line.text.slice(from, to)} manner="exact" />
+            <VisibleText text={line.text.slice(from, to)} mode="exact" />
           </span>
         )}
-        <Shown text={line.text.slice(to)} manner="exact" />
+        <VisibleText text={line.text.slice(to)} mode="exact" />
       </Tag>
     </div>
   );
 }
 
-interface Piece {
+interface Section {
   readonly from: number;
   readonly lines: readonly DiffLine[];
   readonly isFolded: boolean;
 }
 
-function pieces(lines: readonly DiffLine[]): readonly Piece[] {
+function sectionsOf(lines: readonly DiffLine[]): readonly Section[] {
   const isNear = new Array<boolean>(lines.length).fill(false);
-  lines.forEach((line, at) => {
-    if (line.kind !== "same") isNear.fill(true, Math.max(0, at - AROUND), at + AROUND + 1);
+  lines.forEach((line, index) => {
+    if (line.kind !== "same") isNear.fill(true, Math.max(0, index - CONTEXT_LINES), index + CONTEXT_LINES + 1);
   });
-  const found: Piece[] = [];
+  const sections: Section[] = [];
   let from = 0;
-  for (let at = 1; at <= lines.length; at += 1) {
-    if (at < lines.length && isNear[at] === isNear[from]) continue;
-    const run = lines.slice(from, at);
-    // To fold away a line or two would hide more than it saves.
-    found.push({ from, lines: run, isFolded: !isNear[from] && run.length > 2 });
-    from = at;
+  for (let index = 1; index <= lines.length; index += 1) {
+    if (index < lines.length && isNear[index] === isNear[from]) continue;
+    const sectionLines = lines.slice(from, index);
+    // Folding one or two lines would save no space.
+    sections.push({ from, lines: sectionLines, isFolded: !isNear[from] && sectionLines.length > 2 });
+    from = index;
   }
-  return found;
+  return sections;
 }

@@ -1,10 +1,10 @@
-/** Any JSON, as a tree that opens. Long ones come a piece at a time, so that nothing makes the page stall. */
+/** JSON as a collapsible tree. Long lists are rendered a page at a time, so that they do not block the browser. */
 
 import { useState } from "preact/hooks";
 import type { Json } from "../api/types";
-import { Shown } from "./Shown";
+import { VisibleText } from "./VisibleText";
 
-const AT_ONCE = 50;
+const PAGE_SIZE = 50;
 const OPEN_DEPTH = 2;
 
 interface Props {
@@ -20,14 +20,14 @@ export function JsonView({ value, label = "JSON" }: Props) {
   );
 }
 
-/** The JSON of a text where it is some, and otherwise the text. */
+/** Shows a text as a JSON tree if it is JSON, and as text otherwise. */
 export function JsonText({ text, label }: { readonly text: string; readonly label?: string }) {
-  const read = parsed(text);
-  if (read === undefined) return <Shown text={text} manner="exact" />;
-  return <JsonView value={read} {...(label ? { label } : {})} />;
+  const value = tryParse(text);
+  if (value === undefined) return <VisibleText text={text} mode="exact" />;
+  return <JsonView value={value} {...(label ? { label } : {})} />;
 }
 
-function parsed(text: string): Json | undefined {
+function tryParse(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
   } catch {
@@ -39,14 +39,14 @@ function Value({ value, depth }: { readonly value: Json; readonly depth: number 
   if (typeof value === "string") {
     return (
       <span class="json-string">
-        "<Shown text={value} manner="exact" />"
+        "<VisibleText text={value} mode="exact" />"
       </span>
     );
   }
   if (value === null || typeof value !== "object") return <span class={`json-${typeof value}`}>{String(value)}</span>;
   const isList = Array.isArray(value);
-  const entries = isList ? value.map((one, at) => [String(at), one] as const) : Object.entries(value as object);
-  if (entries.length === 0) return <span class="json-mark">{isList ? "[]" : "{}"}</span>;
+  const entries = isList ? value.map((entry, at) => [String(at), entry] as const) : Object.entries(value as object);
+  if (entries.length === 0) return <span class="json-punctuation">{isList ? "[]" : "{}"}</span>;
   return <Branch entries={entries as readonly (readonly [string, Json])[]} isList={isList} depth={depth} />;
 }
 
@@ -57,8 +57,8 @@ interface BranchProps {
 }
 
 function Branch({ entries, isList, depth }: BranchProps) {
-  const [isOpen, setOpen] = useState(depth < OPEN_DEPTH && entries.length <= AT_ONCE);
-  const [most, setMost] = useState(AT_ONCE);
+  const [isOpen, setOpen] = useState(depth < OPEN_DEPTH && entries.length <= PAGE_SIZE);
+  const [limit, setLimit] = useState(PAGE_SIZE);
   const count = isList ? `[${entries.length}]` : `{${entries.length}}`;
   return (
     <span class="json-branch">
@@ -67,19 +67,19 @@ function Branch({ entries, isList, depth }: BranchProps) {
       </button>
       {isOpen && (
         <ul>
-          {entries.slice(0, most).map(([key, one]) => (
+          {entries.slice(0, limit).map(([key, entry]) => (
             <li key={key}>
               <span class="json-key">
-                <Shown text={key} manner="exact" />
+                <VisibleText text={key} mode="exact" />
               </span>
-              <span class="json-mark">: </span>
-              <Value value={one} depth={depth + 1} />
+              <span class="json-punctuation">: </span>
+              <Value value={entry} depth={depth + 1} />
             </li>
           ))}
-          {entries.length > most && (
+          {entries.length > limit && (
             <li>
-              <button type="button" class="json-toggle" onClick={() => setMost(most + AT_ONCE * 4)}>
-                {entries.length - most} more
+              <button type="button" class="json-toggle" onClick={() => setLimit(limit + PAGE_SIZE * 4)}>
+                {entries.length - limit} more
               </button>
             </li>
           )}

@@ -1,32 +1,32 @@
-/** Asks for a key where the gateway needs one. It is kept in memory only. */
+/** Asks for an API key if the gateway requires one. The key is kept in memory only. */
 
 import { useState } from "preact/hooks";
-import type { Problem as What } from "../api/result";
-import { enterWith } from "../state/session";
-import { useFocus } from "./focus";
+import type { Problem as ProblemValue } from "../api/result";
+import { signIn } from "../state/session";
+import { useFocus } from "./useFocus";
 import { Problem } from "./Problem";
 
-export function KeyEntry({ problem }: { readonly problem: What | null }) {
+export function KeyEntry({ problem }: { readonly problem: ProblemValue | null }) {
   const [secret, setSecret] = useState("");
-  const box = useFocus<HTMLInputElement>();
+  const input = useFocus<HTMLInputElement>();
   const [isTrying, setTrying] = useState(false);
-  const enter = async (event: Event): Promise<void> => {
+  const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     if (!secret.trim()) return;
     setTrying(true);
-    await enterWith(secret.trim());
+    await signIn(secret.trim());
     setTrying(false);
   };
   return (
-    <main class="door" id="content">
-      <form class="door-form card" onSubmit={enter}>
+    <main class="sign-in" id="content">
+      <form class="sign-in-form card" onSubmit={submit}>
         <h1>
           <img src="/console/mark.svg" alt="" width="28" height="28" /> Ferrule
         </h1>
-        <p>This gateway asks for a key.</p>
+        <p>This gateway requires an API key.</p>
         <label for="key">Key</label>
         <input
-          ref={box}
+          ref={input}
           id="key"
           type="password"
           autocomplete="off"
@@ -35,12 +35,12 @@ export function KeyEntry({ problem }: { readonly problem: What | null }) {
           onInput={(event) => setSecret(event.currentTarget.value)}
         />
         <button type="submit" class="primary" disabled={isTrying}>
-          {isTrying ? "Trying…" : "Enter"}
+          {isTrying ? "Signing in…" : "Sign in"}
         </button>
         {problem && <Problem problem={problem} />}
         <p class="dim small">
-          It stays in this page's memory and is forgotten when the page is closed. <code>ferrule keys new NAME</code> makes
-          one.
+          The key is kept in memory only; closing the page discards it. Create one with{" "}
+          <code>ferrule keys new NAME</code>.
         </p>
       </form>
     </main>

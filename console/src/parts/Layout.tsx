@@ -1,13 +1,13 @@
-/** What every page stands in: where one can go, who one is, and the theme. */
+/** The frame of every page: navigation, the current principal and the theme. */
 
 import type { ComponentChildren } from "preact";
-import { link } from "../api/stream";
-import { PAGES } from "../pages/table";
-import { place, to } from "../router";
+import { connection } from "../api/stream";
+import { PAGES } from "../pages/routes";
+import { route, pathTo } from "../router";
 import { pending } from "../state/pending";
-import { leave, rights, session } from "../state/session";
+import { signOut, rights, session } from "../state/session";
 import { nextTheme, theme } from "../state/theme";
-import { Shown } from "./Shown";
+import { VisibleText } from "./VisibleText";
 
 export function Layout({ children }: { readonly children: ComponentChildren }) {
   return (
@@ -15,8 +15,8 @@ export function Layout({ children }: { readonly children: ComponentChildren }) {
       <a class="skip-link" href="#content">
         Skip to content
       </a>
-      <header class="side">
-        <a class="brand" href={to("chat")} aria-label="Ferrule console">
+      <header class="sidebar">
+        <a class="brand" href={pathTo("chat")} aria-label="Ferrule console">
           <img src="/console/mark.svg" alt="" width="22" height="22" />
           <span class="brand-name">Ferrule</span>
         </a>
@@ -24,17 +24,17 @@ export function Layout({ children }: { readonly children: ComponentChildren }) {
           <ul class="nav">
             {PAGES.filter((page) => !page.right || rights.value.has(page.right)).map((page) => (
               <li key={page.path}>
-                <a href={to(page.path)} {...(place.value.page === page.path ? { "aria-current": "page" as const } : {})}>
+                <a href={pathTo(page.path)} {...(route.value.page === page.path ? { "aria-current": "page" as const } : {})}>
                   {page.title}
-                  {page.path === "approvals" && <Waiting />}
+                  {page.path === "approvals" && <PendingCount />}
                 </a>
               </li>
             ))}
           </ul>
         </nav>
-        <div class="side-foot">
-          <Link />
-          <Who />
+        <div class="sidebar-footer">
+          <ConnectionStatus />
+          <CurrentPrincipal />
           <ThemeButton />
         </div>
       </header>
@@ -45,36 +45,36 @@ export function Layout({ children }: { readonly children: ComponentChildren }) {
   );
 }
 
-function Waiting() {
+function PendingCount() {
   const count = pending.value?.length ?? 0;
   if (count === 0) return null;
   return (
     <span class="count">
       {count}
-      <span class="visually-hidden"> waiting</span>
+      <span class="visually-hidden"> pending</span>
     </span>
   );
 }
 
-function Link() {
-  const words = { idle: "", open: "", connecting: "Connecting…", waiting: "Connection lost; trying again…" }[link.value];
+function ConnectionStatus() {
+  const messages = { idle: "", open: "", connecting: "Connecting…", waiting: "Connection lost. Reconnecting…" };
   return (
-    <p class="link-state" role="status">
-      {words}
+    <p class="connection-status" role="status">
+      {messages[connection.value]}
     </p>
   );
 }
 
-function Who() {
-  const now = session.value;
-  if (now.state !== "in") return null;
+function CurrentPrincipal() {
+  const current = session.value;
+  if (current.state !== "signed-in") return null;
   return (
-    <p class="who">
-      <span class="who-name" title={`tenant ${now.who.tenant}`}>
-        <Shown text={now.who.name} />
+    <p class="principal">
+      <span class="principal-name" title={`tenant ${current.principal.tenant}`}>
+        <VisibleText text={current.principal.name} />
       </span>
-      {now.who.needs_key && (
-        <button type="button" class="quiet" onClick={leave}>
+      {current.principal.needs_key && (
+        <button type="button" class="quiet" onClick={signOut}>
           Sign out
         </button>
       )}
@@ -85,10 +85,10 @@ function Who() {
 const THEMES = { system: ["◐", "System"], light: ["○", "Light"], dark: ["●", "Dark"] } as const;
 
 function ThemeButton() {
-  const [mark, word] = THEMES[theme.value];
+  const [icon, label] = THEMES[theme.value];
   return (
-    <button type="button" class="quiet theme" onClick={nextTheme} aria-label={`${word}: the theme. Change it`}>
-      {mark} <span class="theme-word">{word}</span>
+    <button type="button" class="quiet theme" onClick={nextTheme} aria-label={`Theme: ${label}. Change`}>
+      {icon} <span class="theme-label">{label}</span>
     </button>
   );
 }

@@ -1,25 +1,25 @@
-import type { Problem as What } from "../api/result";
-import { Shown } from "./Shown";
+import type { Problem as ProblemValue } from "../api/result";
+import { VisibleText } from "./VisibleText";
 
 interface Props {
-  readonly problem: What;
-  readonly again?: () => void;
+  readonly problem: ProblemValue;
+  readonly onRetry?: () => void;
 }
 
-/** Something did not work: what, its code to search for, what to do. Read out when it appears. */
-export function Problem({ problem, again }: Props) {
+/** An error: its message, its code and a hint. Screen readers announce it. */
+export function Problem({ problem, onRetry }: Props) {
   return (
     <div class="problem" role="alert">
       <p>
-        <Shown text={problem.message} /> <code class="problem-code">{problem.code}</code>
+        <VisibleText text={problem.message} /> <code class="problem-code">{problem.code}</code>
       </p>
       {problem.hint && (
         <p class="problem-hint">
-          <Shown text={problem.hint} />
+          <VisibleText text={problem.hint} />
         </p>
       )}
-      {again && (
-        <button type="button" onClick={again}>
+      {onRetry && (
+        <button type="button" onClick={onRetry}>
           Try again
         </button>
       )}

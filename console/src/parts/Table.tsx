@@ -3,8 +3,8 @@ import type { ComponentChildren, JSX } from "preact";
 export interface Column<T> {
   readonly title: string;
   readonly cell: (row: T) => ComponentChildren;
-  /** Figures stand to the right, one under another. */
-  readonly isFigure?: boolean;
+  /** Numbers are aligned to the right. */
+  readonly isNumeric?: boolean;
 }
 
 interface Props<T> {
@@ -14,7 +14,7 @@ interface Props<T> {
   readonly keyOf: (row: T) => string;
 }
 
-/** Rows of equal things. On a narrow screen each row becomes a card whose cells have their column's title. */
+/** A table. On a narrow screen each row becomes a card whose cells show their column's title. */
 export function Table<T>({ caption, columns, rows, keyOf }: Props<T>): JSX.Element {
   return (
     <div class="table-frame">
@@ -23,7 +23,7 @@ export function Table<T>({ caption, columns, rows, keyOf }: Props<T>): JSX.Eleme
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column.title} scope="col" class={column.isFigure ? "figure" : ""}>
+              <th key={column.title} scope="col" class={column.isNumeric ? "numeric" : ""}>
                 {column.title}
               </th>
             ))}
@@ -33,7 +33,7 @@ export function Table<T>({ caption, columns, rows, keyOf }: Props<T>): JSX.Eleme
           {rows.map((row) => (
             <tr key={keyOf(row)}>
               {columns.map((column) => (
-                <td key={column.title} class={column.isFigure ? "figure" : ""} data-title={column.title}>
+                <td key={column.title} class={column.isNumeric ? "numeric" : ""} data-title={column.title}>
                   {column.cell(row)}
                 </td>
               ))}

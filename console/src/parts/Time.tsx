@@ -1,4 +1,4 @@
-/** Moments and spans. Unix seconds in, words out; the exact moment is in the title. */
+/** Formats times and durations, which are given in Unix seconds. The exact time is in the title. */
 
 import { signal } from "@preact/signals";
 
@@ -10,11 +10,11 @@ const UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
 ];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 
-/** Now, in Unix seconds, once a second, for all that count. */
+/** The current time in Unix seconds, updated every second. */
 export const now = signal(Date.now() / 1000);
 let isTicking = false;
 
-export function tick(): void {
+export function startClock(): void {
   if (isTicking) return;
   isTicking = true;
   setInterval(() => {
@@ -28,29 +28,29 @@ export function ago(at: number, from: number): string {
   return relative.format(Math.trunc(seconds / size), unit);
 }
 
-/** A span: `850 ms`, `2.40 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */
-export function span(seconds: number): string {
+/** Formats a duration: `850 ms`, `2.40 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */
+export function formatDuration(seconds: number): string {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
-  const whole = Math.round(seconds);
-  if (whole < 3_600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
-  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3_600)} h`;
+  const total = Math.round(seconds);
+  if (total < 3_600) return `${Math.floor(total / 60)} min ${total % 60} s`;
+  if (total < 86_400) return `${Math.floor(total / 3_600)} h ${Math.floor((total % 3_600) / 60)} min`;
+  return `${Math.floor(total / 86_400)} d ${Math.floor((total % 86_400) / 3_600)} h`;
 }
 
 interface Props {
   readonly at: number;
-  /** Shows the moment itself instead of how far it is away. */
+  /** Shows the absolute time instead of the relative one. */
   readonly exact?: boolean;
 }
 
 export function Time({ at, exact = false }: Props) {
-  const moment = new Date(at * 1000);
-  if (Number.isNaN(moment.getTime())) return <span>unknown</span>;
-  const whole = moment.toLocaleString();
+  const date = new Date(at * 1000);
+  if (Number.isNaN(date.getTime())) return <span>unknown</span>;
+  const text = date.toLocaleString();
   return (
-    <time dateTime={moment.toISOString()} title={whole}>
-      {exact ? whole : ago(at, now.value)}
+    <time dateTime={date.toISOString()} title={text}>
+      {exact ? text : ago(at, now.value)}
     </time>
   );
 }

@@ -1,11 +1,11 @@
-/** Groups of bars that lie, each with its figure at its end: names have room, and nothing hangs on a colour alone. */
+/** A horizontal bar chart with groups. Each bar has its value and label at its end, so that colour is not the only key. */
 
 import { useMemo } from "preact/hooks";
 import uPlot from "uplot";
-import { spelled } from "../text/hidden";
-import { Canvas, type Drawing } from "./Canvas";
+import { spellOut } from "../text/hiddenCharacters";
+import { Canvas, type PlotOptions } from "./Canvas";
 import type { BarsProps, BarSeries } from "./props";
-import type { Inks } from "./ink";
+import type { PlotColors } from "./colors";
 
 const BAR = 15;
 const GAP = 14;
@@ -14,34 +14,35 @@ const NARROW = 480;
 
 export default function Bars({ label, groups, series }: BarsProps) {
   const data = useMemo<uPlot.AlignedData>(
-    () => [groups.map((_, at) => at), ...series.map((one) => one.values.map((value) => value || null))],
+    () => [groups.map((_, index) => index), ...series.map((entry) => entry.values.map((value) => value || null))],
     [groups, series],
   );
-  const most = Math.max(1, ...series.flatMap((one) => one.values));
+  const max = Math.max(1, ...series.flatMap((entry) => entry.values));
   const height = groups.length * (series.length * BAR + GAP) + AXIS;
-  const shape = JSON.stringify([groups, series.map((one) => one.word), most]);
+  const shape = JSON.stringify([groups, series.map((entry) => entry.label), max]);
   return (
     <Canvas
       label={label}
       height={height}
       data={data}
       shape={shape}
-      drawing={(inks, width) => drawingOf(inks, width, groups, series, most)}
+      plotOptions={(colors, width) => plotOptions(colors, width, groups, series, max)}
     />
   );
 }
 
-function drawingOf(
-  inks: Inks,
+function plotOptions(
+  colors: PlotColors,
   width: number,
   groups: readonly string[],
   series: readonly BarSeries[],
-  most: number,
-): Drawing {
-  const room = Math.min(width < NARROW ? 104 : 190, 14 + Math.max(...groups.map((name) => spelled(name).length)) * 7.2);
-  const labels = Math.max(...series.map((one) => one.word.length)) * 6.6 + 44;
-  const end = most * (width / Math.max(40, width - room - labels));
-  const axis = { stroke: inks.of("ink-dim"), font: inks.font, ticks: { show: false } };
+  max: number,
+): PlotOptions {
+  const longestName = Math.max(...groups.map((name) => spellOut(name).length));
+  const labelWidth = Math.min(width < NARROW ? 104 : 190, 14 + longestName * 7.2);
+  const labels = Math.max(...series.map((entry) => entry.label.length)) * 6.6 + 44;
+  const end = max * (width / Math.max(40, width - labelWidth - labels));
+  const axis = { stroke: colors.get("color"), font: colors.font, ticks: { show: false } };
   return {
     cursor: { show: false },
     legend: { show: false },
@@ -53,41 +54,41 @@ function drawingOf(
     axes: [
       {
         ...axis,
-        stroke: inks.of("ink"),
+        stroke: colors.get("color"),
         side: 3,
-        size: room,
+        size: labelWidth,
         gap: 8,
         grid: { show: false },
-        splits: () => groups.map((_, at) => at),
-        values: (_, splits) => splits.map((at) => fitted(spelled(groups[at] ?? ""), (room - 14) / 7)),
+        splits: () => groups.map((_, index) => index),
+        values: (_, splits) => splits.map((index) => truncate(spellOut(groups[index] ?? ""), (labelWidth - 14) / 7)),
       },
       {
         ...axis,
         side: 2,
         size: AXIS,
         space: 60,
-        // Counts are whole.
+        // Counts are integers.
         incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
         values: (_, splits) => splits.map((value) => value.toLocaleString("en")),
-        grid: { stroke: inks.of("line"), width: 1 },
+        grid: { stroke: colors.get("line"), width: 1 },
       },
     ],
-    series: [{}, ...series.map((one, at) => barsOf(inks, one, at, series.length, groups.length))],
-    hooks: { draw: [(plot) => written(plot, inks, series)] },
+    series: [{}, ...series.map((entry, index) => barSeries(colors, entry, index, series.length, groups.length))],
+    hooks: { draw: [(plot) => drawLabels(plot, colors, series)] },
   };
 }
 
-function barsOf(inks: Inks, one: BarSeries, at: number, count: number, groups: number): uPlot.Series {
+function barSeries(colors: PlotColors, entry: BarSeries, index: number, count: number, groups: number): uPlot.Series {
   const size = BAR / (count * BAR + GAP);
   const first = -(count * size) / 2;
-  const values = (): number[] => Array.from({ length: groups }, (_, group) => group + first + at * size);
-  const ink = inks.of(one.ink);
+  const values = (): number[] => Array.from({ length: groups }, (_, group) => group + first + index * size);
+  const color = colors.get(entry.color);
   return {
     width: 1,
-    stroke: ink,
-    fill: one.isHollow ? inks.of("raised") : ink,
+    stroke: color,
+    fill: entry.isHollow ? colors.get("raised") : color,
     points: { show: false },
-    // Typed as one that takes fewer properties than uPlot reads.
+    // uPlot's type lacks properties that uPlot reads.
     paths: uPlot.paths.bars!({
       radius: 0.15,
       gap: 2,
@@ -96,27 +97,27 @@ function barsOf(inks: Inks, one: BarSeries, at: number, count: number, groups: n
   };
 }
 
-/** Each bar's figure and what it counts, behind its end. */
-function written(plot: uPlot, inks: Inks, series: readonly BarSeries[]): void {
+/** Writes each bar's value and label after its end. */
+function drawLabels(plot: uPlot, colors: PlotColors, series: readonly BarSeries[]): void {
   const { ctx } = plot;
   const ratio = devicePixelRatio;
   const count = series.length;
   const size = BAR / (count * BAR + GAP);
   ctx.save();
-  ctx.font = inks.font.replace(/^\d+px/, `${11 * ratio}px`);
+  ctx.font = colors.font.replace(/^\d+px/, `${11 * ratio}px`);
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
-  series.forEach((one, at) => {
-    one.values.forEach((value, group) => {
-      const y = plot.valToPos(group + (at - (count - 1) / 2) * size, "x", true);
+  series.forEach((entry, index) => {
+    entry.values.forEach((value, group) => {
+      const y = plot.valToPos(group + (index - (count - 1) / 2) * size, "x", true);
       const x = plot.valToPos(value, "y", true) + 5 * ratio;
-      ctx.fillStyle = inks.of(value > 0 ? "ink" : "ink-dim");
-      ctx.fillText(`${value.toLocaleString("en")} ${one.word}`, x, y);
+      ctx.fillStyle = colors.get(value > 0 ? "color" : "color");
+      ctx.fillText(`${value.toLocaleString("en")} ${entry.label}`, x, y);
     });
   });
   ctx.restore();
 }
 
-function fitted(text: string, most: number): string {
-  return text.length > most ? `${text.slice(0, Math.max(1, Math.floor(most) - 1))}…` : text;
+function truncate(text: string, max: number): string {
+  return text.length > max ? `${text.slice(0, Math.max(1, Math.floor(max) - 1))}…` : text;
 }

@@ -1,51 +1,51 @@
-/** uPlot in a component: made once for each shape, given new data as it comes, as wide as its place, in the theme's colours. */
+/** uPlot as a component: created once per shape, updated with new data, as wide as its container, in the theme's colours. */
 
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { inksAt, onInksChanged, type Inks } from "./ink";
+import { readColors, onColorsChanged, type PlotColors } from "./colors";
 
-export type Drawing = Omit<uPlot.Options, "width" | "height">;
+export type PlotOptions = Omit<uPlot.Options, "width" | "height">;
 
 interface Props {
-  /** What the picture shows, for who cannot see it; the figures themselves stand in a table. */
+  /** What the plot shows, for screen readers. The numbers themselves are in a table. */
   readonly label: string;
   readonly height: number;
   readonly data: uPlot.AlignedData;
-  /** Made anew where `shape` is another text. */
+  /** The plot is created again when `shape` changes. */
   readonly shape: string;
-  readonly drawing: (inks: Inks, width: number) => Drawing;
+  readonly plotOptions: (colors: PlotColors, width: number) => PlotOptions;
 }
 
-export function Canvas({ label, height, data, shape, drawing }: Props) {
-  const place = useRef<HTMLDivElement>(null);
+export function Canvas({ label, height, data, shape, plotOptions }: Props) {
+  const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  // The effect below lives as long as the shape, and must see what is there now.
-  const latest = useRef({ data, drawing, height });
-  latest.current = { data, drawing, height };
+  // The effect below runs once per shape, and must see the latest props.
+  const latest = useRef({ data, plotOptions, height });
+  latest.current = { data, plotOptions, height };
 
   useEffect(() => {
-    const host = place.current;
+    const host = container.current;
     if (!host) return;
     let width = 0;
-    const make = (): void => {
+    const create = (): void => {
       plot.current?.destroy();
-      const now = latest.current;
-      const options = { ...now.drawing(inksAt(host), width), width, height: now.height };
-      plot.current = new uPlot(options, now.data, host);
+      const current = latest.current;
+      const options = { ...current.plotOptions(readColors(host), width), width, height: current.height };
+      plot.current = new uPlot(options, current.data, host);
     };
-    const sized = new ResizeObserver(() => {
-      const wide = Math.floor(host.clientWidth);
-      if (wide === 0 || wide === width) return;
-      width = wide;
-      // How much room names get follows from the width, so it is not enough to stretch it.
-      make();
+    const observer = new ResizeObserver(() => {
+      const newWidth = Math.floor(host.clientWidth);
+      if (newWidth === 0 || newWidth === width) return;
+      width = newWidth;
+      // The width of the labels depends on the plot's width, so resizing is not enough.
+      create();
     });
-    sized.observe(host);
-    const forget = onInksChanged(() => width > 0 && make());
+    observer.observe(host);
+    const unsubscribe = onColorsChanged(() => width > 0 && create());
     return () => {
-      sized.disconnect();
-      forget();
+      observer.disconnect();
+      unsubscribe();
       plot.current?.destroy();
       plot.current = null;
     };
@@ -55,5 +55,5 @@ export function Canvas({ label, height, data, shape, drawing }: Props) {
     plot.current?.setData(data);
   }, [data]);
 
-  return <div ref={place} class="plot" role="img" aria-label={label} style={{ minHeight: `${height}px` }} />;
+  return <div ref={container} class="plot" role="img" aria-label={label} style={{ minHeight: `${height}px` }} />;
 }

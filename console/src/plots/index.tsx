@@ -1,4 +1,4 @@
-/** Plots, fetched when the first of them is to be drawn: no page carries uPlot before. */
+/** Plots, loaded when the first one is rendered, so that pages without plots do not load uPlot. */
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -9,21 +9,21 @@ export type { BarSeries, BarsProps, LineSeries, LinesProps } from "./props";
 type Load<P> = () => Promise<{ readonly default: ComponentType<P> }>;
 
 function lazy<P extends object>(load: Load<P>, height: number): ComponentType<P> {
-  let kept: ComponentType<P> | null = null;
+  let loaded: ComponentType<P> | null = null;
   return function Lazy(props: P) {
-    const [Plot, setPlot] = useState(() => kept);
-    const [isLost, setLost] = useState(false);
+    const [Plot, setPlot] = useState(() => loaded);
+    const [hasFailed, setFailed] = useState(false);
     useEffect(() => {
-      if (kept) return;
+      if (loaded) return;
       load().then(
         (module) => {
-          kept = module.default;
-          setPlot(() => kept);
+          loaded = module.default;
+          setPlot(() => loaded);
         },
-        () => setLost(true),
+        () => setFailed(true),
       );
     }, []);
-    if (isLost) return <p class="dim small">The plot could not be loaded. The table has its figures.</p>;
+    if (hasFailed) return <p class="dim small">The plot could not be loaded. The table has the numbers.</p>;
     return Plot ? <Plot {...props} /> : <div class="plot" style={{ minHeight: `${height}px` }} />;
   };
 }

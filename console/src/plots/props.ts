@@ -1,13 +1,13 @@
-/** What plots are given. Apart from the plots, so that a page can name it without loading them. */
+/** The props of the plots, in a separate module so that a page can import them without loading uPlot. */
 
-import type { Ink } from "./ink";
+import type { PlotColor } from "./colors";
 
 export interface BarSeries {
-  /** What is counted, written behind every bar: `picked`. */
-  readonly word: string;
-  readonly ink: Ink;
+  /** What is counted, written after every bar: `picked`. */
+  readonly label: string;
+  readonly color: PlotColor;
   readonly isHollow?: boolean;
-  /** One for each group. */
+  /** One value per group. */
   readonly values: readonly number[];
 }
 
@@ -19,16 +19,16 @@ export interface BarsProps {
 
 export interface LineSeries {
   readonly name: string;
-  /** One for each time; null where there was nothing to measure. */
+  /** One value per time; null if there is none. */
   readonly values: readonly (number | null)[];
 }
 
 export interface LinesProps {
   readonly label: string;
-  /** Unix seconds, rising. */
+  /** Unix seconds, ascending. */
   readonly times: readonly number[];
   readonly series: readonly LineSeries[];
   readonly unit: (value: number) => string;
-  /** The time that somebody points at, by its place; null where he points at none. */
+  /** Receives the index of the time under the pointer; null if there is none. */
   readonly onPoint?: (at: number | null) => void;
 }

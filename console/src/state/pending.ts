@@ -1,4 +1,4 @@
-/** The calls that wait for leave, looked after while the page can be seen. Layout counts them, Approvals shows them. */
+/** The pending approvals, polled from the gateway. Layout shows their number, the Approvals page shows them. */
 
 import { effect, signal } from "@preact/signals";
 import * as gateway from "../api/gateway";
@@ -6,30 +6,30 @@ import type { Problem } from "../api/result";
 import type { Approval } from "../api/types";
 import { rights } from "./session";
 
-const EVERY = 2_000;
-/** A hidden page looks less often; it still looks, for the notification. */
-const EVERY_HIDDEN = 10_000;
-const MOST = 200;
+const POLL_INTERVAL = 2_000;
+/** A hidden page polls less often, but still polls, for notifications. */
+const HIDDEN_POLL_INTERVAL = 10_000;
+const MAX_APPROVALS = 200;
 
 export const pending = signal<readonly Approval[] | null>(null);
 export const pendingProblem = signal<Problem | null>(null);
 
 let timer: ReturnType<typeof setTimeout> | undefined;
-let asking: AbortController | null = null;
+let request: AbortController | null = null;
 
-/** Looks now, and then again and again. */
-export async function look(): Promise<void> {
+/** Fetches now and schedules the next fetch. */
+export async function refresh(): Promise<void> {
   clearTimeout(timer);
-  asking?.abort();
-  const mine = new AbortController();
-  asking = mine;
-  const answer = await gateway.approvals({ state: "pending", limit: MOST }, { signal: mine.signal });
-  if (mine !== asking) return;
+  request?.abort();
+  const controller = new AbortController();
+  request = controller;
+  const answer = await gateway.approvals({ state: "pending", limit: MAX_APPROVALS }, { signal: controller.signal });
+  if (controller !== request) return;
   if (answer.ok) {
     pendingProblem.value = null;
     if (!isSame(pending.value, answer.value.data)) pending.value = answer.value.data;
   } else if (answer.problem.code !== "aborted") pendingProblem.value = answer.problem;
-  timer = setTimeout(look, document.hidden ? EVERY_HIDDEN : EVERY);
+  timer = setTimeout(refresh, document.hidden ? HIDDEN_POLL_INTERVAL : POLL_INTERVAL);
 }
 
 function isSame(one: readonly Approval[] | null, other: readonly Approval[]): boolean {
@@ -38,15 +38,15 @@ function isSame(one: readonly Approval[] | null, other: readonly Approval[]): bo
 
 export function watchPending(): void {
   effect(() => {
-    if (rights.value.has("approve")) void look();
+    if (rights.value.has("approve")) void refresh();
     else {
       clearTimeout(timer);
-      asking?.abort();
-      asking = null;
+      request?.abort();
+      request = null;
       pending.value = null;
     }
   });
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && rights.peek().has("approve")) void look();
+    if (!document.hidden && rights.peek().has("approve")) void refresh();
   });
 }

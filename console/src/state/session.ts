@@ -1,4 +1,4 @@
-/** Who is using the page, as far as the gateway says. */
+/** The principal that uses the page, as identified by the gateway. */
 
 import { batch, computed, signal } from "@preact/signals";
 import * as gateway from "../api/gateway";
@@ -8,35 +8,35 @@ import type { Principal, Right } from "../api/types";
 
 export type Session =
   | { readonly state: "unknown" }
-  | { readonly state: "key"; readonly problem: Problem | null }
-  | { readonly state: "in"; readonly who: Principal }
+  | { readonly state: "signed-out"; readonly problem: Problem | null }
+  | { readonly state: "signed-in"; readonly principal: Principal }
   | { readonly state: "failed"; readonly problem: Problem };
 
 export const session = signal<Session>({ state: "unknown" });
 
 export const rights = computed<ReadonlySet<Right>>(() =>
-  session.value.state === "in" ? new Set(session.value.who.rights) : new Set(),
+  session.value.state === "signed-in" ? new Set(session.value.principal.rights) : new Set(),
 );
 
-/** Asks who is there. A gateway without keys knows everybody. */
-export async function enter(): Promise<void> {
-  const tried = key.value;
+/** Asks the gateway for the principal. A gateway without keys accepts everybody. */
+export async function loadSession(): Promise<void> {
+  const usedKey = key.value;
   const answer = await gateway.me();
-  if (tried !== key.value) return;
-  if (answer.ok) session.value = { state: "in", who: answer.value };
-  else if (answer.problem.status === 401) session.value = { state: "key", problem: tried ? answer.problem : null };
+  if (usedKey !== key.value) return;
+  if (answer.ok) session.value = { state: "signed-in", principal: answer.value };
+  else if (answer.problem.status === 401) session.value = { state: "signed-out", problem: usedKey ? answer.problem : null };
   else session.value = { state: "failed", problem: answer.problem };
 }
 
-export async function enterWith(secret: string): Promise<void> {
+export async function signIn(secret: string): Promise<void> {
   key.value = secret;
-  await enter();
+  await loadSession();
 }
 
-export function leave(): void {
-  // At once: nobody is to ask for anything between the two.
+export function signOut(): void {
+  // In one batch, so that no request is sent between the two assignments.
   batch(() => {
-    session.value = { state: "key", problem: null };
+    session.value = { state: "signed-out", problem: null };
     key.value = "";
   });
 }

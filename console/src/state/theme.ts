@@ -1,38 +1,38 @@
-/** Light or dark: the system's, unless somebody has said otherwise. The one thing that is kept in storage. */
+/** The colour theme: the system's, unless the user chose another. This choice is the only thing kept in browser storage. */
 
 import { signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";
 
-const NAME = "ferrule-theme";
+const STORAGE_KEY = "ferrule-theme";
 const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
 
 export const theme = signal<Theme>("system");
 
 export function restoreTheme(): void {
-  const kept = stored();
-  set(kept === "light" || kept === "dark" ? kept : "system");
+  const saved = readStored();
+  setTheme(saved === "light" || saved === "dark" ? saved : "system");
 }
 
 export function nextTheme(): void {
-  set(NEXT[theme.value]);
+  setTheme(NEXT[theme.value]);
 }
 
-function set(value: Theme): void {
+function setTheme(value: Theme): void {
   theme.value = value;
   if (value === "system") delete document.documentElement.dataset["theme"];
   else document.documentElement.dataset["theme"] = value;
   try {
-    if (value === "system") localStorage.removeItem(NAME);
-    else localStorage.setItem(NAME, value);
+    if (value === "system") localStorage.removeItem(STORAGE_KEY);
+    else localStorage.setItem(STORAGE_KEY, value);
   } catch {
-    // A browser that keeps nothing still shows it until the page is left.
+    // Without storage the theme still applies until the page is closed.
   }
 }
 
-function stored(): string | null {
+function readStored(): string | null {
   try {
-    return localStorage.getItem(NAME);
+    return localStorage.getItem(STORAGE_KEY);
   } catch {
     return null;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { samplesIn } from "../../src/pages/engines/prometheus";
+import { parseSamples } from "../../src/pages/engines/prometheus";
 import { quantile, quantiles, rates } from "../../src/pages/engines/rates";
-import { readingOf, type Reading } from "../../src/pages/engines/reading";
+import { parseSnapshot, type Snapshot } from "../../src/pages/engines/snapshot";
 
 const PAGE = `# HELP ferrule_requests_total Requests.
 # TYPE ferrule_requests_total counter
@@ -19,54 +19,59 @@ ferrule_engine_errors_total{code="lost",engine="here"} 1.0
 ferrule_workers 1.0
 `;
 
-describe("the page of figures", () => {
-  it("is read into samples, escapes and all, and what is none is passed over", () => {
+describe("metrics text", () => {
+  it("is parsed into samples with unescaped labels; other lines are ignored", () => {
     const text = 'a{x="q\\"\\\\\\n,}",y=""} +Inf 1700000000\n\n# b 1\nnonsense\nc NaN\nd -2.5e3\n{x="y"} 1\n';
-    expect(samplesIn(text)).toEqual([
+    expect(parseSamples(text)).toEqual([
       { name: "a", labels: { x: 'q"\\\n,}', y: "" }, value: Infinity },
       { name: "d", labels: {}, value: -2500 },
     ]);
   });
 
-  it("is summed up by model and engine; what went to no model is not among its requests", () => {
-    const reading = readingOf(PAGE, 7);
-    expect([...reading.requests]).toEqual([["smol", 4]]);
-    expect([reading.tokensRead, reading.tokensWritten]).toEqual([100, 40]);
-    expect([...reading.first]).toEqual([
+  it("is summed by model and engine; requests without a model are not counted", () => {
+    const snapshot = parseSnapshot(PAGE, 7);
+    expect([...snapshot.requests]).toEqual([["smol", 4]]);
+    expect([snapshot.tokensRead, snapshot.tokensWritten]).toEqual([100, 40]);
+    expect([...snapshot.firstEvent]).toEqual([
       [0.1, 2],
       [Infinity, 3],
     ]);
-    expect([...reading.open, ...reading.failures]).toEqual([
+    expect([...snapshot.open, ...snapshot.failures]).toEqual([
       ["here", 2],
       ["here", 1],
     ]);
   });
 });
 
-const EMPTY = readingOf("", 0);
-const at = (seconds: number, tokensWritten: number, first: readonly (readonly [number, number])[] = []): Reading => ({
+const EMPTY = parseSnapshot("", 0);
+const snapshotAt = (seconds: number, tokensWritten: number, first: readonly (readonly [number, number])[] = []): Snapshot => ({
   ...EMPTY,
   at: seconds,
   tokensWritten,
-  first: new Map(first),
+  firstEvent: new Map(first),
 });
 
-describe("lines", () => {
-  it("say how fast a count grew over the window, and nothing at the beginning, after a restart or a long gap", () => {
-    const readings = [at(0, 0), at(5, 50), at(10, 50), at(15, 20), at(100, 30), at(105, 40)];
-    expect(rates(readings, (one) => one.tokensWritten, 10)).toEqual([null, 10, 5, null, null, 2]);
+describe("plot lines", () => {
+  it("are rates over the window, and null at the start, after a restart or a long gap", () => {
+    const points = [[0, 0], [5, 50], [10, 50], [15, 20], [100, 30], [105, 40]] as const;
+    const snapshots = points.map(([seconds, tokens]) => snapshotAt(seconds, tokens));
+    expect(rates(snapshots, (one) => one.tokensWritten, 10)).toEqual([null, 10, 5, null, null, 2]);
   });
 
-  it("say how long a share of what came took at most", () => {
-    const spread = new Map([
+  it("are quantiles of histograms", () => {
+    const histogram = new Map([
       [1, 5],
       [2, 10],
       [Infinity, 10],
     ]);
-    expect([quantile(spread, 0.5), quantile(spread, 0.75), quantile(spread, 1)]).toEqual([1, 1.5, 2]);
+    expect([quantile(histogram, 0.5), quantile(histogram, 0.75), quantile(histogram, 1)]).toEqual([1, 1.5, 2]);
     expect(quantile(new Map([[1, 0], [Infinity, 3]]), 0.5)).toBe(1);
     expect(quantile(new Map([[1, 0], [Infinity, 0]]), 0.5)).toBeNull();
-    const readings = [at(0, 0, [[1, 4], [Infinity, 4]]), at(5, 0, [[1, 4], [Infinity, 4]]), at(10, 0, [[1, 6], [Infinity, 6]])];
-    expect(quantiles(readings, (one) => one.first, 0.5, 5)).toEqual([null, null, 0.5]);
+    const snapshots = [
+      snapshotAt(0, 0, [[1, 4], [Infinity, 4]]),
+      snapshotAt(5, 0, [[1, 4], [Infinity, 4]]),
+      snapshotAt(10, 0, [[1, 6], [Infinity, 6]]),
+    ];
+    expect(quantiles(snapshots, (one) => one.firstEvent, 0.5, 5)).toEqual([null, null, 0.5]);
   });
 });

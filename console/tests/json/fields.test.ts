@@ -16,9 +16,9 @@ const ROOT = {
 };
 
 describe("the fields of a schema", () => {
-  test("are in its order, with what is required and of which type", () => {
-    const found = fieldsOf(ROOT, ROOT).map((one) => [one.name, one.isRequired, one.type]);
-    expect(found).toEqual([
+  test("are in its order, with type and requiredness", () => {
+    const fields = fieldsOf(ROOT, ROOT).map((one) => [one.name, one.isRequired, one.type]);
+    expect(fields).toEqual([
       ["to", true, "string"],
       ["when", false, "integer"],
       ["tags", false, "list of string"],
@@ -28,18 +28,18 @@ describe("the fields of a schema", () => {
     ]);
   });
 
-  test("are found behind a local reference", () => {
+  test("are found through a local reference", () => {
     expect(fieldsOf({ $ref: "#/$defs/place" }, ROOT).map((one) => one.name)).toEqual(["city"]);
   });
 
-  test("are none where a reference goes round in a circle, or leads nowhere", () => {
+  test("are empty if a reference is circular or unresolvable", () => {
     const circle = { $defs: { a: { $ref: "#/$defs/a" } } };
     expect(fieldsOf({ $ref: "#/$defs/a" }, circle)).toEqual([]);
     expect(fieldsOf({ $ref: "#/$defs/b" }, circle)).toEqual([]);
     expect(fieldsOf({ $ref: "#/__proto__/a" }, circle)).toEqual([]);
   });
 
-  test("of a list are those of its items", () => {
+  test("of a list come from its items", () => {
     expect(typeOf(itemsOf(ROOT.properties.tags, ROOT), ROOT)).toBe("string");
   });
 });

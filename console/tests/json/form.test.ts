@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { read, string, word } from "../../src/json/exact";
-import { controlOf, firstOf, formOf, suits } from "../../src/json/form";
+import { parse, stringNode, literalNode } from "../../src/json/lossless";
+import { controlOf, initialValue, formOf, canShow } from "../../src/json/form";
 
 const SCHEMA = {
   type: "object",
@@ -15,12 +15,12 @@ const SCHEMA = {
   required: ["to"],
 };
 
-test("each field has the control of its type, and JSON where there is none", () => {
+test("each field has the control of its type, or JSON", () => {
   const kinds = formOf(SCHEMA)?.map((field) => [field.shape.name, field.control.kind, field.shape.isRequired]);
   expect(kinds).toEqual([
     ["to", "text", true],
     ["count", "number", false],
-    ["urgent", "truth", false],
+    ["urgent", "boolean", false],
     ["kind", "choice", false],
     ["cc", "json", false],
     ["odd", "json", false],
@@ -32,23 +32,23 @@ test("a schema without fields has no form", () => {
   expect(formOf({ type: "object", additionalProperties: true })).toBeNull();
 });
 
-test("a choice is among the values as JSON", () => {
+test("a choice has its values as JSON", () => {
   expect(controlOf({ enum: ["a", 1, null] })).toEqual({ kind: "choice", choices: ['"a"', "1", "null"] });
 });
 
-test("what a text box would drop or hide is not put into one", () => {
+test("text that a text box would drop or hide is edited as JSON", () => {
   const box = { kind: "text" } as const;
-  expect(suits(box, string("two\nlines\tand a tab"))).toBe(true);
-  for (const text of ["a\r\nb", "a\u0000b", "a\u202Eb", "a\u200Bb"]) expect(suits(box, string(text))).toBe(false);
-  expect(suits(box, word("1"))).toBe(false);
+  expect(canShow(box, stringNode("two\nlines\tand a tab"))).toBe(true);
+  for (const text of ["a\r\nb", "a\u0000b", "a\u202Eb", "a\u200Bb"]) expect(canShow(box, stringNode(text))).toBe(false);
+  expect(canShow(box, literalNode("1"))).toBe(false);
 });
 
-test("a number that is being typed stays in its box", () => {
-  expect(suits({ kind: "number" }, string("-"))).toBe(true);
-  expect(suits({ kind: "number" }, word("null"))).toBe(false);
+test("a number that is being typed stays in its input", () => {
+  expect(canShow({ kind: "number" }, stringNode("-"))).toBe(true);
+  expect(canShow({ kind: "number" }, literalNode("null"))).toBe(false);
 });
 
-test("a field that is added begins with JSON of its type", () => {
-  for (const field of formOf(SCHEMA) ?? []) expect(read(firstOf(field.control, field.shape.schema))).toHaveProperty("part");
-  expect(firstOf({ kind: "number" }, { default: 3 })).toBe("3");
+test("an added field starts with a value of its type", () => {
+  for (const field of formOf(SCHEMA) ?? []) expect(parse(initialValue(field.control, field.shape.schema))).toHaveProperty("node");
+  expect(initialValue({ kind: "number" }, { default: 3 })).toBe("3");
 });

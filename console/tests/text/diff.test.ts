@@ -1,23 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { diffLines, isSame, type DiffLine } from "../../src/text/diff";
-import { Seeded } from "../seeded";
+import { SeededRandom } from "../seededRandom";
 
-const side = (lines: readonly DiffLine[], not: DiffLine["kind"]): string =>
+const sideOf = (lines: readonly DiffLine[], not: DiffLine["kind"]): string =>
   lines
     .filter((line) => line.kind !== not)
     .map((line) => line.text)
     .join("\n");
 
 describe("a diff", () => {
-  it("gives both texts back, whatever they are", () => {
-    const random = new Seeded(7);
+  it("contains both texts completely", () => {
+    const random = new SeededRandom(7);
     const text = (): string =>
       Array.from({ length: random.below(12) }, () => ["a", "b", "c", "", "a b", "😀x", "😁x"][random.below(7)]).join("\n");
     for (let round = 0; round < 500; round += 1) {
       const [before, after] = [text(), text()];
       const lines = diffLines(before, after);
-      expect(side(lines, "new")).toBe(before);
-      expect(side(lines, "gone")).toBe(after);
+      expect(sideOf(lines, "added")).toBe(before);
+      expect(sideOf(lines, "removed")).toBe(after);
       expect(isSame(lines)).toBe(before === after);
       for (const line of lines) {
         if (!line.part) continue;
@@ -28,26 +28,26 @@ describe("a diff", () => {
     }
   });
 
-  it("keeps what is in common and counts lines on both sides", () => {
+  it("keeps common lines and numbers the lines of both sides", () => {
     expect(diffLines("a\nb\nc", "a\nx\ny\nc").map(({ kind, text, before, after }) => [kind, text, before, after])).toEqual([
       ["same", "a", 1, 1],
-      ["gone", "b", 2, null],
-      ["new", "x", null, 2],
-      ["new", "y", null, 3],
+      ["removed", "b", 2, null],
+      ["added", "x", null, 2],
+      ["added", "y", null, 3],
       ["same", "c", 3, 4],
     ]);
   });
 
-  it("says which words of a line changed, a space among them", () => {
-    const [gone, fresh] = diffLines('"hint": false,', '"hint": true,');
-    expect(gone!.text.slice(...gone!.part!)).toBe("false");
-    expect(fresh!.text.slice(...fresh!.part!)).toBe("true");
+  it("marks the changed words of a line, including spaces", () => {
+    const [removed, added] = diffLines('"hint": false,', '"hint": true,');
+    expect(removed!.text.slice(...removed!.part!)).toBe("false");
+    expect(added!.text.slice(...added!.part!)).toBe("true");
     const [, spaced] = diffLines("one.", "one. ");
     expect(spaced!.text.slice(...spaced!.part!)).toBe(" ");
   });
 
-  it("takes a text of another kind whole, and does not stall on long ones", () => {
-    expect(diffLines("", "a\nb").map((line) => line.kind)).toEqual(["new", "new"]);
+  it("handles an empty text, and is fast for long texts", () => {
+    expect(diffLines("", "a\nb").map((line) => line.kind)).toEqual(["added", "added"]);
     const long = (word: string): string => Array.from({ length: 20_000 }, (_, at) => `${word} ${at}`).join("\n");
     expect(diffLines(long("a"), long("b"))).toHaveLength(40_000);
   });

@@ -2,24 +2,24 @@ import { expect, it } from "vitest";
 import type { Enforcement } from "../../src/api/types";
 import { matrixOf } from "../../src/pages/tools/matrix";
 
-const told = (model: string, engine: string, holds: Partial<Enforcement>): Enforcement => ({
+const enforcement = (model: string, engine: string, levels: Partial<Enforcement>): Enforcement => ({
   ...{ model, engine, target: "", enforced: [], checked: [], unchecked: [], why: "" },
-  ...holds,
+  ...levels,
 });
 
-it("every keyword is in one row, with one word for each engine, however many models stand before it", () => {
+it("every keyword has one row with one level per engine, however many models it serves", () => {
   const matrix = matrixOf([
-    told("big", "here", { target: "lark", enforced: ["type"], checked: ["uniqueItems"] }),
-    told("small", "here", { target: "lark", enforced: ["type"], checked: ["uniqueItems"] }),
-    told("big", "away", { checked: ["type"], unchecked: ["format"] }),
+    enforcement("big", "here", { target: "lark", enforced: ["type"], checked: ["uniqueItems"] }),
+    enforcement("small", "here", { target: "lark", enforced: ["type"], checked: ["uniqueItems"] }),
+    enforcement("big", "away", { checked: ["type"], unchecked: ["format"] }),
   ]);
   expect(matrix.columns.map(({ engine, models }) => [engine, models])).toEqual([
     ["here", ["big", "small"]],
     ["away", ["big"]],
   ]);
   expect(matrix.rows).toEqual([
-    { keyword: "format", holds: [null, "unchecked"] },
-    { keyword: "type", holds: ["enforced", "checked"] },
-    { keyword: "uniqueItems", holds: ["checked", null] },
+    { keyword: "format", levels: [null, "unchecked"] },
+    { keyword: "type", levels: ["enforced", "checked"] },
+    { keyword: "uniqueItems", levels: ["checked", null] },
   ]);
 });

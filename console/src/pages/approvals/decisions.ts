@@ -1,51 +1,55 @@
-/** Words on approvals: sending them, and what has become of each. */
+/** Sends decisions on approvals, and keeps their results. */
 
 import { signal } from "@preact/signals";
 import * as gateway from "../../api/gateway";
 import type { Problem, Result } from "../../api/result";
 import type { Approval } from "../../api/types";
-import { look, pending } from "../../state/pending";
-import { spelled } from "../../text/hidden";
+import { refresh, pending } from "../../state/pending";
+import { spellOut } from "../../text/hiddenCharacters";
 
-export type Word =
+export type DecisionInput =
   | { readonly kind: "approve" }
-  /** JSON text, sent as it is written. */
+  /** JSON text, which is sent unchanged. */
   | { readonly kind: "change"; readonly text: string }
   | { readonly kind: "deny"; readonly why: string };
 
-/** Of which approval a word is under way, and whose was not taken. */
-export const sending = signal("");
-export const refused = signal<{ readonly id: string; readonly problem: Problem } | null>(null);
-/** The last that was decided here, for who listens and for who looks. */
-export const told = signal("");
+/** The id of the approval whose decision is being sent, and the last decision that was refused. */
+export const sendingId = signal("");
+export const refusal = signal<{ readonly id: string; readonly problem: Problem } | null>(null);
+/** The last decision, shown on the page and announced by screen readers. */
+export const announcement = signal("");
 
-const DONE: Readonly<Record<Word["kind"], string>> = { approve: "Approved", change: "Changed and approved", deny: "Denied" };
+const DONE_LABELS: Readonly<Record<DecisionInput["kind"], string>> = {
+  approve: "Approved",
+  change: "Approved with changes",
+  deny: "Denied",
+};
 
-/** Whether it was taken. */
-export async function decide(one: Approval, word: Word): Promise<boolean> {
-  if (sending.value) return false;
-  sending.value = one.id;
-  refused.value = null;
-  const answer = await sent(one.id, word);
-  sending.value = "";
-  if (!answer.ok) {
-    refused.value = { id: one.id, problem: answer.problem };
-    void look();
+/** Sends a decision. Returns whether the gateway accepted it. */
+export async function decide(approval: Approval, decision: DecisionInput): Promise<boolean> {
+  if (sendingId.value) return false;
+  sendingId.value = approval.id;
+  refusal.value = null;
+  const result = await send(approval.id, decision);
+  sendingId.value = "";
+  if (!result.ok) {
+    refusal.value = { id: approval.id, problem: result.problem };
+    void refresh();
     return false;
   }
-  told.value = `${DONE[word.kind]}: ${spelled(one.tool)}`;
-  pending.value = pending.value?.filter((other) => other.id !== one.id) ?? null;
-  void look();
+  announcement.value = `${DONE_LABELS[decision.kind]}: ${spellOut(approval.tool)}`;
+  pending.value = pending.value?.filter((other) => other.id !== approval.id) ?? null;
+  void refresh();
   return true;
 }
 
-function sent(id: string, word: Word): Promise<Result<Approval>> {
-  switch (word.kind) {
+function send(id: string, decision: DecisionInput): Promise<Result<Approval>> {
+  switch (decision.kind) {
     case "approve":
       return gateway.decide(id, { approve: true });
     case "change":
-      return gateway.approveWith(id, word.text);
+      return gateway.approveWith(id, decision.text);
     case "deny":
-      return gateway.decide(id, { approve: false, why: word.why });
+      return gateway.decide(id, { approve: false, why: decision.why });
   }
 }

@@ -1,106 +1,106 @@
-/** Calls that wait for leave: the queue, live, and one of them beside it. By keyboard alone, if one likes. */
+/** The Approvals page: the live queue, and one approval beside it. Usable by keyboard alone. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Empty, Loading } from "../../parts/Empty";
+import { EmptyState, Loading } from "../../parts/EmptyState";
 import { Problem } from "../../parts/Problem";
-import { go, place, to } from "../../router";
+import { navigate, route, pathTo } from "../../router";
 import { pending, pendingProblem } from "../../state/pending";
 import type { PageProps } from "../props";
-import { decided, decidedProblem, hasMore, loadDecided } from "./decided";
-import { told } from "./decisions";
-import { KeysHelp, KeysLine } from "./Keys";
-import { List } from "./List";
-import { Notices } from "./Notices";
-import { One } from "./One";
-import { afterwards, further, inOrder, type Action } from "./queue";
-import { useKeys } from "./pressed";
-import { useIsWide } from "./wide";
+import { decidedApprovals, decidedProblem, hasMore, loadDecided } from "./decidedList";
+import { announcement } from "./decisions";
+import { ShortcutsDialog, ShortcutsHint } from "./Shortcuts";
+import { ApprovalList } from "./ApprovalList";
+import { NotificationButton } from "./NotificationButton";
+import { ApprovalCard } from "./ApprovalCard";
+import { nextAfter, neighbour, sortByAge, type Action } from "./queue";
+import { useShortcuts } from "./useShortcuts";
+import { useIsWide } from "./useIsWide";
 import "./approvals.css";
 
 const DECIDED = { tab: "decided" } as const;
-const TOO_MANY = 200;
+const LIST_LIMIT = 200;
 
 export default function Approvals({ id }: PageProps) {
-  const isDecided = place.value.query.get("tab") === "decided";
+  const isDecided = route.value.query.get("tab") === "decided";
   const query = isDecided ? DECIDED : {};
-  const waiting = pending.value && inOrder(pending.value);
-  const list = (isDecided ? decided.value : waiting) ?? [];
+  const waiting = pending.value && sortByAge(pending.value);
+  const list = (isDecided ? decidedApprovals.value : waiting) ?? [];
   const isWide = useIsWide();
-  const [isHelp, setHelp] = useState(false);
-  const one = useRef<(action: Action) => void>(() => undefined);
+  const [isHelpOpen, setHelpOpen] = useState(false);
+  const runAction = useRef<(action: Action) => void>(() => undefined);
 
   useEffect(() => {
     if (isDecided) void loadDecided();
-  }, [isDecided, told.value]);
+  }, [isDecided, announcement.value]);
 
-  // The address says which one it is, so that it stays the same one whatever comes and goes in the queue.
+  // The selected approval is part of the URL, so that it stays selected while the queue changes.
   const first = list[0]?.id ?? "";
   useEffect(() => {
-    if (isWide && !id && first) go(to("approvals", first, query), true);
+    if (isWide && !id && first) navigate(pathTo("approvals", first, query), true);
   }, [isWide, id, first, isDecided]);
 
-  const turnTo = (next: string): void => {
-    go(to("approvals", next, query));
+  const select = (next: string): void => {
+    navigate(pathTo("approvals", next, query));
     if (next) focusOn(next);
     else document.getElementById("content")?.focus();
   };
 
-  useKeys((action) => {
-    if (isHelp) return;
-    if (action === "help") setHelp(true);
-    else if (action === "tab") go(to("approvals", "", isDecided ? {} : DECIDED));
+  useShortcuts((action) => {
+    if (isHelpOpen) return;
+    if (action === "help") setHelpOpen(true);
+    else if (action === "tab") navigate(pathTo("approvals", "", isDecided ? {} : DECIDED));
     else if (action === "next" || action === "previous") {
-      const next = further(list, id, action === "next" ? 1 : -1);
-      if (next) turnTo(next.id);
-    } else one.current(action);
+      const next = neighbour(list, id, action === "next" ? 1 : -1);
+      if (next) select(next.id);
+    } else runAction.current(action);
   });
 
   return (
-    <div class={`page approvals${id ? " has-one" : ""}`}>
+    <div class={`page approvals${id ? " has-selection" : ""}`}>
       <header class="page-head">
         <h1>Approvals</h1>
-        <Notices />
+        <NotificationButton />
       </header>
       <div class="approvals-panes">
         <div class="approvals-list">
-          <nav class="tabs" aria-label="Which approvals">
-            <a href={to("approvals")} {...(isDecided ? {} : { "aria-current": "true" as const })}>
-              Waiting {waiting && <span class="figures">({waiting.length})</span>}
+          <nav class="tabs" aria-label="Approvals by state">
+            <a href={pathTo("approvals")} {...(isDecided ? {} : { "aria-current": "true" as const })}>
+              Pending {waiting && <span class="tabular">({waiting.length})</span>}
             </a>
-            <a href={to("approvals", "", DECIDED)} {...(isDecided ? { "aria-current": "true" as const } : {})}>
+            <a href={pathTo("approvals", "", DECIDED)} {...(isDecided ? { "aria-current": "true" as const } : {})}>
               Decided
             </a>
           </nav>
-          {isDecided ? <DecidedList id={id} /> : <WaitingList id={id} />}
+          {isDecided ? <DecidedList id={id} /> : <PendingList id={id} />}
         </div>
-        <div class="approvals-one">
+        <div class="approvals-detail">
           {id && (
-            <a class="approvals-back" href={to("approvals", "", query)}>
-              ← All of them
+            <a class="approvals-back" href={pathTo("approvals", "", query)}>
+              ← All approvals
             </a>
           )}
           {id ? (
-            <One
+            <ApprovalCard
               key={id}
               id={id}
-              actions={one}
-              onDecided={() => turnTo((isDecided ? undefined : afterwards(list, id))?.id ?? "")}
+              actions={runAction}
+              onDecided={() => select((isDecided ? undefined : nextAfter(list, id))?.id ?? "")}
             />
           ) : (
-            <Nothing isDecided={isDecided} />
+            <NothingPending isDecided={isDecided} />
           )}
         </div>
       </div>
-      <p class="approvals-told small" role="status">
-        {told.value}
+      <p class="approvals-status small" role="status">
+        {announcement.value}
       </p>
-      <KeysLine onHelp={() => setHelp(true)} />
-      {isHelp && <KeysHelp onClose={() => setHelp(false)} />}
+      <ShortcutsHint onHelp={() => setHelpOpen(true)} />
+      {isHelpOpen && <ShortcutsDialog onClose={() => setHelpOpen(false)} />}
     </div>
   );
 }
 
-function WaitingList({ id }: { readonly id: string }) {
+function PendingList({ id }: { readonly id: string }) {
   const waiting = pending.value;
   if (!waiting) {
     return pendingProblem.value ? <Problem problem={pendingProblem.value} /> : <Loading what="the queue" />;
@@ -108,24 +108,25 @@ function WaitingList({ id }: { readonly id: string }) {
   return (
     <>
       {pendingProblem.value && <Problem problem={pendingProblem.value} />}
-      {waiting.length === 0 && <p class="queue-empty dim">Nothing waits.</p>}
-      <List label="Calls that wait for leave" list={inOrder(waiting)} current={id} />
-      {waiting.length >= TOO_MANY && <p class="small dim">The first {TOO_MANY}; there may be more.</p>}
+      {waiting.length === 0 && <p class="queue-empty dim">No pending approvals.</p>}
+      <ApprovalList label="Calls waiting for approval" list={sortByAge(waiting)} current={id} />
+      {waiting.length >= LIST_LIMIT && <p class="small dim">Only the first {LIST_LIMIT} are shown; there may be more.</p>}
     </>
   );
 }
 
 function DecidedList({ id }: { readonly id: string }) {
-  const known = decided.value;
+  const approvals = decidedApprovals.value;
   const problem = decidedProblem.value;
-  if (!known) {
-    return problem ? <Problem problem={problem} again={() => void loadDecided()} /> : <Loading what="what was decided" />;
+  if (!approvals) {
+    if (problem) return <Problem problem={problem} onRetry={() => void loadDecided()} />;
+    return <Loading what="the decided approvals" />;
   }
   return (
     <>
-      {problem && <Problem problem={problem} again={() => void loadDecided()} />}
-      {known.length === 0 && <p class="queue-empty dim">Nothing was decided yet.</p>}
-      <List label="Approvals that were decided" list={known} current={id} query={DECIDED} />
+      {problem && <Problem problem={problem} onRetry={() => void loadDecided()} />}
+      {approvals.length === 0 && <p class="queue-empty dim">No decided approvals yet.</p>}
+      <ApprovalList label="Decided approvals" list={approvals} current={id} query={DECIDED} />
       {hasMore.value && (
         <button type="button" onClick={() => void loadDecided(true)}>
           More
@@ -135,21 +136,21 @@ function DecidedList({ id }: { readonly id: string }) {
   );
 }
 
-function Nothing({ isDecided }: { readonly isDecided: boolean }) {
+function NothingPending({ isDecided }: { readonly isDecided: boolean }) {
   if (isDecided || (pending.value?.length ?? 0) > 0) return null;
   return (
-    <Empty title="Nothing waits for leave">
-      A call of a tool that changes the world appears here before it runs, as soon as a model or a program makes it.
-    </Empty>
+    <EmptyState title="Nothing is waiting for approval">
+      Calls of tools with side effects appear here before they run.
+    </EmptyState>
   );
 }
 
-/** To its line where the list can be seen, and otherwise to its title. */
+/** Focuses the approval's row if the list is visible, and its title otherwise. */
 function focusOn(id: string): void {
   requestAnimationFrame(() => {
-    const line = document.querySelector<HTMLElement>(`[data-approval="${CSS.escape(id)}"]`);
-    const shown = line?.offsetParent ? line : document.getElementById("approval-title");
-    shown?.focus();
-    shown?.scrollIntoView({ block: "nearest" });
+    const row = document.querySelector<HTMLElement>(`[data-approval="${CSS.escape(id)}"]`);
+    const target = row?.offsetParent ? row : document.getElementById("approval-title");
+    target?.focus();
+    target?.scrollIntoView({ block: "nearest" });
   });
 }

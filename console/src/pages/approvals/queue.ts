@@ -1,39 +1,39 @@
-/** The order of the queue, where one goes in it, and what keys mean. Pure. */
+/** The order of the queue, navigation in it, and the meaning of keys. Pure functions. */
 
 import type { Approval, Schema } from "../../api/types";
-import { read, valueAt, written } from "../../json/exact";
+import { parse, valueAt, stringify } from "../../json/lossless";
 
-/** The oldest first: what comes in later stands behind, so that nothing moves under anybody's fingers. */
-export function inOrder(waiting: readonly Approval[]): readonly Approval[] {
+/** The oldest first: new approvals are appended, so that nothing moves while you click. */
+export function sortByAge(waiting: readonly Approval[]): readonly Approval[] {
   return [...waiting].sort((one, other) => one.requested_at - other.requested_at || (one.id < other.id ? -1 : 1));
 }
 
-/** The one `step` further, or the same at either end. From outside of the list one comes to its beginning. */
-export function further(list: readonly Approval[], id: string, step: 1 | -1): Approval | undefined {
-  const at = list.findIndex((one) => one.id === id);
-  if (at < 0) return list[0];
-  return list[Math.min(list.length - 1, Math.max(0, at + step))];
+/** The approval `step` away, or the same one at either end. The first one if `id` is not in the list. */
+export function neighbour(list: readonly Approval[], id: string, step: 1 | -1): Approval | undefined {
+  const index = list.findIndex((approval) => approval.id === id);
+  if (index < 0) return list[0];
+  return list[Math.min(list.length - 1, Math.max(0, index + step))];
 }
 
-/** Whom to turn to once `id` is decided on: the one behind it, else the one before. */
-export function afterwards(list: readonly Approval[], id: string): Approval | undefined {
-  const at = list.findIndex((one) => one.id === id);
-  return at < 0 ? list[0] : (list[at + 1] ?? list[at - 1]);
+/** The approval to select after `id` is decided: the next one, or else the previous one. */
+export function nextAfter(list: readonly Approval[], id: string): Approval | undefined {
+  const index = list.findIndex((approval) => approval.id === id);
+  return index < 0 ? list[0] : (list[index + 1] ?? list[index - 1]);
 }
 
 export type Action = "next" | "previous" | "approve" | "deny" | "edit" | "help" | "tab";
 
-export interface Press {
+export interface KeyPress {
   readonly key: string;
   readonly isModified: boolean;
-  /** The key was held down. */
+  /** The key is held down. */
   readonly isRepeated: boolean;
-  /** The focus is where keys write or choose something. */
+  /** The focus is in an element where keys type or select something. */
   readonly isTyping: boolean;
   readonly isInList: boolean;
 }
 
-const KEYS: Readonly<Record<string, Action>> = {
+const ACTIONS: Readonly<Record<string, Action>> = {
   j: "next",
   k: "previous",
   a: "approve",
@@ -42,56 +42,56 @@ const KEYS: Readonly<Record<string, Action>> = {
   t: "tab",
   "?": "help",
 };
-const IN_LIST: Readonly<Record<string, Action>> = { ArrowDown: "next", ArrowUp: "previous" };
-const MAY_REPEAT: ReadonlySet<Action> = new Set(["next", "previous"]);
+const LIST_ACTIONS: Readonly<Record<string, Action>> = { ArrowDown: "next", ArrowUp: "previous" };
+const REPEATABLE: ReadonlySet<Action> = new Set(["next", "previous"]);
 
-export function actionOf(press: Press): Action | null {
+export function actionOf(press: KeyPress): Action | null {
   if (press.isModified || press.isTyping) return null;
-  const action = KEYS[press.key] ?? (press.isInList ? IN_LIST[press.key] : undefined);
+  const action = ACTIONS[press.key] ?? (press.isInList ? LIST_ACTIONS[press.key] : undefined);
   if (!action) return null;
-  return press.isRepeated && !MAY_REPEAT.has(action) ? null : action;
+  return press.isRepeated && !REPEATABLE.has(action) ? null : action;
 }
 
-/** A second press that was meant for the one before must not decide on one that nobody has seen. */
-export const LOOK = 500;
+/** In milliseconds. A second key press meant for the previous approval must not decide one that nobody has seen. */
+export const MIN_VIEW_MS = 500;
 
-export function isSeen(shownAt: number, now: number): boolean {
-  return now - shownAt >= LOOK;
+export function isSeenLongEnough(shownAt: number, now: number): boolean {
+  return now - shownAt >= MIN_VIEW_MS;
 }
 
 const QUESTION = { conversation: "asked-", call: "question" } as const;
 
-/** Whether a server asks a person something, in the course of a call; then there is a form to be filled in. */
-export function isQuestion(one: Approval): boolean {
-  return one.conversation.startsWith(QUESTION.conversation) && one.call_id === QUESTION.call;
+/** Whether it is a question of an MCP server during a call, which has a form for the answer. */
+export function isQuestion(approval: Approval): boolean {
+  return approval.conversation.startsWith(QUESTION.conversation) && approval.call_id === QUESTION.call;
 }
 
 export interface Question {
   readonly message: string;
   readonly url: string;
-  /** Of the answer; null where the server wants none in particular. */
+  /** The schema of the answer; null if the server sent none. */
   readonly schema: Schema | null;
-  /** JSON, as it is written. */
+  /** JSON text. */
   readonly answer: string;
 }
 
-export function questionIn(one: Approval): Question {
-  const found = read(one.arguments);
-  const at = (name: string) => ("part" in found ? valueAt(found.part, name) : null);
+export function parseQuestion(approval: Approval): Question {
+  const parsed = parse(approval.arguments);
+  const memberAt = (name: string) => ("node" in parsed ? valueAt(parsed.node, name) : null);
   const text = (name: string): string => {
-    const part = at(name);
-    return part?.kind === "string" ? part.text : "";
+    const node = memberAt(name);
+    return node?.kind === "string" ? node.text : "";
   };
-  const [schema, answer] = [at("schema"), at("answer")];
+  const [schema, answer] = [memberAt("schema"), memberAt("answer")];
   return {
     message: text("message"),
     url: text("url"),
-    schema: schema?.kind === "object" ? (JSON.parse(written(schema, 0)) as Schema) : null,
-    answer: answer ? written(answer, 0) : "{}",
+    schema: schema?.kind === "object" ? (JSON.parse(stringify(schema, 0)) as Schema) : null,
+    answer: answer ? stringify(answer, 0) : "{}",
   };
 }
 
-/** Whether it still may be decided on. */
-export function isOpen(one: Approval, now: number): boolean {
-  return one.state === "pending" && one.expires_at > now;
+/** Whether it can still be decided. */
+export function isDecidable(approval: Approval, now: number): boolean {
+  return approval.state === "pending" && approval.expires_at > now;
 }

@@ -1,25 +1,25 @@
-/** Where a message is written. Enter sends it; Shift and Enter begin a line. */
+/** The message input. Enter sends; Shift+Enter starts a new line. */
 
 import { useEffect, useState } from "preact/hooks";
-import { useFocus } from "../../parts/focus";
-import { isUnderWay, model, say, stop } from "./chat";
+import { useFocus } from "../../parts/useFocus";
+import { isActive, model, sendMessage, stop } from "./chat";
 
-const TALLEST = 220;
+const MAX_HEIGHT = 220;
 
 export function Composer() {
   const [text, setText] = useState("");
-  const box = useFocus<HTMLTextAreaElement>();
-  const isBusy = isUnderWay();
+  const input = useFocus<HTMLTextAreaElement>();
+  const isBusy = isActive();
   const canSend = !isBusy && text.trim() !== "" && model.value !== "";
   useEffect(() => {
-    const shown = box.current;
-    if (!shown) return;
-    shown.style.height = "auto";
-    shown.style.height = `${Math.min(shown.scrollHeight + 2, TALLEST)}px`;
+    const element = input.current;
+    if (!element) return;
+    element.style.height = "auto";
+    element.style.height = `${Math.min(element.scrollHeight + 2, MAX_HEIGHT)}px`;
   }, [text]);
   const send = (): void => {
     if (!canSend) return;
-    say(text.trim());
+    sendMessage(text.trim());
     setText("");
   };
   return (
@@ -31,10 +31,10 @@ export function Composer() {
       }}
     >
       <textarea
-        ref={box}
+        ref={input}
         rows={1}
         aria-label="Message"
-        placeholder="Say something…"
+        placeholder="Send a message…"
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {

@@ -1,11 +1,11 @@
-/** With whom, with which tools, and how. */
+/** The chat settings: engine, tools and options. */
 
 import { useState } from "preact/hooks";
-import { clear, isRequired, isUnderWay, isWireShown, model, models, offer, tools, turns } from "./chat";
+import { clear, isCallRequired, isActive, isRawShown, model, models, offer, tools, turns } from "./chat";
 import { ToolPicker } from "./ToolPicker";
 
 export function Settings() {
-  const [isPicking, setPicking] = useState(false);
+  const [isPickerOpen, setPickerOpen] = useState(false);
   return (
     <div class="settings">
       <label class="setting">
@@ -22,42 +22,47 @@ export function Settings() {
         <span class="setting-name" aria-hidden="true">
           Tools
         </span>
-        <button type="button" aria-haspopup="dialog" aria-label={`Tools: ${offered()}`} onClick={() => setPicking(true)}>
-          {offered()}
+        <button
+          type="button"
+          aria-haspopup="dialog"
+          aria-label={`Tools: ${offerLabel()}`}
+          onClick={() => setPickerOpen(true)}
+        >
+          {offerLabel()}
         </button>
       </div>
       <label class="setting">
         <input
           type="checkbox"
-          checked={isRequired.value}
-          disabled={count() === 0}
-          onChange={(event) => (isRequired.value = event.currentTarget.checked)}
+          checked={isCallRequired.value}
+          disabled={offerCount() === 0}
+          onChange={(event) => (isCallRequired.value = event.currentTarget.checked)}
         />
-        <span>Must call</span>
+        <span>Require a call</span>
       </label>
       <label class="setting">
         <input
           type="checkbox"
-          checked={isWireShown.value}
-          onChange={(event) => (isWireShown.value = event.currentTarget.checked)}
+          checked={isRawShown.value}
+          onChange={(event) => (isRawShown.value = event.currentTarget.checked)}
         />
-        <span>Wire</span>
+        <span>Raw</span>
       </label>
-      <button type="button" class="quiet new-chat" disabled={turns.value.length === 0 && !isUnderWay()} onClick={clear}>
+      <button type="button" class="quiet new-chat" disabled={turns.value.length === 0 && !isActive()} onClick={clear}>
         New chat
       </button>
-      {isPicking && <ToolPicker onClose={() => setPicking(false)} />}
+      {isPickerOpen && <ToolPicker onClose={() => setPickerOpen(false)} />}
     </div>
   );
 }
 
-function count(): number {
+function offerCount(): number {
   if (offer.value === "none") return 0;
   return offer.value === "all" ? tools.value.length : offer.value.length;
 }
 
-function offered(): string {
-  if (tools.value.length === 0) return "none here";
+function offerLabel(): string {
+  if (tools.value.length === 0) return "none available";
   if (offer.value === "all") return `all ${tools.value.length}`;
-  return count() === 0 ? "none" : `${count()} of ${tools.value.length}`;
+  return offerCount() === 0 ? "none" : `${offerCount()} of ${tools.value.length}`;
 }

@@ -1,31 +1,31 @@
-/** Which of the gateway's tools the model is offered. */
+/** Selects which of the gateway's tools are offered to the model. */
 
 import { useState } from "preact/hooks";
 import { Badge } from "../../parts/Badge";
 import { Dialog } from "../../parts/Dialog";
-import { Empty } from "../../parts/Empty";
-import { Shown } from "../../parts/Shown";
+import { EmptyState } from "../../parts/EmptyState";
+import { VisibleText } from "../../parts/VisibleText";
 import { offer, tools } from "./chat";
 
-const FILTER_FROM = 10;
+const FILTER_THRESHOLD = 10;
 
 export function ToolPicker({ onClose }: { readonly onClose: () => void }) {
   const [text, setText] = useState("");
-  const names = tools.value.map((one) => one.name);
-  const chosen = new Set(offer.value === "all" ? names : offer.value === "none" ? [] : offer.value);
-  const wanted = text.trim().toLowerCase();
-  const found = tools.value.filter((one) => `${one.name} ${one.description}`.toLowerCase().includes(wanted));
+  const names = tools.value.map((tool) => tool.name);
+  const selected = new Set(offer.value === "all" ? names : offer.value === "none" ? [] : offer.value);
+  const query = text.trim().toLowerCase();
+  const matching = tools.value.filter((tool) => `${tool.name} ${tool.description}`.toLowerCase().includes(query));
   const toggle = (name: string): void => {
-    if (chosen.has(name)) chosen.delete(name);
-    else chosen.add(name);
-    offer.value = chosen.size === names.length ? "all" : chosen.size === 0 ? "none" : [...chosen];
+    if (selected.has(name)) selected.delete(name);
+    else selected.add(name);
+    offer.value = selected.size === names.length ? "all" : selected.size === 0 ? "none" : [...selected];
   };
   return (
     <Dialog title="Tools to offer" onClose={onClose}>
       {names.length === 0 ? (
-        <Empty title="This gateway has no tools of its own">
-          <code>ferrule serve --tools my_tools.py:TOOLS</code> gives it some.
-        </Empty>
+        <EmptyState title="This gateway has no tools">
+          Add some with <code>ferrule serve --tools my_tools.py:TOOLS</code>.
+        </EmptyState>
       ) : (
         <div class="stack">
           <div class="row">
@@ -35,7 +35,7 @@ export function ToolPicker({ onClose }: { readonly onClose: () => void }) {
             <button type="button" aria-pressed={offer.value === "none"} onClick={() => (offer.value = "none")}>
               None
             </button>
-            {names.length > FILTER_FROM && (
+            {names.length > FILTER_THRESHOLD && (
               <input
                 type="search"
                 class="grow"
@@ -47,17 +47,17 @@ export function ToolPicker({ onClose }: { readonly onClose: () => void }) {
             )}
           </div>
           <ul class="tool-list">
-            {found.map((one) => (
-              <li key={one.name}>
+            {matching.map((tool) => (
+              <li key={tool.name}>
                 <label class="tool-choice">
-                  <input type="checkbox" checked={chosen.has(one.name)} onChange={() => toggle(one.name)} />
+                  <input type="checkbox" checked={selected.has(tool.name)} onChange={() => toggle(tool.name)} />
                   <span>
                     <strong>
-                      <Shown text={one.name} manner="exact" />
+                      <VisibleText text={tool.name} mode="exact" />
                     </strong>{" "}
-                    {one.side_effects && <Badge tone="warn">changes the world</Badge>}
-                    <span class="tool-words small">
-                      <Shown text={one.description} manner="exact" />
+                    {tool.side_effects && <Badge tone="warn">side effects</Badge>}
+                    <span class="tool-summary small">
+                      <VisibleText text={tool.description} mode="exact" />
                     </span>
                   </span>
                 </label>

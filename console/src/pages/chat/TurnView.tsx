@@ -1,44 +1,44 @@
-/** What somebody said and what was answered. Drawn again only when it has changed. */
+/** One turn: the user's message and the reply. Rendered again only when it has changed. */
 
 import { useMemo } from "preact/hooks";
 import type { Tool } from "../../api/types";
 import { Problem } from "../../parts/Problem";
-import { Shown } from "../../parts/Shown";
-import { to } from "../../router";
-import { Call } from "./Call";
-import { Growing } from "./Growing";
+import { VisibleText } from "../../parts/VisibleText";
+import { pathTo } from "../../router";
+import { CallView } from "./CallView";
+import { StreamingText } from "./StreamingText";
 import type { AnyItem, TextItem, Turn } from "./transcript";
 import { isOver } from "./transcript";
-import { WireView } from "./WireView";
+import { RawView } from "./RawView";
 
 interface Props {
   readonly turn: Turn;
   readonly version: number;
   readonly tools: readonly Tool[];
-  readonly isWireShown: boolean;
+  readonly isRawShown: boolean;
 }
 
-export function TurnView({ turn, version, tools, isWireShown }: Props) {
+export function TurnView({ turn, version, tools, isRawShown }: Props) {
   return useMemo(
     () => (
       <article class={`turn ${turn.state}`} aria-label={`Turn ${turn.number + 1}`}>
-        <div class="said">
-          <span class="visually-hidden">You said: </span>
-          <Shown text={turn.said} />
+        <div class="user-message">
+          <span class="visually-hidden">You: </span>
+          <VisibleText text={turn.userText} />
         </div>
         <div class="answer">
           {turn.items.map((item) => (
-            <Item key={item.number} item={item} version={item.version} tools={tools} isLast={isLast(turn, item)} />
+            <ItemView key={item.number} item={item} version={item.version} tools={tools} isLast={isLast(turn, item)} />
           ))}
-          {turn.state === "asked" && <p class="dim thinking">Asking…</p>}
-          {turn.state === "writing" && turn.items.length === 0 && <p class="dim thinking">Reading…</p>}
+          {turn.state === "sent" && <p class="dim thinking">Sending…</p>}
+          {turn.state === "writing" && turn.items.length === 0 && <p class="dim thinking">Processing the prompt…</p>}
           {turn.problem && <Problem problem={turn.problem} />}
-          {isWireShown && <WireView turn={turn} version={version} />}
-          {isOver(turn) && <Foot turn={turn} />}
+          {isRawShown && <RawView turn={turn} version={version} />}
+          {isOver(turn) && <TurnFooter turn={turn} />}
         </div>
       </article>
     ),
-    [turn, version, tools, isWireShown],
+    [turn, version, tools, isRawShown],
   );
 }
 
@@ -53,27 +53,27 @@ interface ItemProps {
   readonly isLast: boolean;
 }
 
-function Item({ item, version, tools, isLast }: ItemProps) {
+function ItemView({ item, version, tools, isLast }: ItemProps) {
   return useMemo(() => {
     switch (item.kind) {
       case "text":
         return (
           <div class="text">
-            <Growing text={item.text} version={version} isApart />
+            <StreamingText text={item.text} version={version} separateLines />
             {isLast && <span class="caret" aria-hidden="true" />}
           </div>
         );
       case "reasoning":
         return <Reasoning item={item} version={version} isLast={isLast} />;
       case "call":
-        return <Call call={item} version={version} tool={tools.find((one) => one.name === item.name)} />;
+        return <CallView call={item} version={version} tool={tools.find((one) => one.name === item.name)} />;
       case "note":
         return (
           <p class="note small">
-            <code>{item.code}</code> <Shown text={item.message} />{" "}
+            <code>{item.code}</code> <VisibleText text={item.message} />{" "}
             {item.text && (
               <code>
-                <Shown text={item.text} manner="exact" />
+                <VisibleText text={item.text} mode="exact" />
               </code>
             )}
           </p>
@@ -93,31 +93,31 @@ function Reasoning({ item, version, isLast }: ReasoningProps) {
     <details class="reasoning">
       <summary>{isLast ? "Reasoning…" : "Reasoning"}</summary>
       <div class="text">
-        <Growing text={item.text} version={version} isApart />
+        <StreamingText text={item.text} version={version} separateLines />
       </div>
     </details>
   );
 }
 
-const FINISHES: Readonly<Record<string, string>> = { length: "cut off: no more tokens", cancelled: "stopped" };
+const FINISH_LABELS: Readonly<Record<string, string>> = { length: "cut off: token limit reached", cancelled: "stopped" };
 
-function Foot({ turn }: { readonly turn: Turn }) {
-  const finish = FINISHES[turn.finish] ?? "";
+function TurnFooter({ turn }: { readonly turn: Turn }) {
+  const finish = FINISH_LABELS[turn.finish] ?? "";
   return (
-    <p class="turn-foot tiny dim figures">
+    <p class="turn-footer tiny dim tabular">
       {turn.model && <span>{turn.model}</span>}
       {turn.usage && (
         <span>
           {turn.usage.prompt} + {turn.usage.completion} tokens
         </span>
       )}
-      {finish && <span class="warn-words">{finish}</span>}
+      {finish && <span class="warn-text">{finish}</span>}
       {turn.limit && (
-        <span class="warn-words">
-          <Shown text={turn.limit} />
+        <span class="warn-text">
+          <VisibleText text={turn.limit} />
         </span>
       )}
-      {turn.conversation && <a href={to("traces", turn.conversation)}>Trace</a>}
+      {turn.conversation && <a href={pathTo("traces", turn.conversation)}>Trace</a>}
     </p>
   );
 }

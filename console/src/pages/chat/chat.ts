@@ -1,124 +1,124 @@
-/** The one conversation of this page: what was said, with whom and with which tools, and what is under way. */
+/** The state of the chat: its turns, its settings, and the turn that is in progress. */
 
 import { effect, signal } from "@preact/signals";
-import type { AskBody, Frame } from "../../api/frames";
+import type { ChatRequest, Frame } from "../../api/frames";
 import * as gateway from "../../api/gateway";
 import { key } from "../../api/key";
 import type { Problem } from "../../api/result";
-import type { Turn as Asked } from "../../api/socket";
+import type { TurnHandle as Asked } from "../../api/socket";
 import { stream } from "../../api/stream";
 import type { JsonObject, Model, Tool } from "../../api/types";
 import { rights } from "../../state/session";
 import { messagesOf } from "./history";
-import { nextPicture, Pace } from "./pace";
-import { applied, end, isOver, newTurn, type CallItem, type Turn } from "./transcript";
+import { onNextPaint, FrameBatcher } from "./frameBatcher";
+import { applyFrame, endTurn, isOver, newTurn, type CallItem, type Turn } from "./transcript";
 
-export type Offer = "all" | "none" | readonly string[];
+export type ToolOffer = "all" | "none" | readonly string[];
 
 export const models = signal<readonly Model[] | null>(null);
 export const tools = signal<readonly Tool[]>([]);
 export const problem = signal<Problem | null>(null);
 
 export const model = signal("");
-export const offer = signal<Offer>("all");
-export const isRequired = signal(false);
-export const isWireShown = signal(false);
+export const offer = signal<ToolOffer>("all");
+export const isCallRequired = signal(false);
+export const isRawShown = signal(false);
 
 export const turns = signal<readonly Turn[]>([]);
-/** Grows with every picture in which the last turn has changed. */
-export const drawn = signal(0);
-/** Of approvals: those that a word was sent on, and those whose word was not taken, with why. */
-export const words = signal<ReadonlyMap<string, "sent" | Problem>>(new Map());
+/** Incremented with every paint in which the last turn has changed. */
+export const paintCount = signal(0);
+/** By approval: whether a decision was sent, or why it was refused. */
+export const decisionStates = signal<ReadonlyMap<string, "sent" | Problem>>(new Map());
 
-let asked: Asked | null = null;
+let activeTurn: Asked | null = null;
 
-type Heard = { readonly turn: Turn; readonly frame: Frame } | { readonly turn: Turn; readonly lost: Problem };
+type StreamEvent = { readonly turn: Turn; readonly frame: Frame } | { readonly turn: Turn; readonly lost: Problem };
 
-const pace = new Pace<Heard>(nextPicture, (batch) => {
-  for (const one of batch) {
-    if ("frame" in one) applied(one.turn, one.frame);
-    else if (one.lost.code === "cancelled") end(one.turn, { finish: "cancelled" });
-    else end(one.turn, { problem: one.lost });
+const batcher = new FrameBatcher<StreamEvent>(onNextPaint, (batch) => {
+  for (const event of batch) {
+    if ("frame" in event) applyFrame(event.turn, event.frame);
+    else if (event.lost.code === "cancelled") endTurn(event.turn, { finish: "cancelled" });
+    else endTurn(event.turn, { problem: event.lost });
   }
-  drawn.value += 1;
+  paintCount.value += 1;
 });
 
 export async function load(): Promise<void> {
-  const [known, offered] = await Promise.all([
+  const [modelsResult, toolsResult] = await Promise.all([
     gateway.models(),
     rights.value.has("tools") ? gateway.tools() : Promise.resolve(null),
   ]);
-  problem.value = known.ok ? null : known.problem;
-  if (known.ok) {
-    models.value = known.value.data;
-    if (!known.value.data.some((one) => one.id === model.value)) model.value = known.value.data[0]?.id ?? "";
+  problem.value = modelsResult.ok ? null : modelsResult.problem;
+  if (modelsResult.ok) {
+    models.value = modelsResult.value.data;
+    if (!modelsResult.value.data.some((one) => one.id === model.value)) model.value = modelsResult.value.data[0]?.id ?? "";
   }
-  if (offered?.ok) tools.value = offered.value.data;
-  else if (offered) problem.value ??= offered.problem;
+  if (toolsResult?.ok) tools.value = toolsResult.value.data;
+  else if (toolsResult) problem.value ??= toolsResult.problem;
 }
 
-/** Whether the last turn is not over, as of the last picture. */
-export function isUnderWay(): boolean {
-  drawn.value;
+/** Whether a turn is in progress, as of the last paint. */
+export function isActive(): boolean {
+  paintCount.value;
   const last = turns.value.at(-1);
   return last !== undefined && !isOver(last);
 }
 
-export function say(text: string): void {
+export function sendMessage(text: string): void {
   const before = turns.value;
-  const turn = newTurn(before.length, text, isWireShown.value);
+  const turn = newTurn(before.length, text, isRawShown.value);
   turns.value = [...before, turn];
-  asked = stream.ask(body(messagesOf([...before, turn])), {
-    frame: (frame) => pace.add({ turn, frame }),
-    lost: (lost) => pace.add({ turn, lost }),
+  activeTurn = stream.sendChat(requestBody(messagesOf([...before, turn])), {
+    onFrame: (frame) => batcher.add({ turn, frame }),
+    onLost: (lost) => batcher.add({ turn, lost }),
   });
 }
 
-function body(messages: JsonObject[]): AskBody {
-  const wanted = offer.value === "all" ? ("gateway" as const) : offer.value;
-  const isNone = wanted === "none" || tools.value.length === 0 || wanted.length === 0;
+function requestBody(messages: JsonObject[]): ChatRequest {
+  const selection = offer.value === "all" ? ("gateway" as const) : offer.value;
+  const isNone = selection === "none" || tools.value.length === 0 || selection.length === 0;
   return {
     model: model.value,
     messages,
-    ...(isRequired.value && !isNone ? { tool_choice_policy: "required_first_hop" as const } : {}),
-    ferrule: { tools: isNone ? "none" : wanted, ...(isWireShown.value ? { wire: true } : {}) },
+    ...(isCallRequired.value && !isNone ? { tool_choice_policy: "required_first_hop" as const } : {}),
+    ferrule: { tools: isNone ? "none" : selection, ...(isRawShown.value ? { wire: true } : {}) },
   };
 }
 
 export function stop(): void {
-  asked?.cancel();
+  activeTurn?.cancel();
 }
 
-/** Everything anew. What was said stays in the ledger. */
+/** Starts a new chat. The old conversation stays in the ledger. */
 export function clear(): void {
-  if (isUnderWay()) stop();
-  asked = null;
+  if (isActive()) stop();
+  activeTurn = null;
   turns.value = [];
-  words.value = new Map();
+  decisionStates.value = new Map();
 }
 
-export interface Word {
+export interface DecisionInput {
   readonly approve: boolean;
   readonly why?: string;
   readonly arguments?: JsonObject;
 }
 
-export function decide(call: CallItem, word: Word): void {
-  const approval = call.leave?.approval;
+export function decide(call: CallItem, decision: DecisionInput): void {
+  const approval = call.approvalRequest?.approval;
   if (!approval) return;
-  words.value = new Map(words.value).set(approval, "sent");
-  stream.confirm(approval, word, (refusal) => {
-    words.value = new Map(words.value).set(approval, refusal);
+  decisionStates.value = new Map(decisionStates.value).set(approval, "sent");
+  stream.confirm(approval, decision, (refusal) => {
+    decisionStates.value = new Map(decisionStates.value).set(approval, refusal);
   });
 }
 
-let holder = key.peek();
+let lastKey = key.peek();
 effect(() => {
-  // Another key is another person, who has not said any of this.
-  if (key.value === holder) return;
-  holder = key.value;
+  // Another key is another principal, who must not see this conversation.
+  if (key.value === lastKey) return;
+  lastKey = key.value;
   turns.value = [];
-  words.value = new Map();
+  decisionStates.value = new Map();
   models.value = null;
   tools.value = [];
 });

@@ -1,17 +1,17 @@
-/** The chat: a call as it forms, its receipt, its result. */
+/** The Chat page: shows calls while they are streamed, their receipts and their results. */
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { Empty } from "../../parts/Empty";
+import { EmptyState } from "../../parts/EmptyState";
 import { Problem } from "../../parts/Problem";
-import { drawn, isUnderWay, isWireShown, load, models, problem, tools, turns } from "./chat";
+import { paintCount, isActive, isRawShown, load, models, problem, tools, turns } from "./chat";
 import { Composer } from "./Composer";
 import { Settings } from "./Settings";
 import { TurnView } from "./TurnView";
 import type { Turn } from "./transcript";
 import "./chat.css";
 
-/** How near to its end a transcript is for being kept there. */
-const NEAR = 80;
+/** Within this distance of its end, in pixels, the transcript keeps scrolling to the end. */
+const NEAR_END = 80;
 
 export default function Chat() {
   useEffect(() => void load(), []);
@@ -22,10 +22,10 @@ export default function Chat() {
         <Settings />
       </header>
       <Transcript />
-      <div class="chat-foot">
+      <div class="chat-footer">
         <Composer />
         <p class="visually-hidden" role="status">
-          <Told />
+          <StatusAnnouncement />
         </p>
       </div>
     </div>
@@ -33,50 +33,50 @@ export default function Chat() {
 }
 
 function Transcript() {
-  const frame = useRef<HTMLDivElement>(null);
+  const scroller = useRef<HTMLDivElement>(null);
   const inner = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
-  const top = useRef(0);
-  const picture = drawn.value;
+  const lastTop = useRef(0);
+  const paint = paintCount.value;
   const count = turns.value.length;
   useLayoutEffect(() => {
     isAtEnd.current = true;
   }, [count]);
   useLayoutEffect(() => {
-    const shown = frame.current;
-    if (shown && isAtEnd.current) shown.scrollTop = shown.scrollHeight;
-  }, [picture, count]);
+    const element = scroller.current;
+    if (element && isAtEnd.current) element.scrollTop = element.scrollHeight;
+  }, [paint, count]);
   useEffect(() => {
-    // A form that opens while a call waits is to be seen whole; in what is over, a reader's own clicks move nothing.
-    const watch = new ResizeObserver(() => {
-      const shown = frame.current;
-      if (shown && isAtEnd.current && isUnderWay()) shown.scrollTop = shown.scrollHeight;
+    // Scroll to the end when a form opens during a turn. After the turn, the user's clicks must not scroll.
+    const observer = new ResizeObserver(() => {
+      const element = scroller.current;
+      if (element && isAtEnd.current && isActive()) element.scrollTop = element.scrollHeight;
     });
-    if (inner.current) watch.observe(inner.current);
-    return () => watch.disconnect();
+    if (inner.current) observer.observe(inner.current);
+    return () => observer.disconnect();
   }, []);
   return (
     <section
-      ref={frame}
+      ref={scroller}
       class="transcript"
       aria-label="Conversation"
       tabIndex={0}
       onScroll={(event) => {
         const { scrollHeight, scrollTop, clientHeight } = event.currentTarget;
-        // Text that came meanwhile moves the end away; only who goes up wants to stay where he is.
-        if (scrollHeight - scrollTop - clientHeight < NEAR) isAtEnd.current = true;
-        else if (scrollTop < top.current) isAtEnd.current = false;
-        top.current = scrollTop;
+        // New text moves the end away; only scrolling up means that the user wants to stay.
+        if (scrollHeight - scrollTop - clientHeight < NEAR_END) isAtEnd.current = true;
+        else if (scrollTop < lastTop.current) isAtEnd.current = false;
+        lastTop.current = scrollTop;
       }}
     >
       <div ref={inner} class="transcript-inner">
-        {problem.value && <Problem problem={problem.value} again={() => void load()} />}
-        {models.value?.length === 0 && <Empty title="There is no engine that your key may ask" />}
+        {problem.value && <Problem problem={problem.value} onRetry={() => void load()} />}
+        {models.value?.length === 0 && <EmptyState title="Your key cannot use any engine" />}
         {count === 0 && (models.value?.length ?? 0) > 0 && (
-          <Empty title="Watch a call form">
-            Ask for something that one of the tools can do. What the model writes appears as it is written; every call has a
-            seal that says how it was guaranteed.
-          </Empty>
+          <EmptyState title="Start a chat">
+            Ask for something that one of the tools can do. Replies are streamed, and every call has a receipt that says how it
+            was guaranteed.
+          </EmptyState>
         )}
         {turns.value.map((turn) => (
           <TurnView
@@ -84,7 +84,7 @@ function Transcript() {
             turn={turn}
             version={turn.version}
             tools={tools.value}
-            isWireShown={isWireShown.value}
+            isRawShown={isRawShown.value}
           />
         ))}
       </div>
@@ -92,15 +92,15 @@ function Transcript() {
   );
 }
 
-/** Said to who listens instead of looking: states, not every word. */
-function Told() {
-  drawn.value;
+/** Announces the turn's state to screen readers, but not every token. */
+function StatusAnnouncement() {
+  paintCount.value;
   const last = turns.value.at(-1);
-  return <>{last ? stateOf(last) : ""}</>;
+  return <>{last ? describeState(last) : ""}</>;
 }
 
-function stateOf(turn: Turn): string {
-  const asking = turn.items.find((item) => item.kind === "call" && item.state === "asking");
-  if (asking?.kind === "call") return `${asking.name} waits for your leave.`;
-  return { asked: "Asking.", writing: "Answering.", done: "Answered.", failed: "It did not work." }[turn.state];
+function describeState(turn: Turn): string {
+  const pendingCall = turn.items.find((item) => item.kind === "call" && item.state === "pending");
+  if (pendingCall?.kind === "call") return `${pendingCall.name} is waiting for your approval.`;
+  return { sent: "Message sent.", writing: "Replying.", done: "Reply complete.", failed: "The reply failed." }[turn.state];
 }

@@ -1,22 +1,22 @@
-/** One engine: how it is, what it can be held by, and what was found there. */
+/** One engine: its state, how it can be constrained, and what `ferrule doctor` found. */
 
 import type { Engine } from "../../api/types";
 import { Badge, type Tone } from "../../parts/Badge";
-import { Shown } from "../../parts/Shown";
-import { readings } from "./live";
+import { VisibleText } from "../../parts/VisibleText";
+import { snapshots } from "./metricsPoller";
 import { ProfileView } from "./ProfileView";
 
-const STATES: Readonly<Record<string, { readonly tone: Tone; readonly says: string }>> = {
-  ready: { tone: "good", says: "It is asked." },
-  resting: { tone: "bad", says: "It failed: others are asked first, until it is tried again." },
+const STATES: Readonly<Record<string, { readonly tone: Tone; readonly description: string }>> = {
+  ready: { tone: "good", description: "Receives requests." },
+  resting: { tone: "bad", description: "Failed: other engines are used first until it is retried." },
 };
 
 const CHOICES: Readonly<Record<string, string>> = {
-  auto: "answer or call, as it likes",
-  none: "answer without a call",
-  required: "call some tool",
-  one: "call this very tool",
-  allowed: "call none but these tools",
+  auto: "reply or call a tool",
+  none: "reply without a call",
+  required: "call any tool",
+  one: "call this tool",
+  allowed: "call only these tools",
 };
 
 const TARGETS: Readonly<Record<string, string>> = {
@@ -31,75 +31,86 @@ export function EngineCard({ engine }: { readonly engine: Engine }) {
     <article class="card engine" aria-label={`Engine ${engine.engine}`}>
       <header class="row">
         <h3>
-          <Shown text={engine.engine} />
+          <VisibleText text={engine.engine} />
         </h3>
         <Badge>{engine.kind}</Badge>
-        <Badge tone={state?.tone ?? "plain"} title={state?.says ?? ""}>
+        <Badge tone={state?.tone ?? "plain"} title={state?.description ?? ""}>
           {engine.state}
         </Badge>
       </header>
       {engine.why && (
-        <p class={engine.state === "ready" ? "small" : "small bad-words"}>
-          {engine.state === "ready" && <span class="dim">It is to be tried again. Its last failure: </span>}
-          <Shown text={engine.why} />
+        <p class={engine.state === "ready" ? "small" : "small bad-text"}>
+          {engine.state === "ready" && <span class="dim">It will be retried. Last failure: </span>}
+          <VisibleText text={engine.why} />
         </p>
       )}
       <dl class="facts">
-        <dt>Held by</dt>
+        <dt>Constraint</dt>
         <dd>
           {engine.targets.length > 0 ? (
             <>
-              a grammar, while it decodes: {engine.targets.map((target) => TARGETS[target] ?? target).join(", or ")}
+              grammar while decoding: {engine.targets.map((target) => TARGETS[target] ?? target).join(", ")}
             </>
           ) : (
-            "nothing of ours: every call is checked after it was written"
+            "none; every call is validated afterwards"
           )}
         </dd>
-        <dt>Honours</dt>
+        <dt>tool_choice</dt>
         <dd>
-          {Object.entries(CHOICES).map(([choice, says]) => (
-            <Choice key={choice} choice={choice} says={says} isHonoured={engine.honours.includes(choice)} />
+          {Object.entries(CHOICES).map(([choice, description]) => (
+            <ChoiceChip
+              key={choice}
+              choice={choice}
+              description={description}
+              isSupported={engine.honours.includes(choice)}
+            />
           ))}
           {engine.honours
             .filter((choice) => !(choice in CHOICES))
             .map((choice) => (
-              <Choice key={choice} choice={choice} says="" isHonoured />
+              <ChoiceChip key={choice} choice={choice} description="" isSupported />
             ))}
         </dd>
         <dt>Skipping</dt>
         <dd>
           {engine.goes_on_cheaply
-            ? "pays: what the rule forces is appended and not generated"
-            : "does not pay, or is not known to: every token is generated"}
+            ? "on: text that the grammar forces is appended, not generated"
+            : "off: every token is generated"}
         </dd>
-        <Counted engine={engine.engine} />
+        <Counters engine={engine.engine} />
       </dl>
       <ProfileView engine={engine} />
     </article>
   );
 }
 
-function Choice({ choice, says, isHonoured }: { readonly choice: string; readonly says: string; readonly isHonoured: boolean }) {
+interface ChoiceChipProps {
+  readonly choice: string;
+  readonly description: string;
+  readonly isSupported: boolean;
+}
+
+function ChoiceChip({ choice, description, isSupported }: ChoiceChipProps) {
   return (
-    <span class={isHonoured ? "chip good" : "chip choice-not"} title={says}>
-      <span aria-hidden="true">{isHonoured ? "✓" : "✗"}</span>
-      <span class="visually-hidden">{isHonoured ? "yes: " : "no: "}</span> {choice}
+    <span class={isSupported ? "chip good" : "chip unsupported"} title={description}>
+      <span aria-hidden="true">{isSupported ? "✓" : "✗"}</span>
+      <span class="visually-hidden">{isSupported ? "supported: " : "not supported: "}</span> {choice}
     </span>
   );
 }
 
-/** Of /metrics, where the key may read it. */
-function Counted({ engine }: { readonly engine: string }) {
-  const last = readings.value.at(-1);
+/** Counters from /metrics, if the key may read it. */
+function Counters({ engine }: { readonly engine: string }) {
+  const last = snapshots.value.at(-1);
   if (!last) return null;
   const open = last.open.get(engine) ?? 0;
   const failures = last.failures.get(engine) ?? 0;
   return (
     <>
-      <dt>Under way</dt>
-      <dd class="figures">{open === 1 ? "1 answer" : `${open} answers`}</dd>
+      <dt>In progress</dt>
+      <dd class="tabular">{open === 1 ? "1 request" : `${open} requests`}</dd>
       <dt>Failures</dt>
-      <dd class="figures">{failures > 0 ? `${failures} since the gateway began` : "none since the gateway began"}</dd>
+      <dd class="tabular">{failures > 0 ? `${failures} since the gateway started` : "none since the gateway started"}</dd>
     </>
   );
 }

@@ -1,27 +1,27 @@
-/** What `ferrule doctor` found at an engine's address, or what to run where nobody has asked it. */
+/** What `ferrule doctor` found about an engine, or how to run it if it has not been run. */
 
 import { useState } from "preact/hooks";
 import type { Engine, Finding } from "../../api/types";
 import { Badge, type Tone } from "../../parts/Badge";
-import { Shown } from "../../parts/Shown";
+import { VisibleText } from "../../parts/VisibleText";
 
-/** In the order of how much they matter. */
-const VERDICTS: Readonly<Record<string, { readonly tone: Tone; readonly says: string }>> = {
-  ignored: { tone: "bad", says: "taken without a word, and not kept" },
-  partly: { tone: "warn", says: "kept sometimes, or with something that should not be there" },
-  refused: { tone: "info", says: "the server says that it does not take it: nobody is deceived" },
-  unknown: { tone: "plain", says: "the model could not be brought to show it" },
-  honoured: { tone: "good", says: "kept every time, and shown not to be kept where it was not demanded" },
+/** The most important first. */
+const VERDICTS: Readonly<Record<string, { readonly tone: Tone; readonly description: string }>> = {
+  ignored: { tone: "bad", description: "accepted and silently ignored" },
+  partly: { tone: "warn", description: "followed only sometimes, or with unexpected extra output" },
+  refused: { tone: "info", description: "rejected by the server with an error" },
+  unknown: { tone: "plain", description: "the model did not trigger it, so it could not be tested" },
+  honoured: { tone: "good", description: "followed every time, and not followed when it was not requested" },
 };
 
 export function ProfileView({ engine }: { readonly engine: Engine }) {
   const [isOpen, setOpen] = useState(false);
   const { profile } = engine;
-  if (!profile) return <NoProfile isHeld={engine.targets.length > 0} />;
+  if (!profile) return <NoProfile isConstrained={engine.targets.length > 0} />;
   return (
-    <div class="profile" role="group" aria-label={`The doctor's profile of ${engine.engine}`}>
+    <div class="profile" role="group" aria-label={`Doctor profile of ${engine.engine}`}>
       <div class="row">
-        <h4>The doctor's profile</h4>
+        <h4>Doctor profile</h4>
         <time class="dim small" dateTime={profile.date}>
           {profile.date}
         </time>
@@ -30,11 +30,11 @@ export function ProfileView({ engine }: { readonly engine: Engine }) {
         </button>
       </div>
       <p class="row">
-        {Object.entries(VERDICTS).map(([verdict, { tone, says }]) => {
+        {Object.entries(VERDICTS).map(([verdict, { tone, description }]) => {
           const count = profile.findings.filter((one) => one.verdict === verdict).length;
           return (
             count > 0 && (
-              <Badge key={verdict} tone={tone} title={says}>
+              <Badge key={verdict} tone={tone} title={description}>
                 {count} {verdict}
               </Badge>
             )
@@ -44,16 +44,16 @@ export function ProfileView({ engine }: { readonly engine: Engine }) {
       {isOpen && (
         <>
           <p class="dim small">
-            <Shown text={profile.model} />
+            <VisibleText text={profile.model} />
             {profile.url && (
               <>
                 {" at "}
-                <Shown text={profile.url} />
+                <VisibleText text={profile.url} />
               </>
             )}
           </p>
           <ul class="findings">
-            {sorted(profile.findings).map((finding) => (
+            {sortFindings(profile.findings).map((finding) => (
               <FindingLine key={finding.name} finding={finding} />
             ))}
           </ul>
@@ -68,34 +68,34 @@ function FindingLine({ finding }: { readonly finding: Finding }) {
   return (
     <li class="finding">
       <code>
-        <Shown text={finding.name} manner="exact" />
+        <VisibleText text={finding.name} mode="exact" />
       </code>
-      <Badge tone={verdict?.tone ?? "plain"} title={verdict?.says ?? ""}>
+      <Badge tone={verdict?.tone ?? "plain"} title={verdict?.description ?? ""}>
         {finding.verdict}
       </Badge>
-      <span class="small finding-words">
-        <Shown text={finding.evidence} />
+      <span class="small finding-evidence">
+        <VisibleText text={finding.evidence} />
       </span>
     </li>
   );
 }
 
-function NoProfile({ isHeld }: { readonly isHeld: boolean }) {
+function NoProfile({ isConstrained }: { readonly isConstrained: boolean }) {
   return (
     <p class="profile small dim">
-      {isHeld ? (
-        "No doctor's profile, and none is needed: it is held by our own grammar."
+      {isConstrained ? (
+        "No doctor profile. None is needed: Ferrule's own grammar constrains this engine."
       ) : (
         <>
-          No doctor's profile. Whether this engine keeps what it is asked is found out by <code>ferrule doctor ADDRESS</code>, on
-          the machine and as the user that the gateway runs as.
+          No doctor profile. To test which options this engine supports, run <code>ferrule doctor URL</code> on the gateway's
+          machine and as its user.
         </>
       )}
     </p>
   );
 }
 
-function sorted(findings: readonly Finding[]): readonly Finding[] {
+function sortFindings(findings: readonly Finding[]): readonly Finding[] {
   const order = Object.keys(VERDICTS);
   return [...findings].sort((one, other) => order.indexOf(one.verdict) - order.indexOf(other.verdict));
 }

@@ -1,53 +1,53 @@
-/** Engines: what answers behind each model, how it can be held, what the doctor found there, and what it does right now. */
+/** The Engines page: the engines behind each model, their constraints and doctor profiles, and live metrics. */
 
 import * as gateway from "../../api/gateway";
 import type { Engine } from "../../api/types";
-import { useAnswer } from "../../parts/asked";
-import { Empty, Loading } from "../../parts/Empty";
+import { useFetch } from "../../parts/useFetch";
+import { EmptyState, Loading } from "../../parts/EmptyState";
 import { Problem } from "../../parts/Problem";
-import { Shown } from "../../parts/Shown";
+import { VisibleText } from "../../parts/VisibleText";
 import { EngineCard } from "./EngineCard";
-import { Live } from "./Live";
+import { LiveMetrics } from "./LiveMetrics";
 import "./engines.css";
 
-/** Health changes by itself. */
-const EVERY = 5;
+/** An engine's health can change at any time. */
+const POLL_SECONDS = 5;
 
 export default function Engines() {
-  const engines = useAnswer("engines", gateway.engines, EVERY);
-  const models = byModel(engines.value?.data ?? []);
+  const engines = useFetch("engines", gateway.engines, POLL_SECONDS);
+  const models = groupByModel(engines.value?.data ?? []);
   return (
     <div class="page">
       <header class="page-head">
         <h1>Engines</h1>
       </header>
-      {engines.problem && <Problem problem={engines.problem} again={engines.again} />}
+      {engines.problem && <Problem problem={engines.problem} onRetry={engines.retry} />}
       {!engines.value && !engines.problem && <Loading what="engines" />}
       {engines.value && models.length === 0 && (
-        <Empty title="There is no engine that this key may use">
-          <code>ferrule serve --engine llama:model.gguf</code> serves one.
-        </Empty>
+        <EmptyState title="This key cannot use any engine">
+          Start one with <code>ferrule serve --engine llama:model.gguf</code>.
+        </EmptyState>
       )}
-      {models.map(([model, own]) => (
+      {models.map(([model, engines]) => (
         <section key={model} class="stack" aria-label={`Model ${model}`}>
           <h2 class="model-name">
-            <span class="dim">Model</span> <Shown text={model} />
+            <span class="dim">Model</span> <VisibleText text={model} />
           </h2>
           <div class="engine-grid">
-            {own.map((engine) => (
+            {engines.map((engine) => (
               <EngineCard key={engine.engine} engine={engine} />
             ))}
           </div>
         </section>
       ))}
-      <Live />
+      <LiveMetrics />
     </div>
   );
 }
 
-/** In the order in which they are asked. */
-function byModel(engines: readonly Engine[]): readonly (readonly [string, readonly Engine[]])[] {
-  const found = new Map<string, Engine[]>();
-  for (const engine of engines) found.set(engine.model, [...(found.get(engine.model) ?? []), engine]);
-  return [...found];
+/** In the order in which they are tried. */
+function groupByModel(engines: readonly Engine[]): readonly (readonly [string, readonly Engine[]])[] {
+  const groups = new Map<string, Engine[]>();
+  for (const engine of engines) groups.set(engine.model, [...(groups.get(engine.model) ?? []), engine]);
+  return [...groups];
 }

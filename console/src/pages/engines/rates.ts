@@ -1,64 +1,68 @@
-/** From readings to lines: how fast a count grew, and how long most of what was measured took. */
+/** Computes plot lines from snapshots: rates of counters and quantiles of histograms. */
 
-import type { Reading, Spread } from "./reading";
+import type { Snapshot, Histogram } from "./snapshot";
 
-/** As long a span each point looks back over, in seconds: long enough that few requests make no needles. */
-export const WINDOW = 30;
+/** The window of each point in seconds, long enough that single requests do not appear as spikes. */
+export const WINDOW_SECONDS = 30;
 
 export type Values = readonly (number | null)[];
 
-/** By how much a count grew in a second; null where nothing can be said, as after a restart. */
-export function rates(readings: readonly Reading[], count: (reading: Reading) => number, window = WINDOW): Values {
-  return readings.map((now, at) => {
-    const before = earlier(readings, at, window);
-    if (!before) return null;
-    const grown = count(now) - count(before);
-    return grown < 0 ? null : grown / (now.at - before.at);
-  });
-}
-
-/** The time that the given share of what came in the window took at most; null where nothing came. */
-export function quantiles(
-  readings: readonly Reading[],
-  spread: (reading: Reading) => Spread,
-  share: number,
-  window = WINDOW,
+/** The growth of a counter per second; null if it is unknown, such as after a restart. */
+export function rates(
+  snapshots: readonly Snapshot[],
+  count: (snapshot: Snapshot) => number,
+  window = WINDOW_SECONDS,
 ): Values {
-  return readings.map((now, at) => {
-    const before = earlier(readings, at, window);
-    return before ? quantile(grownBetween(spread(before), spread(now)), share) : null;
+  return snapshots.map((now, index) => {
+    const before = windowStart(snapshots, index, window);
+    if (!before) return null;
+    const delta = count(now) - count(before);
+    return delta < 0 ? null : delta / (now.at - before.at);
   });
 }
 
-/** Between two bounds everything is taken to be spread evenly; beyond the last one nobody knows, and it is the last one. */
-export function quantile(spread: Spread, share: number): number | null {
-  const bounds = [...spread];
+/** The quantile of a histogram within the window; null if nothing was measured. */
+export function quantiles(
+  snapshots: readonly Snapshot[],
+  histogram: (snapshot: Snapshot) => Histogram,
+  fraction: number,
+  window = WINDOW_SECONDS,
+): Values {
+  return snapshots.map((now, index) => {
+    const before = windowStart(snapshots, index, window);
+    return before ? quantile(histogramDelta(histogram(before), histogram(now)), fraction) : null;
+  });
+}
+
+/** Interpolates linearly within a bucket. In the last, infinite bucket it returns the bucket's lower bound. */
+export function quantile(histogram: Histogram, fraction: number): number | null {
+  const bounds = [...histogram];
   const all = bounds.at(-1)?.[1] ?? 0;
   if (all <= 0) return null;
-  const wanted = share * all;
+  const rank = fraction * all;
   let [low, below] = [0, 0];
   for (const [bound, count] of bounds) {
-    if (count >= wanted && count > below) {
-      return bound === Infinity ? low : low + ((bound - low) * (wanted - below)) / (count - below);
+    if (count >= rank && count > below) {
+      return bound === Infinity ? low : low + ((bound - low) * (rank - below)) / (count - below);
     }
     [low, below] = [bound, count];
   }
   return low;
 }
 
-/** The oldest reading within the window. */
-function earlier(readings: readonly Reading[], at: number, window: number): Reading | null {
-  let from = at;
-  while (from > 0 && readings[at]!.at - readings[from - 1]!.at <= window) from -= 1;
-  return from < at ? readings[from]! : null;
+/** The oldest snapshot within the window. */
+function windowStart(snapshots: readonly Snapshot[], index: number, window: number): Snapshot | null {
+  let from = index;
+  while (from > 0 && snapshots[index]!.at - snapshots[from - 1]!.at <= window) from -= 1;
+  return from < index ? snapshots[from]! : null;
 }
 
-function grownBetween(before: Spread, now: Spread): Spread {
-  const grown = new Map<number, number>();
+function histogramDelta(before: Histogram, now: Histogram): Histogram {
+  const delta = new Map<number, number>();
   for (const [bound, count] of now) {
     const more = count - (before.get(bound) ?? 0);
     if (more < 0) return new Map();
-    grown.set(bound, more);
+    delta.set(bound, more);
   }
-  return grown;
+  return delta;
 }

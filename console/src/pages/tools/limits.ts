@@ -1,23 +1,23 @@
-/** What a schema demands of one value, in words: the bounds, the choices, and every keyword that has no words here. */
+/** Describes what a schema requires of a value: bounds, choices, and all other keywords as they are written. */
 
 import type { Json, JsonObject } from "../../api/types";
 import { isObject } from "../../json/fields";
 
 export interface Limit {
-  /** The keywords that it is said by. */
+  /** The keywords that it describes. */
   readonly keywords: readonly string[];
-  readonly words: string;
+  readonly text: string;
 }
 
-/** No demand of the value. */
-const BESIDES: ReadonlySet<string> = new Set([
+/** Keywords that do not constrain the value. */
+const ANNOTATIONS: ReadonlySet<string> = new Set([
   ...["title", "description", "$defs", "definitions", "$schema", "$id", "$comment", "$anchor"],
 ]);
 
 const isText = (value: Json): boolean => typeof value === "string";
 
-/** Drawn by the tree itself, where the value is of the kind that it can draw. */
-const DRAWN: Readonly<Record<string, (value: Json) => boolean>> = {
+/** Keywords that the tree itself shows, if their value has the expected type. */
+const DRAWN_BY_TREE: Readonly<Record<string, (value: Json) => boolean>> = {
   type: (value) => isText(value) || Array.isArray(value),
   properties: isObject,
   patternProperties: isObject,
@@ -30,27 +30,27 @@ const DRAWN: Readonly<Record<string, (value: Json) => boolean>> = {
 };
 
 interface Range {
-  readonly least: string;
-  readonly most: string;
-  readonly of: readonly [one: string, many: string];
+  readonly minimum: string;
+  readonly maximum: string;
+  readonly unit: readonly [one: string, many: string];
 }
 
 const RANGES: readonly Range[] = [
-  { least: "minimum", most: "maximum", of: ["", ""] },
-  { least: "minLength", most: "maxLength", of: [" character", " characters"] },
-  { least: "minItems", most: "maxItems", of: [" item", " items"] },
-  { least: "minProperties", most: "maxProperties", of: [" field", " fields"] },
+  { minimum: "minimum", maximum: "maximum", unit: ["", ""] },
+  { minimum: "minLength", maximum: "maxLength", unit: [" character", " characters"] },
+  { minimum: "minItems", maximum: "maxItems", unit: [" item", " items"] },
+  { minimum: "minProperties", maximum: "maxProperties", unit: [" field", " fields"] },
 ];
 
-const WORDS: Readonly<Record<string, (value: Json) => string | null>> = {
-  exclusiveMinimum: (value) => `over ${written(value)}`,
-  exclusiveMaximum: (value) => `under ${written(value)}`,
-  multipleOf: (value) => `a multiple of ${written(value)}`,
-  pattern: (value) => `matches ${typeof value === "string" ? value : written(value)}`,
-  format: (value) => `as ${typeof value === "string" ? value : written(value)}`,
-  const: (value) => `always ${written(value)}`,
-  default: (value) => `${written(value)} where it is not given`,
-  enum: (value) => (Array.isArray(value) ? value.map(written).join(" | ") : null),
+const DESCRIPTIONS: Readonly<Record<string, (value: Json) => string | null>> = {
+  exclusiveMinimum: (value) => `over ${format(value)}`,
+  exclusiveMaximum: (value) => `under ${format(value)}`,
+  multipleOf: (value) => `a multiple of ${format(value)}`,
+  pattern: (value) => `matches ${typeof value === "string" ? value : format(value)}`,
+  format: (value) => `format ${typeof value === "string" ? value : format(value)}`,
+  const: (value) => `always ${format(value)}`,
+  default: (value) => `${format(value)} by default`,
+  enum: (value) => (Array.isArray(value) ? value.map(format).join(" | ") : null),
   uniqueItems: (value) => (value === true ? "no item twice" : ""),
   additionalProperties: (value) => (value === false ? "no other fields" : ""),
   items: (value) => (value === false ? "no other items" : null),
@@ -58,31 +58,31 @@ const WORDS: Readonly<Record<string, (value: Json) => string | null>> = {
 };
 
 export function limitsOf(shape: JsonObject): readonly Limit[] {
-  const found: Limit[] = [];
-  const said = new Set(BESIDES);
-  for (const { least, most, of } of RANGES) {
-    const words = rangeIn(shape[least], shape[most], of);
-    if (!words) continue;
-    found.push({ keywords: [least, most].filter((word) => word in shape), words });
-    said.add(least).add(most);
+  const limits: Limit[] = [];
+  const handled = new Set(ANNOTATIONS);
+  for (const { minimum, maximum, unit } of RANGES) {
+    const text = rangeText(shape[minimum], shape[maximum], unit);
+    if (!text) continue;
+    limits.push({ keywords: [minimum, maximum].filter((keyword) => keyword in shape), text });
+    handled.add(minimum).add(maximum);
   }
   for (const [keyword, value] of Object.entries(shape)) {
-    if (said.has(keyword) || (Object.hasOwn(DRAWN, keyword) && DRAWN[keyword]!(value))) continue;
-    const words = Object.hasOwn(WORDS, keyword) ? WORDS[keyword]!(value) : null;
-    if (words !== "") found.push({ keywords: [keyword], words: words ?? `${keyword}: ${written(value)}` });
+    if (handled.has(keyword) || (Object.hasOwn(DRAWN_BY_TREE, keyword) && DRAWN_BY_TREE[keyword]!(value))) continue;
+    const text = Object.hasOwn(DESCRIPTIONS, keyword) ? DESCRIPTIONS[keyword]!(value) : null;
+    if (text !== "") limits.push({ keywords: [keyword], text: text ?? `${keyword}: ${format(value)}` });
   }
-  return found;
+  return limits;
 }
 
-function rangeIn(least: Json | undefined, most: Json | undefined, of: Range["of"]): string {
-  const counted = (value: number): string => `${value}${value === 1 ? of[0] : of[1]}`;
-  if (typeof least === "number" && typeof most === "number") {
-    return least === most ? `exactly ${counted(least)}` : `${least} to ${counted(most)}`;
+function rangeText(minimum: Json | undefined, maximum: Json | undefined, unit: Range["unit"]): string {
+  const withUnit = (value: number): string => `${value}${value === 1 ? unit[0] : unit[1]}`;
+  if (typeof minimum === "number" && typeof maximum === "number") {
+    return minimum === maximum ? `exactly ${withUnit(minimum)}` : `${minimum} to ${withUnit(maximum)}`;
   }
-  if (typeof least === "number") return `at least ${counted(least)}`;
-  return typeof most === "number" ? `at most ${counted(most)}` : "";
+  if (typeof minimum === "number") return `at least ${withUnit(minimum)}`;
+  return typeof maximum === "number" ? `at most ${withUnit(maximum)}` : "";
 }
 
-function written(value: Json): string {
+function format(value: Json): string {
   return JSON.stringify(value);
 }

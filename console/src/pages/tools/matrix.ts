@@ -1,13 +1,13 @@
-/** Which keywords of a schema hold on which engine, as rows and columns. */
+/** The enforcement of schema keywords by engine, as rows and columns. */
 
 import type { Enforcement } from "../../api/types";
 
-/** `enforced` while decoding, `checked` after, `unchecked` by anybody. */
-export type Hold = "enforced" | "checked" | "unchecked";
+/** `enforced` while decoding, `checked` by validation afterwards, or `unchecked`. */
+export type EnforcementLevel = "enforced" | "checked" | "unchecked";
 
 export interface Column {
   readonly engine: string;
-  /** The models that it answers for. */
+  /** The models that it serves. */
   readonly models: readonly string[];
   readonly target: string;
   readonly why: string;
@@ -15,8 +15,8 @@ export interface Column {
 
 export interface Row {
   readonly keyword: string;
-  /** One for each column; null where nothing is said of it. */
-  readonly holds: readonly (Hold | null)[];
+  /** One level per column; null if it is unknown. */
+  readonly levels: readonly (EnforcementLevel | null)[];
 }
 
 export interface Matrix {
@@ -24,19 +24,19 @@ export interface Matrix {
   readonly rows: readonly Row[];
 }
 
-const HOLDS: readonly Hold[] = ["enforced", "checked", "unchecked"];
+const LEVELS: readonly EnforcementLevel[] = ["enforced", "checked", "unchecked"];
 
-export function matrixOf(told: readonly Enforcement[]): Matrix {
-  // An engine behind several models holds a schema in the same way for all of them.
+export function matrixOf(enforcement: readonly Enforcement[]): Matrix {
+  // An engine that serves several models enforces a schema in the same way for all of them.
   const engines = new Map<string, Enforcement[]>();
-  for (const one of told) engines.set(one.engine, [...(engines.get(one.engine) ?? []), one]);
-  const each = [...engines.values()].map((all) => ({ first: all[0]!, models: all.map((one) => one.model) }));
-  const keywords = [...new Set(told.flatMap((one) => HOLDS.flatMap((hold) => one[hold])))].sort();
+  for (const entry of enforcement) engines.set(entry.engine, [...(engines.get(entry.engine) ?? []), entry]);
+  const engineEntries = [...engines.values()].map((all) => ({ first: all[0]!, models: all.map((entry) => entry.model) }));
+  const keywords = [...new Set(enforcement.flatMap((entry) => LEVELS.flatMap((level) => entry[level])))].sort();
   return {
-    columns: each.map(({ first, models }) => ({ engine: first.engine, models, target: first.target, why: first.why })),
+    columns: engineEntries.map(({ first, models }) => ({ engine: first.engine, models, target: first.target, why: first.why })),
     rows: keywords.map((keyword) => ({
       keyword,
-      holds: each.map(({ first }) => HOLDS.find((hold) => first[hold].includes(keyword)) ?? null),
+      levels: engineEntries.map(({ first }) => LEVELS.find((level) => first[level].includes(keyword)) ?? null),
     })),
   };
 }

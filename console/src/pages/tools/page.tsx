@@ -1,13 +1,13 @@
-/** Tools: where they come from, what each takes and how it is held to that, and what models do with them. */
+/** The Tools page: sources, parameters, enforcement and usage. */
 
-import { place } from "../../router";
+import { route } from "../../router";
 import type { PageProps } from "../props";
-import { List } from "./List";
-import { OneTool } from "./OneTool";
-import { Picked } from "./Picked";
+import { ToolList } from "./ToolList";
+import { ToolDetail } from "./ToolDetail";
+import { UsageView } from "./UsageView";
 import "./tools.css";
 
 export default function Tools({ id }: PageProps) {
-  if (id) return <OneTool key={id} name={id} />;
-  return place.value.query.get("view") === "picked" ? <Picked /> : <List />;
+  if (id) return <ToolDetail key={id} name={id} />;
+  return route.value.query.get("view") === "usage" ? <UsageView /> : <ToolList />;
 }

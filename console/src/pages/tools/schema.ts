@@ -1,18 +1,17 @@
 /**
- * A tool's schema as a tree of fields in plain words, for people. Not a validator: a keyword that it has no words for is
- * shown as it is written, so that nothing of a schema is left out. What a field holds is made when it is asked for,
- * since references may lead in circles.
+ * A tool's schema as a readable tree of fields. Not a validator: unknown keywords are shown as they are written, so that
+ * nothing is left out. Children are computed on demand, because references may be recursive.
  */
 
 import type { Json, JsonObject, Schema } from "../../api/types";
-import { isObject, pointed } from "../../json/fields";
+import { isObject, resolvePointer } from "../../json/fields";
 import { limitsOf, type Limit } from "./limits";
 
 export interface SchemaField {
-  /** As it is written in a call, or in words where `isNamed` is not true. */
+  /** The property name, or a description if `isNamed` is false. */
   readonly name: string;
   readonly isNamed: boolean;
-  /** null where it is no property. */
+  /** Null if it is not a property. */
   readonly isRequired: boolean | null;
   readonly type: string;
   readonly description: string;
@@ -20,53 +19,53 @@ export interface SchemaField {
   readonly inner: () => readonly SchemaField[];
 }
 
-/** The fields of the object that a call's arguments are, and what is said of the object itself. */
+/** The root: a call's arguments, with their fields. */
 export function shapeOf(schema: Schema): SchemaField {
   return fieldOf({ name: "arguments", isNamed: false, isRequired: null }, schema, schema, []);
 }
 
-type Named = Pick<SchemaField, "name" | "isNamed" | "isRequired">;
+type FieldName = Pick<SchemaField, "name" | "isNamed" | "isRequired">;
 
-function fieldOf(named: Named, schema: Json | undefined, root: Schema, path: readonly string[]): SchemaField {
-  const nothing = { ...named, description: "", limits: [], inner: () => [] };
+function fieldOf(fieldName: FieldName, schema: Json | undefined, root: Schema, path: readonly string[]): SchemaField {
+  const nothing = { ...fieldName, description: "", limits: [], inner: () => [] };
   if (schema === false) return { ...nothing, type: "nothing" };
   if (!isObject(schema)) return { ...nothing, type: "anything" };
-  const [shape, through, isAgain] = followed(schema, root, path);
-  const type = typeOf(shape, root, through);
+  const [shape, visited, isRecursive] = resolve(schema, root, path);
+  const type = typeOf(shape, root, visited);
   return {
-    ...named,
-    type: isAgain ? `${type}, again` : type,
-    description: wordsOf(shape, named.name),
+    ...fieldName,
+    type: isRecursive ? `${type} (recursive)` : type,
+    description: descriptionOf(shape, fieldName.name),
     limits: limitsOf(shape),
-    inner: () => (isAgain ? [] : innerOf(shape, root, through)),
+    inner: () => (isRecursive ? [] : innerOf(shape, root, visited)),
   };
 }
 
-/** A title that only spells the name again is none. */
-function wordsOf(shape: JsonObject, name: string): string {
+/** The description, or else the title unless it only repeats the name. */
+function descriptionOf(shape: JsonObject, name: string): string {
   const { description, title } = shape;
   if (typeof description === "string") return description;
-  const plain = (text: string): string => text.toLowerCase().replaceAll(/[\s_-]/g, "");
-  return typeof title === "string" && plain(title) !== plain(name) ? title : "";
+  const normalize = (text: string): string => text.toLowerCase().replaceAll(/[\s_-]/g, "");
+  return typeof title === "string" && normalize(title) !== normalize(name) ? title : "";
 }
 
-/** Past references, with what stands beside them. The third is whether it leads back to where it came from. */
-function followed(schema: JsonObject, root: Schema, path: readonly string[]): [JsonObject, readonly string[], boolean] {
+/** Follows references and merges sibling keywords. Returns the schema, the visited references, and whether it is recursive. */
+function resolve(schema: JsonObject, root: Schema, path: readonly string[]): [JsonObject, readonly string[], boolean] {
   let shape = schema;
-  const through = [...path];
+  const visited = [...path];
   for (;;) {
     const { $ref: reference, ...beside } = shape;
-    if (typeof reference !== "string") return [shape, through, false];
-    const found = reference === "#" ? root : pointed(reference, root);
-    if (!found) return [shape, through, false];
-    if (through.includes(reference)) return [{ ...found, ...beside }, through, true];
-    through.push(reference);
-    shape = { ...found, ...beside };
+    if (typeof reference !== "string") return [shape, visited, false];
+    const target = reference === "#" ? root : resolvePointer(reference, root);
+    if (!target) return [shape, visited, false];
+    if (visited.includes(reference)) return [{ ...target, ...beside }, visited, true];
+    visited.push(reference);
+    shape = { ...target, ...beside };
   }
 }
 
 const CHOICES = ["anyOf", "oneOf", "allOf"] as const;
-const BETWEEN: Readonly<Record<(typeof CHOICES)[number], string>> = {
+const CHOICE_LABELS: Readonly<Record<(typeof CHOICES)[number], string>> = {
   anyOf: "any of",
   oneOf: "exactly one of",
   allOf: "all of",
@@ -80,13 +79,13 @@ function typeOf(shape: JsonObject, root: Schema, path: readonly string[]): strin
     return inner ? `list of ${inner}` : "list";
   }
   if (typeof type === "string") return type;
-  if (Array.isArray(type)) return type.filter((word) => typeof word === "string").join(" or ");
-  const choice = CHOICES.find((word) => Array.isArray(shape[word]));
+  if (Array.isArray(type)) return type.filter((keyword) => typeof keyword === "string").join(" or ");
+  const choice = CHOICES.find((keyword) => Array.isArray(shape[keyword]));
   if (choice) {
     const options = shape[choice] as readonly Json[];
-    const plain = options.map((one) => (isPlain(one) ? plainType(one, root, path) : ""));
-    const isShort = choice !== "allOf" && plain.every((word) => word !== "");
-    return isShort ? [...new Set(plain)].join(" or ") : `${BETWEEN[choice]} ${options.length}`;
+    const plain = options.map((child) => (isPlain(child) ? plainType(child, root, path) : ""));
+    const isShort = choice !== "allOf" && plain.every((keyword) => keyword !== "");
+    return isShort ? [...new Set(plain)].join(" or ") : `${CHOICE_LABELS[choice]} ${options.length}`;
   }
   if ("const" in shape) return "constant";
   if (Array.isArray(shape["enum"])) return "one of these";
@@ -95,47 +94,50 @@ function typeOf(shape: JsonObject, root: Schema, path: readonly string[]): strin
 
 function plainType(schema: Json, root: Schema, path: readonly string[]): string {
   if (!isObject(schema)) return "";
-  const [shape, through, isAgain] = followed(schema, root, path);
-  return isAgain ? "the same" : typeOf(shape, root, through);
+  const [shape, visited, isRecursive] = resolve(schema, root, path);
+  return isRecursive ? "the same" : typeOf(shape, root, visited);
 }
 
-/** Whether its type says all of it. */
+/** Whether the type describes the schema completely. */
 function isPlain(schema: Json): schema is JsonObject {
-  return isObject(schema) && Object.keys(schema).every((word) => word === "type" || word === "title");
+  return isObject(schema) && Object.keys(schema).every((keyword) => keyword === "type" || keyword === "title");
 }
 
 function innerOf(shape: JsonObject, root: Schema, path: readonly string[]): readonly SchemaField[] {
-  const made = (named: Named, schema: Json | undefined): SchemaField => fieldOf(named, schema, root, path);
-  const other = (name: string): Named => ({ name, isNamed: false, isRequired: null });
+  const field = (fieldName: FieldName, schema: Json | undefined): SchemaField => fieldOf(fieldName, schema, root, path);
+  const unnamed = (name: string): FieldName => ({ name, isNamed: false, isRequired: null });
   const fields: SchemaField[] = [];
   const required = Array.isArray(shape["required"]) ? shape["required"] : [];
   const properties = isObject(shape["properties"]) ? shape["properties"] : {};
-  for (const [name, one] of Object.entries(properties)) {
-    fields.push(made({ name, isNamed: true, isRequired: required.includes(name) }, one));
+  for (const [name, child] of Object.entries(properties)) {
+    fields.push(field({ name, isNamed: true, isRequired: required.includes(name) }, child));
   }
   for (const name of required) {
-    // Demanded, and nowhere described.
+    // Required, but not declared in `properties`.
     if (typeof name !== "string" || Object.hasOwn(properties, name)) continue;
-    fields.push(made({ name, isNamed: true, isRequired: true }, true));
+    fields.push(field({ name, isNamed: true, isRequired: true }, true));
   }
-  for (const [pattern, one] of Object.entries(isObject(shape["patternProperties"]) ? shape["patternProperties"] : {})) {
-    fields.push(made(other(`every field that matches ${pattern}`), one));
+  for (const [pattern, child] of Object.entries(isObject(shape["patternProperties"]) ? shape["patternProperties"] : {})) {
+    fields.push(field(unnamed(`every field that matches ${pattern}`), child));
   }
-  if (isObject(shape["additionalProperties"])) fields.push(made(other("every other field"), shape["additionalProperties"]));
+  if (isObject(shape["additionalProperties"])) fields.push(field(unnamed("every other field"), shape["additionalProperties"]));
   if (Array.isArray(shape["prefixItems"])) {
-    shape["prefixItems"].forEach((one, at) => fields.push(made(other(`item ${at + 1}`), one)));
+    shape["prefixItems"].forEach((child, index) => fields.push(field(unnamed(`item ${index + 1}`), child)));
   }
   if (isObject(shape["items"])) {
-    const each = made(other("each item"), shape["items"]);
-    // An object's fields are said at once; "list of object" has said the rest.
+    const each = field(unnamed("each item"), shape["items"]);
+    // Show an object's fields directly; "list of object" already describes the rest.
     const isOnlyFields = each.limits.length === 0 && each.description === "" && each.type === "object";
     if (isOnlyFields) fields.push(...each.inner());
     else if (!isPlain(shape["items"])) fields.push(each);
   }
-  for (const word of CHOICES) {
-    const options = shape[word];
-    if (!Array.isArray(options) || (word !== "allOf" && options.every(isPlain))) continue;
-    options.forEach((one, at) => fields.push(made(other(word === "allOf" ? `and, ${at + 1}` : at === 0 ? "either" : "or"), one)));
+  for (const keyword of CHOICES) {
+    const options = shape[keyword];
+    if (!Array.isArray(options) || (keyword !== "allOf" && options.every(isPlain))) continue;
+    options.forEach((child, index) => {
+      const name = keyword === "allOf" ? `all of, ${index + 1}` : index === 0 ? "either" : "or";
+      fields.push(field(unnamed(name), child));
+    });
   }
   return fields;
 }

@@ -1,78 +1,79 @@
-/** The conversations that one may see, the newest first, and a search among them. */
+/** The conversations that the key can see, newest first, with a search form. */
 
 import { useEffect, useState } from "preact/hooks";
-import type { ConversationLine } from "../../api/types";
+import type { ConversationSummary } from "../../api/types";
 import { Badge } from "../../parts/Badge";
-import { Empty, Loading } from "../../parts/Empty";
+import { EmptyState, Loading } from "../../parts/EmptyState";
 import { Problem } from "../../parts/Problem";
-import { Shown } from "../../parts/Shown";
+import { VisibleText } from "../../parts/VisibleText";
 import { Table, type Column } from "../../parts/Table";
-import { span, Time } from "../../parts/Time";
-import { go, place, to } from "../../router";
+import { formatDuration, Time } from "../../parts/Time";
+import { navigate, route, pathTo } from "../../router";
 import { rights } from "../../state/session";
-import { asQuery, useConversations, wantedIn, type Wanted } from "./search";
+import { searchQuery, useConversations, parseSearch, type SearchTerms } from "./search";
 
-const COLUMNS: readonly Column<ConversationLine>[] = [
+const COLUMNS: readonly Column<ConversationSummary>[] = [
   {
     title: "Conversation",
-    cell: (one) => (
+    cell: (conversation) => (
       <span>
-        <a class="trace-link" href={to("traces", one.id)}>
-          {one.title ? <Shown text={one.title} /> : <code>{one.id}</code>}
+        <a class="trace-link" href={pathTo("traces", conversation.id)}>
+          {conversation.title ? <VisibleText text={conversation.title} /> : <code>{conversation.id}</code>}
         </a>
-        {one.title && <code class="trace-id dim">{one.id}</code>}
+        {conversation.title && <code class="trace-id dim">{conversation.id}</code>}
       </span>
     ),
   },
-  { title: "Principal", cell: (one) => <Shown text={one.principal} manner="exact" /> },
-  { title: "Last change", cell: (one) => <Time at={one.changed_at} /> },
+  { title: "Principal", cell: (conversation) => <VisibleText text={conversation.principal} mode="exact" /> },
+  { title: "Last change", cell: (conversation) => <Time at={conversation.changed_at} /> },
   {
-    title: "From first to last",
-    cell: (one) => (
+    title: "Duration",
+    cell: (conversation) => (
       <span>
-        {one.is_held && <Badge tone="info">under way</Badge>} {span(Math.max(0, one.changed_at - one.opened_at))}
+        {conversation.is_held && <Badge tone="info">in progress</Badge>}{" "}
+        {formatDuration(Math.max(0, conversation.changed_at - conversation.opened_at))}
       </span>
     ),
-    isFigure: true,
+    isNumeric: true,
   },
 ];
 
-export function Conversations() {
-  const wanted = wantedIn(place.value.query);
-  const { lines, hasMore, isAsking, problem, more, again } = useConversations(wanted);
-  const isSearch = Object.keys(asQuery(wanted)).length > 0;
+export function ConversationList() {
+  const terms = parseSearch(route.value.query);
+  const { conversations, hasMore, isLoading, problem, more, reload } = useConversations(terms);
+  const isSearch = Object.keys(searchQuery(terms)).length > 0;
   return (
     <div class="page">
       <header class="page-head">
         <h1>Traces</h1>
-        <button type="button" disabled={isAsking} onClick={again}>
-          Look again
+        <button type="button" disabled={isLoading} onClick={reload}>
+          Refresh
         </button>
       </header>
-      <SearchForm wanted={wanted} />
-      {problem && <Problem problem={problem} again={again} />}
-      {!lines && !problem && <Loading what="the conversations" />}
-      {lines && (
+      <SearchForm terms={terms} />
+      {problem && <Problem problem={problem} onRetry={reload} />}
+      {!conversations && !problem && <Loading what="the conversations" />}
+      {conversations && (
         <p class="visually-hidden" role="status">
-          {lines.length} conversations{hasMore && ", and there are more"}
+          {conversations.length} conversations{hasMore && ", and there are more"}
         </p>
       )}
-      {lines?.length === 0 && (
-        <Empty title={isSearch ? "Nothing was found" : "There is no conversation yet"}>
+      {conversations?.length === 0 && (
+        <EmptyState title={isSearch ? "No matching conversations" : "No conversations yet"}>
           {isSearch ? (
-            <a href={to("traces")}>Show all</a>
+            <a href={pathTo("traces")}>Show all</a>
           ) : (
-            "Whatever is asked of the gateway's tools is written down, and can be read here."
+            "Every conversation that uses the gateway's tools is recorded and appears here."
           )}
-        </Empty>
+        </EmptyState>
       )}
-      {lines && lines.length > 0 && (
-        <Table caption="Conversations" columns={COLUMNS} rows={lines} keyOf={(one) => one.id} />
+      {conversations && conversations.length > 0 && (
+        <Table caption="Conversations" columns={COLUMNS} rows={conversations} keyOf={(conversation) => conversation.id} />
       )}
       {hasMore && (
         <div>
-          <button type="button" disabled={isAsking} onClick={more}>
-            {isAsking ? "Loading…" : "More"}
+          <button type="button" disabled={isLoading} onClick={more}>
+            {isLoading ? "Loading…" : "More"}
           </button>
         </div>
       )}
@@ -80,22 +81,22 @@ export function Conversations() {
   );
 }
 
-function SearchForm({ wanted }: { readonly wanted: Wanted }) {
-  const [draft, setDraft] = useState(wanted);
-  const name = JSON.stringify(wanted);
-  // The browser's buttons go back to an earlier search.
-  useEffect(() => setDraft(wanted), [name]);
-  const field = (word: keyof Wanted, label: string) => (
+function SearchForm({ terms }: { readonly terms: SearchTerms }) {
+  const [draft, setDraft] = useState(terms);
+  const name = JSON.stringify(terms);
+  // The browser's back button returns to an earlier search.
+  useEffect(() => setDraft(terms), [name]);
+  const field = (name: keyof SearchTerms, label: string) => (
     <label class="search-field">
       <span class="small">{label}</span>
       <input
         type="search"
-        name={word}
+        name={name}
         autocomplete="off"
         spellcheck={false}
         maxLength={1000}
-        value={draft[word]}
-        onInput={(event) => setDraft({ ...draft, [word]: event.currentTarget.value })}
+        value={draft[name]}
+        onInput={(event) => setDraft({ ...draft, [name]: event.currentTarget.value })}
       />
     </label>
   );
@@ -106,11 +107,11 @@ function SearchForm({ wanted }: { readonly wanted: Wanted }) {
       aria-label="Conversations"
       onSubmit={(event) => {
         event.preventDefault();
-        go(to("traces", "", asQuery(draft)));
+        navigate(pathTo("traces", "", searchQuery(draft)));
       }}
     >
-      {field("text", "Text in it")}
-      {field("tool", "Tool that was called")}
+      {field("text", "Text")}
+      {field("tool", "Tool")}
       {rights.value.has("admin") && field("principal", "Principal")}
       <button type="submit" class="primary">
         Search

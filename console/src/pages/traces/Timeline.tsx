@@ -1,79 +1,79 @@
-/** Every moment of a conversation on a line of its own, with a bar for how long it took. Each opens in its place. */
+/** The timeline of a conversation: one expandable row per entry, with a bar for its duration. */
 
 import { useMemo, useState } from "preact/hooks";
 import type { Conversation, TimelineEntry } from "../../api/types";
 import { Badge } from "../../parts/Badge";
-import { Chunks, type RowAria } from "../../parts/Chunks";
-import { Empty } from "../../parts/Empty";
-import { Shown } from "../../parts/Shown";
-import { span } from "../../parts/Time";
-import { holds, isTrouble, kindOf, longestOf, offset, shareOf, sized } from "./kinds";
-import { messageIn } from "./message";
-import { Opened, type Record } from "./Opened";
+import { VirtualList, type RowAria } from "../../parts/VirtualList";
+import { EmptyState } from "../../parts/EmptyState";
+import { VisibleText } from "../../parts/VisibleText";
+import { formatDuration } from "../../parts/Time";
+import { matches, isProblem, kindLabel, longestOf, formatOffset, shareOf, formatBytes } from "./entries";
+import { parseMessage } from "./message";
+import { EntryDetail, type TraceData } from "./EntryDetail";
 
-const LINE = 38;
+const ROW_HEIGHT = 38;
 
-export function Timeline({ one }: { readonly one: Conversation }) {
-  const [isTroubleOnly, setTroubleOnly] = useState(false);
-  const [words, setWords] = useState("");
+export function Timeline({ conversation }: { readonly conversation: Conversation }) {
+  const [showsOnlyProblems, setShowsOnlyProblems] = useState(false);
+  const [query, setQuery] = useState("");
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
-  const record = useMemo((): Record => {
+  const trace = useMemo((): TraceData => {
     return {
-      messages: one.messages.map(messageIn),
-      timeline: one.timeline,
-      calls: new Map(one.calls.map((call) => [call.id, call])),
-      approvals: new Map(one.approvals.map((approval) => [approval.id, approval])),
+      messages: conversation.messages.map(parseMessage),
+      timeline: conversation.timeline,
+      calls: new Map(conversation.calls.map((call) => [call.id, call])),
+      approvals: new Map(conversation.approvals.map((approval) => [approval.id, approval])),
     };
-  }, [one]);
-  const longest = useMemo(() => longestOf(one.timeline), [one]);
-  const wanted = useMemo(() => {
-    const lines = one.timeline.map((entry, at) => ({ entry, at }));
-    return lines.filter(({ entry }) => (!isTroubleOnly || isTrouble(entry)) && holds(entry, words));
-  }, [one, isTroubleOnly, words]);
-  const troubles = one.timeline.filter(isTrouble).length;
-  const began = one.timeline[0]?.at ?? one.opened_at;
-  const toggle = (at: number): void =>
+  }, [conversation]);
+  const longest = useMemo(() => longestOf(conversation.timeline), [conversation]);
+  const visible = useMemo(() => {
+    const entries = conversation.timeline.map((entry, index) => ({ entry, index }));
+    return entries.filter(({ entry }) => (!showsOnlyProblems || isProblem(entry)) && matches(entry, query));
+  }, [conversation, showsOnlyProblems, query]);
+  const problemCount = conversation.timeline.filter(isProblem).length;
+  const startedAt = conversation.timeline[0]?.at ?? conversation.opened_at;
+  const toggle = (index: number): void =>
     setOpen((before) => {
-      const others = new Set(before);
-      if (!others.delete(at)) others.add(at);
-      return others;
+      const next = new Set(before);
+      if (!next.delete(index)) next.add(index);
+      return next;
     });
   return (
     <section aria-labelledby="timeline" class="stack">
       <div class="timeline-head">
         <h2 id="timeline">
-          Timeline <span class="dim small figures">{one.timeline.length.toLocaleString("en")} events</span>
+          Timeline <span class="dim small tabular">{conversation.timeline.length.toLocaleString("en")} events</span>
         </h2>
-        {troubles > 0 && (
-          <button type="button" aria-pressed={isTroubleOnly} onClick={() => setTroubleOnly(!isTroubleOnly)}>
-            Only errors and unknown ({troubles})
+        {problemCount > 0 && (
+          <button type="button" aria-pressed={showsOnlyProblems} onClick={() => setShowsOnlyProblems(!showsOnlyProblems)}>
+            Errors and unknown only ({problemCount})
           </button>
         )}
         <input
           type="search"
-          aria-label="Show only lines with"
-          placeholder="Show only lines with…"
+          aria-label="Filter events"
+          placeholder="Filter events…"
           autocomplete="off"
           spellcheck={false}
-          value={words}
-          onInput={(event) => setWords(event.currentTarget.value)}
+          value={query}
+          onInput={(event) => setQuery(event.currentTarget.value)}
         />
       </div>
       <p class="visually-hidden" role="status">
-        {wanted.length < one.timeline.length && `${wanted.length} of ${one.timeline.length} events`}
+        {visible.length < conversation.timeline.length && `${visible.length} of ${conversation.timeline.length} events`}
       </p>
-      {wanted.length === 0 && <Empty title={one.timeline.length === 0 ? "Nothing is told of it" : "No such line"} />}
-      <Chunks
+      {visible.length === 0 && <EmptyState title={conversation.timeline.length === 0 ? "No events" : "No matching events"} />}
+      <VirtualList
         label="Events"
         class="timeline"
-        rows={wanted}
-        estimate={LINE}
-        draw={({ entry, at }, aria) => (
-          <Line
-            key={at}
-            {...{ entry, at, record, began, longest, aria }}
-            isOpen={open.has(at)}
-            onToggle={() => toggle(at)}
+        rows={visible}
+        estimatedHeight={ROW_HEIGHT}
+        renderRow={({ entry, index }, aria) => (
+          <EntryRow
+            key={index}
+            {...{ entry, index, trace, startedAt, longest, aria }}
+            isOpen={open.has(index)}
+            onToggle={() => toggle(index)}
           />
         )}
       />
@@ -81,67 +81,67 @@ export function Timeline({ one }: { readonly one: Conversation }) {
   );
 }
 
-interface LineProps {
+interface EntryRowProps {
   readonly entry: TimelineEntry;
-  readonly at: number;
-  readonly record: Record;
-  readonly began: number;
+  readonly index: number;
+  readonly trace: TraceData;
+  readonly startedAt: number;
   readonly longest: number;
   readonly aria: RowAria;
   readonly isOpen: boolean;
   readonly onToggle: () => void;
 }
 
-function Line({ entry, at, record, began, longest, aria, isOpen, onToggle }: LineProps) {
-  const { word, tone } = kindOf(entry);
+function EntryRow({ entry, index, trace, startedAt, longest, aria, isOpen, onToggle }: EntryRowProps) {
+  const { label, tone } = kindLabel(entry);
   return (
-    <div {...aria} class={`moment${isTrouble(entry) ? " is-trouble" : ""}`} data-kind={entry.kind}>
-      <button type="button" class="moment-line" aria-expanded={isOpen} onClick={onToggle}>
+    <div {...aria} class={`entry${isProblem(entry) ? " is-problem" : ""}`} data-kind={entry.kind}>
+      <button type="button" class="entry-row" aria-expanded={isOpen} onClick={onToggle}>
         <time
-          class="moment-at figures"
-          dateTime={momentOf(entry.at)?.toISOString() ?? ""}
-          title={momentOf(entry.at)?.toLocaleString() ?? ""}
+          class="entry-time tabular"
+          dateTime={dateOf(entry.at)?.toISOString() ?? ""}
+          title={dateOf(entry.at)?.toLocaleString() ?? ""}
         >
-          {offset(entry.at - began)}
+          {formatOffset(entry.at - startedAt)}
         </time>
-        <span class="moment-kind">
-          <Badge tone={tone}>{word}</Badge>
+        <span class="entry-kind">
+          <Badge tone={tone}>{label}</Badge>
         </span>
-        <span class="moment-title">
-          {isTrouble(entry) && (
-            <strong class="bad-words">{entry.kind === "unknown" ? "outcome unknown: " : "error: "}</strong>
+        <span class="entry-title">
+          {isProblem(entry) && (
+            <strong class="bad-text">{entry.kind === "unknown" ? "outcome unknown: " : "error: "}</strong>
           )}
-          <Shown text={entry.title} manner="exact" />
+          <VisibleText text={entry.title} mode="exact" />
         </span>
-        <span class="moment-figures figures dim">
+        <span class="entry-numbers tabular dim">
           {entry.tokens && (
-            <span title="tokens read, tokens written">
+            <span title="prompt tokens → completion tokens">
               {entry.tokens.prompt}→{entry.tokens.completion} tok
             </span>
           )}
-          {entry.bytes !== null && <span>{sized(entry.bytes)}</span>}
+          {entry.bytes !== null && <span>{formatBytes(entry.bytes)}</span>}
         </span>
-        <Bar entry={entry} longest={longest} />
+        <DurationBar entry={entry} longest={longest} />
       </button>
-      {isOpen && <Opened entry={entry} at={at} record={record} />}
+      {isOpen && <EntryDetail entry={entry} index={index} trace={trace} />}
     </div>
   );
 }
 
-function Bar({ entry, longest }: { readonly entry: TimelineEntry; readonly longest: number }) {
+function DurationBar({ entry, longest }: { readonly entry: TimelineEntry; readonly longest: number }) {
   const share = shareOf(entry, longest);
-  if (share === null || entry.seconds === null) return <span class="moment-bar" />;
+  if (share === null || entry.seconds === null) return <span class="entry-bar" />;
   return (
-    <span class="moment-bar">
+    <span class="entry-bar">
       <span class="bar" aria-hidden="true">
         <span class="bar-fill" style={{ width: `${Math.max(1, share * 100)}%` }} />
       </span>
-      <span class="figures">{span(entry.seconds)}</span>
+      <span class="tabular">{formatDuration(entry.seconds)}</span>
     </span>
   );
 }
 
-function momentOf(at: number): Date | null {
-  const moment = new Date(at * 1000);
-  return Number.isNaN(moment.getTime()) ? null : moment;
+function dateOf(index: number): Date | null {
+  const date = new Date(index * 1000);
+  return Number.isNaN(date.getTime()) ? null : date;
 }

@@ -1,119 +1,119 @@
-/** One conversation: what happened in it, moment by moment, and whether the record of it still stands as it was written. */
+/** One conversation: its summary, its timeline and its audit log. */
 
 import { useEffect, useState } from "preact/hooks";
 import * as gateway from "../../api/gateway";
 import type { Result } from "../../api/result";
 import type { Conversation } from "../../api/types";
 import { Badge } from "../../parts/Badge";
-import { Loading } from "../../parts/Empty";
+import { Loading } from "../../parts/EmptyState";
 import { Problem } from "../../parts/Problem";
-import { Shown } from "../../parts/Shown";
-import { span, Time } from "../../parts/Time";
-import { to } from "../../router";
-import { Audit } from "./Audit";
-import { sumsOf } from "./kinds";
+import { VisibleText } from "../../parts/VisibleText";
+import { formatDuration, Time } from "../../parts/Time";
+import { pathTo } from "../../router";
+import { AuditLog } from "./AuditLog";
+import { totalsOf } from "./entries";
 import { Timeline } from "./Timeline";
 
-/** One that is under way is looked at again and again. */
-const EVERY = 3_000;
+/** A conversation in progress is polled, in milliseconds. */
+const POLL_INTERVAL = 3_000;
 
 export function Trace({ id }: { readonly id: string }) {
   const [result, setResult] = useState<Result<Conversation> | null>(null);
   const [count, setCount] = useState(0);
   useEffect(() => {
-    const asking = new AbortController();
-    void gateway.conversation(id, { signal: asking.signal }).then((answer) => {
-      if (!asking.signal.aborted) setResult(answer);
+    const request = new AbortController();
+    void gateway.conversation(id, { signal: request.signal }).then((answer) => {
+      if (!request.signal.aborted) setResult(answer);
     });
-    return () => asking.abort();
+    return () => request.abort();
   }, [id, count]);
-  const isHeld = result?.ok === true && result.value.is_held;
+  const isActive = result?.ok === true && result.value.is_held;
   useEffect(() => {
-    if (!isHeld) return;
+    if (!isActive) return;
     const timer = setInterval(() => {
       if (!document.hidden) setCount((before) => before + 1);
-    }, EVERY);
+    }, POLL_INTERVAL);
     return () => clearInterval(timer);
-  }, [isHeld]);
+  }, [isActive]);
   return (
     <div class="page trace">
       <header class="page-head">
         <div class="grow">
-          <a class="small" href={to("traces")}>
+          <a class="small" href={pathTo("traces")}>
             ← All conversations
           </a>
           <h1 class="trace-title">
-            {result?.ok && result.value.title ? <Shown text={result.value.title} /> : "Conversation"}
+            {result?.ok && result.value.title ? <VisibleText text={result.value.title} /> : "Conversation"}
           </h1>
           <code class="dim hash">{id}</code>
         </div>
         <div class="row">
           <CopyLink />
           <button type="button" onClick={() => setCount(count + 1)}>
-            Look again
+            Refresh
           </button>
         </div>
       </header>
       {!result && <Loading what="the conversation" />}
-      {result && !result.ok && <Problem problem={result.problem} again={() => setCount(count + 1)} />}
-      {result?.ok && <Whole one={result.value} />}
+      {result && !result.ok && <Problem problem={result.problem} onRetry={() => setCount(count + 1)} />}
+      {result?.ok && <TraceBody conversation={result.value} />}
     </div>
   );
 }
 
-function Whole({ one }: { readonly one: Conversation }) {
+function TraceBody({ conversation }: { readonly conversation: Conversation }) {
   return (
     <>
-      <Facts one={one} />
-      <Timeline one={one} />
-      <Audit one={one} />
+      <Summary conversation={conversation} />
+      <Timeline conversation={conversation} />
+      <AuditLog conversation={conversation} />
     </>
   );
 }
 
-function Facts({ one }: { readonly one: Conversation }) {
-  const sums = sumsOf(one.timeline);
+function Summary({ conversation }: { readonly conversation: Conversation }) {
+  const totals = totalsOf(conversation.timeline);
   return (
-    <dl class="figures-row">
-      <Figure title="Principal">
-        <Shown text={one.principal} manner="exact" />
-      </Figure>
-      <Figure title="Began">
-        <Time at={one.opened_at} exact />
-      </Figure>
-      <Figure title="Took">{span(Math.max(0, sums.seconds))}</Figure>
-      <Figure title="Calls">{sums.calls}</Figure>
-      {sums.tokens && (
-        <Figure title="Tokens">
-          {sums.tokens.prompt.toLocaleString("en")} in, {sums.tokens.completion.toLocaleString("en")} out
-        </Figure>
+    <dl class="summary-row">
+      <SummaryItem title="Principal">
+        <VisibleText text={conversation.principal} mode="exact" />
+      </SummaryItem>
+      <SummaryItem title="Started">
+        <Time at={conversation.opened_at} exact />
+      </SummaryItem>
+      <SummaryItem title="Duration">{formatDuration(Math.max(0, totals.seconds))}</SummaryItem>
+      <SummaryItem title="Calls">{totals.calls}</SummaryItem>
+      {totals.tokens && (
+        <SummaryItem title="Tokens">
+          {totals.tokens.prompt.toLocaleString("en")} in, {totals.tokens.completion.toLocaleString("en")} out
+        </SummaryItem>
       )}
-      <Figure title="State">
-        {one.is_held ? (
-          <Badge tone="info">under way</Badge>
-        ) : one.is_unfinished ? (
-          <Badge tone="warn">not finished</Badge>
+      <SummaryItem title="State">
+        {conversation.is_held ? (
+          <Badge tone="info">in progress</Badge>
+        ) : conversation.is_unfinished ? (
+          <Badge tone="warn">unfinished</Badge>
         ) : (
-          "at rest"
+          "idle"
         )}
-      </Figure>
-      <Figure title="Record">
+      </SummaryItem>
+      <SummaryItem title="Audit log">
         <a href="#audit">
-          {one.audit.chain.holds ? <Badge tone="good">holds</Badge> : <Badge tone="bad">broken</Badge>}
+          {conversation.audit.chain.holds ? <Badge tone="good">verified</Badge> : <Badge tone="bad">broken</Badge>}
         </a>
-      </Figure>
-      {one.within && (
-        <Figure title="Within">
-          <a href={to("traces", one.within)}>
-            <Shown text={one.within} manner="exact" />
+      </SummaryItem>
+      {conversation.within && (
+        <SummaryItem title="Parent">
+          <a href={pathTo("traces", conversation.within)}>
+            <VisibleText text={conversation.within} mode="exact" />
           </a>
-        </Figure>
+        </SummaryItem>
       )}
     </dl>
   );
 }
 
-function Figure({ title, children }: { readonly title: string; readonly children: preact.ComponentChildren }) {
+function SummaryItem({ title, children }: { readonly title: string; readonly children: preact.ComponentChildren }) {
   return (
     <div>
       <dt>{title}</dt>
@@ -122,21 +122,21 @@ function Figure({ title, children }: { readonly title: string; readonly children
   );
 }
 
-/** The address is the permanent link; this only saves the way to the address bar. */
+/** Copies the page's URL, which is permanent. */
 function CopyLink() {
-  const [words, setWords] = useState("Copy link");
+  const [label, setLabel] = useState("Copy link");
   if (typeof navigator.clipboard === "undefined") return null;
   return (
     <button
       type="button"
       onClick={() => {
         navigator.clipboard.writeText(location.href).then(
-          () => setWords("Copied"),
-          () => setWords("Not copied"),
+          () => setLabel("Copied"),
+          () => setLabel("Copying failed"),
         );
       }}
     >
-      <span role="status">{words}</span>
+      <span role="status">{label}</span>
     </button>
   );
 }

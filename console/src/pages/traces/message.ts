@@ -1,10 +1,10 @@
-/** A message of the ledger's, read as far as it can be: what is kept may be older, or spoiled. */
+/** Parses a message from the ledger as far as possible: it may be of an older version, or damaged. */
 
 import type { Json, JsonObject } from "../../api/types";
 
 export type MessagePart =
   | { readonly kind: "text" | "reasoning"; readonly text: string }
-  | { readonly kind: "call"; readonly id: string; readonly name: string; readonly args: string; readonly isWhole: boolean }
+  | { readonly kind: "call"; readonly id: string; readonly name: string; readonly args: string; readonly isComplete: boolean }
   | {
       readonly kind: "result";
       readonly id: string;
@@ -18,23 +18,23 @@ export interface Message {
   readonly parts: readonly MessagePart[];
 }
 
-export function messageIn(given: JsonObject): Message {
-  const parts = Array.isArray(given["parts"]) ? (given["parts"] as readonly Json[]) : [];
-  return { role: textOf(given["role"]), parts: parts.flatMap(partIn) };
+export function parseMessage(value: JsonObject): Message {
+  const parts = Array.isArray(value["parts"]) ? (value["parts"] as readonly Json[]) : [];
+  return { role: textOf(value["role"]), parts: parts.flatMap(parsePart) };
 }
 
-function partIn(given: Json): readonly MessagePart[] {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) return [];
-  const one = given as JsonObject;
-  const [id, name] = [textOf(one["id"]), textOf(one["name"])];
-  switch (one["kind"]) {
+function parsePart(value: Json): readonly MessagePart[] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
+  const part = value as JsonObject;
+  const [id, name] = [textOf(part["id"]), textOf(part["name"])];
+  switch (part["kind"]) {
     case "text":
     case "reasoning":
-      return [{ kind: one["kind"], text: textOf(one["text"]) }];
+      return [{ kind: part["kind"], text: textOf(part["text"]) }];
     case "call":
-      return [{ kind: "call", id, name, args: textOf(one["arguments"]), isWhole: one["complete"] !== false }];
+      return [{ kind: "call", id, name, args: textOf(part["arguments"]), isComplete: part["complete"] !== false }];
     case "result":
-      return [{ kind: "result", id, name, content: one["content"] ?? null, isError: one["is_error"] === true }];
+      return [{ kind: "result", id, name, content: part["content"] ?? null, isError: part["is_error"] === true }];
     default:
       return [];
   }

@@ -1,10 +1,10 @@
-/** What was said and done: conversations to look for, and one of them from beginning to end. */
+/** The Traces page: a list of conversations, or one of them. */
 
 import type { PageProps } from "../props";
-import { Conversations } from "./Conversations";
+import { ConversationList } from "./Conversations";
 import { Trace } from "./Trace";
 import "./traces.css";
 
 export default function Traces({ id }: PageProps) {
-  return id ? <Trace key={id} id={id} /> : <Conversations />;
+  return id ? <Trace key={id} id={id} /> : <ConversationList />;
 }

@@ -1,72 +1,72 @@
-/** What is looked for stands in the address, so that a search is a link too. */
+/** Searches conversations. The search terms are part of the URL, so that a search can be linked. */
 
 import { useEffect, useState } from "preact/hooks";
 import * as gateway from "../../api/gateway";
 import type { Problem } from "../../api/result";
-import type { ConversationLine } from "../../api/types";
+import type { ConversationSummary } from "../../api/types";
 
-export const WORDS = ["text", "tool", "principal"] as const;
-export type Wanted = Readonly<Record<(typeof WORDS)[number], string>>;
+export const SEARCH_FIELDS = ["text", "tool", "principal"] as const;
+export type SearchTerms = Readonly<Record<(typeof SEARCH_FIELDS)[number], string>>;
 
-const PAGE = 30;
+const PAGE_SIZE = 30;
 
-export function wantedIn(query: URLSearchParams): Wanted {
+export function parseSearch(query: URLSearchParams): SearchTerms {
   return { text: query.get("text") ?? "", tool: query.get("tool") ?? "", principal: query.get("principal") ?? "" };
 }
 
-/** Only what is asked for. */
-export function asQuery(wanted: Wanted): Record<string, string> {
-  const given = WORDS.map((word) => [word, wanted[word].trim()] as const).filter(([, value]) => value !== "");
-  return Object.fromEntries(given);
+/** Only the fields that are filled in. */
+export function searchQuery(terms: SearchTerms): Record<string, string> {
+  const filled = SEARCH_FIELDS.map((field) => [field, terms[field].trim()] as const).filter(([, value]) => value !== "");
+  return Object.fromEntries(filled);
 }
 
-export interface Lines {
-  readonly lines: readonly ConversationLine[] | null;
+export interface ConversationPage {
+  readonly conversations: readonly ConversationSummary[] | null;
   readonly hasMore: boolean;
-  readonly isAsking: boolean;
+  readonly isLoading: boolean;
   readonly problem: Problem | null;
   readonly more: () => void;
-  readonly again: () => void;
+  readonly reload: () => void;
 }
 
 interface State {
-  readonly lines: readonly ConversationLine[] | null;
+  readonly conversations: readonly ConversationSummary[] | null;
   readonly hasMore: boolean;
   readonly problem: Problem | null;
 }
 
-interface Ask {
+interface PageRequest {
   readonly count: number;
-  /** Behind which one; empty at the beginning. */
+  /** The last conversation of the previous page; empty for the first page. */
   readonly after: string;
 }
 
-export function useConversations(wanted: Wanted): Lines {
-  const [state, setState] = useState<State>({ lines: null, hasMore: false, problem: null });
-  const [ask, setAsk] = useState<Ask>({ count: 0, after: "" });
-  const [isAsking, setAsking] = useState(false);
-  const name = JSON.stringify(asQuery(wanted));
-  const [asked, setAsked] = useState(name);
-  // Something else is looked for: what was behind the other's last line is of no use.
-  const after = asked === name ? ask.after : "";
+export function useConversations(terms: SearchTerms): ConversationPage {
+  const [state, setState] = useState<State>({ conversations: null, hasMore: false, problem: null });
+  const [request, setRequest] = useState<PageRequest>({ count: 0, after: "" });
+  const [isLoading, setLoading] = useState(false);
+  const name = JSON.stringify(searchQuery(terms));
+  const [loadedName, setLoadedName] = useState(name);
+  // After a new search, the position in the previous results is meaningless.
+  const after = loadedName === name ? request.after : "";
   useEffect(() => {
-    setAsked(name);
-    setAsking(true);
-    const asking = new AbortController();
-    const query = { ...asQuery(wanted), limit: PAGE, ...(after ? { after } : {}) };
-    void gateway.conversations(query, { signal: asking.signal }).then((answer) => {
-      if (asking.signal.aborted) return;
-      setAsking(false);
-      if (!answer.ok) return setState((before) => ({ ...before, problem: answer.problem }));
-      const { data, has_more = false } = answer.value;
+    setLoadedName(name);
+    setLoading(true);
+    const controller = new AbortController();
+    const query = { ...searchQuery(terms), limit: PAGE_SIZE, ...(after ? { after } : {}) };
+    void gateway.conversations(query, { signal: controller.signal }).then((result) => {
+      if (controller.signal.aborted) return;
+      setLoading(false);
+      if (!result.ok) return setState((before) => ({ ...before, problem: result.problem }));
+      const { data, has_more = false } = result.value;
       setState((before) => ({
-        lines: after ? [...(before.lines ?? []), ...data] : data,
+        conversations: after ? [...(before.conversations ?? []), ...data] : data,
         hasMore: has_more,
         problem: null,
       }));
     });
-    return () => asking.abort();
-  }, [name, ask]);
-  const next = (last: string) => (): void => setAsk({ count: ask.count + 1, after: last });
-  return { ...state, isAsking, more: next(state.lines?.at(-1)?.id ?? ""), again: next("") };
+    return () => controller.abort();
+  }, [name, request]);
+  const next = (last: string) => (): void => setRequest({ count: request.count + 1, after: last });
+  return { ...state, isLoading, more: next(state.conversations?.at(-1)?.id ?? ""), reload: next("") };
 }
