@@ -14,7 +14,7 @@ from lab.servers import CHECKPOINT, HOME, TEMPLATE, VLLM_ENVIRONMENT, ServerFail
 
 SITE: Final = CACHE / "venvs" / "vllm" / "lib" / "python3.11" / "site-packages"
 _PYTHON: Final = CACHE / "venvs" / "vllm" / "bin" / "python"
-_WORKER: Final = Path(__file__).parent / "others" / "ray_server_worker.py"
+_WORKER: Final = Path(__file__).parent / "peers" / "ray_server_worker.py"
 _FIELD_OF_SESSION: Final = 3
 """Index of the field in /proc/PID/stat, counted after the process name, which may contain anything."""
 

@@ -23,7 +23,7 @@ TEMPLATE: Final = CACHE / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja"
 _LLAMA: Final = CACHE / "venvs" / "llama" / "bin" / "python"
 _VLLM: Final = CACHE / "venvs" / "vllm" / "bin" / "vllm"
 _LOGS: Final = CACHE / "logs"
-_WORKER: Final = Path(__file__).parent / "others" / "llama_server_worker.py"
+_WORKER: Final = Path(__file__).parent / "peers" / "llama_server_worker.py"
 HOME: Final = CACHE / "vllm-home"
 VLLM_ENVIRONMENT: Final[Mapping[str, str]] = {
     **{"HOME": str(HOME), "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},

@@ -75,7 +75,7 @@ def test_streaming() -> None:
 
 def test_approval(tmp_path: Path) -> None:
     file = tmp_path / "list.txt"
-    printed = run_command("approval.py", "--file", str(file), said="y\n")
+    printed = run_command("approval.py", "--file", str(file), answer="y\n")
     assert 'run add_item {"item": "milk"}? [y, n, or other arguments as JSON]' in printed
     assert file.read_text(encoding="utf-8") == "milk\n"
 
@@ -89,9 +89,9 @@ def test_structured_answer() -> None:
 def test_receipts() -> None:
     printed = run_command("receipts.py")
     assert printed.count(HELD) == 2
-    assert "enforced while writing: additionalProperties, maxLength, maximum, minimum, properties" in printed
-    assert "checked after: uniqueItems" in printed
-    assert printed.count("checked by nobody: nothing") == 2
+    assert "enforced while decoding: additionalProperties, maxLength, maximum, minimum, properties" in printed
+    assert "checked afterwards: uniqueItems" in printed
+    assert printed.count("not checked: nothing") == 2
 
 
 def test_custom_format() -> None:
@@ -105,8 +105,8 @@ def test_mcp_filesystem(tmp_path: Path) -> None:
     started = filesystem(tmp_path).transport
     assert isinstance(started, StdioTransport)
     printed = run_command("mcp_filesystem.py", "--server", f"{started.command} {started.args[0]}")
-    assert "free to call: files_read_file, files_read_text_file" in printed
-    assert "with leave: files_write_file" in printed
+    assert "no approval needed: files_read_file, files_read_text_file" in printed
+    assert "approval needed: files_write_file" in printed
     assert 'calls: files_read_text_file {"path": "' in printed
     assert "milk, bread, apples" in printed
 

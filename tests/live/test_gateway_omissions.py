@@ -24,7 +24,7 @@ def started() -> Iterator[Clients]:
 
 
 def read(started: Clients, api: str, text: str) -> dict[str, Any]:
-    told = started.ask(VENVS[api], f"spoiled.{api}", {"raw": text})
+    told = started.ask(VENVS[api], f"damaged_streams.{api}", {"raw": text})
     return {name: value for name, value in told.items() if name not in ("seconds", "finish")}
 
 
