@@ -191,7 +191,7 @@ def test_what_cannot_be_sent_to_a_model_is_refused() -> None:
     picture = HumanMessage([{"type": "image", "url": "https://example.com/a.png"}])
     with pytest.raises(theirs.ModelInvalidRequestError, match="image"):
         model.invoke([picture])
-    with pytest.raises(theirs.ModelInvalidRequestError, match="not a tool"):
+    with pytest.raises(theirs.ModelInvalidRequestError, match="not a supported tool type"):
         model.bind_tools([{"type": "web_search"}]).invoke("Hello")
 
 

@@ -71,7 +71,7 @@ def test_a_tool_with_side_effects_asks_first() -> None:
     for decide, is_error in ((never, True), (always, False)):
         assert export_tools([send], decide)[0].call(to="Ann").is_error is is_error
         assert bool(CALLS) is not is_error
-    assert "nobody was there" in export_tools([send])[0].call(to="Ann").content
+    assert "no one was available" in export_tools([send])[0].call(to="Ann").content
 
 
 def test_a_source_is_exported_in_its_own_loop() -> None:

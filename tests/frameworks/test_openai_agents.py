@@ -341,7 +341,7 @@ def test_their_errors_context_and_outputs_come_over() -> None:
     failed, context, image, bare_failed, requests = dispatch_calls(tools, *numbered, ("bare", {}), ("pay", {}))
     assert (failed.text, failed.is_error) == ("An error occurred while running the tool. Please try again.", True)
     assert (context.content, context.is_error) == ("Ada", False)
-    assert image.text == "the tool returned a file, and only text and JSON can be handed on"
+    assert image.text == "the tool returned a file; only text and JSON are supported"
     assert bare_failed.text == "the tool failed (RuntimeError)"
     assert requests.text.startswith("requires_confirmation")
 

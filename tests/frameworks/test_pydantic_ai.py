@@ -340,7 +340,7 @@ def test_imported_tools_that_need_approval_have_side_effects_and_external_ones_a
     theirs[0].tools["pay"].requires_approval = True
     tools = import_tools(theirs, side_effects=["look"])
     assert side_effects_of(tools) == {"pay": True, "look": True}
-    assert tools.notices == ("far is not offered: its result comes from elsewhere",)
+    assert tools.notices == ("far is not offered: it is an external tool",)
     call = ("pay", {"amount": 3})
     (requests,), (paid,) = dispatch_calls(tools, call), dispatch_calls(tools, call, is_approved=True)
     assert requests.text.startswith("requires_confirmation")
