@@ -48,9 +48,13 @@ class FuzzResult:
     """Schemathesis's output for each failure, and the end of the gateway's log."""
 
     @property
-    def is_clean(self) -> bool:
+    def has_tried_all(self) -> bool:
         tried, of = self.operations
-        return self.lives and tried == of and not (self.failures or self.errors or self.spawned)
+        return tried == of
+
+    @property
+    def is_clean(self) -> bool:
+        return self.lives and self.has_tried_all and not (self.failures or self.errors or self.spawned)
 
     def lines(self) -> list[str]:
         tried, of = self.operations

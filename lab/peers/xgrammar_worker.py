@@ -31,4 +31,6 @@ def prepare(request: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
 
 
 if __name__ == "__main__":
+    # Before the first request: on a busy machine the import takes longer than a request may.
+    importlib.import_module("xgrammar.testing")
     serve(prepare, blank={"accepted": []})

@@ -94,5 +94,5 @@ def test_no_workers_and_no_server_are_reported(tmp_path: Path) -> None:
         server.stop()
         missing = ferrule("-m", "ferrule", "capabilities", place=tmp_path, server=server)
         assert missing.returncode == 1
-        assert missing.stderr.startswith("error: the bus at nats://127.0.0.1")
+        assert missing.stderr.startswith("error: cannot connect to NATS at nats://127.0.0.1")
         assert "Traceback" not in missing.stderr

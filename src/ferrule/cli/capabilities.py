@@ -13,7 +13,7 @@ from ferrule.cli.command import Command
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.bus.subject import Capability
 
-_HEADINGS = ("capability\ntool", "side effects", "workers", "calls", "errors", "description")
+_HEADINGS = ("capability\ntool", "effects", "workers", "calls", "errors", "description")
 
 
 def _add_options(parser: ArgumentParser) -> None:
