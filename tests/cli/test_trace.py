@@ -64,7 +64,7 @@ def test_it_prints_the_messages_and_the_outcome_of_each_call(ledger: str) -> Non
         "pay returned: paid 3",
     ):
         assert text in output
-    assert "pay (side effects)" in output
+    assert "pay (effect)" in output
     assert "approved by" in output
     assert "done in" in output
     assert "\x1b[2J" not in output

@@ -98,7 +98,7 @@ def test_a_first_approval_lets_one_call_happen_once(tmp_path: Path) -> None:
     desk.shows(desk.ran(go_on), "state: done\n")
     assert desk.ran(look).count("\n") == 1
     desk.shows(with_own_id(again), "error: the approval was already decided: it is redeemed\n")
-    calls = ("note_down returned: noted", "note_down (side effects)")
+    calls = ("note_down returned: noted", "note_down (effect)")
     desk.shows(desk.ran(trace), "2 processes in turn", *calls, "approved by ann")
 
 
@@ -109,7 +109,7 @@ def test_a_first_worker_serves_until_it_is_stopped(tmp_path: Path) -> None:
     with nats_server() as server:
         bus = {"FERRULE_NATS": server.url}
         with worker_process(*options, "--nats", server.url, cwd=tmp_path):
-            desk.shows(desk.ran(listed, **bus), "kitchen.set_timer@1.0  no            1 ", "Sets the kitchen timer.")
+            desk.shows(desk.ran(listed, **bus), "kitchen.set_timer@1.0  no       1 ", "Set the kitchen timer.")
             desk.shows(desk.ran(ask, **bus), "set_timer {'minutes': ", "local has set the timer to ")
         desk.shows(desk.ran(nobody, **bus), "no worker serves anything\n")
         server.stop()

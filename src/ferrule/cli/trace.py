@@ -67,7 +67,7 @@ def _show(conversation: ConversationRecord, timeline: Timeline, messages: Iterab
     rows = [
         (
             place,
-            span.tool + (" (side effects)" if span.side_effects else ""),
+            span.tool + (" (effect)" if span.side_effects else ""),
             timeline.bar(span),
             timeline.describe(span),
         )
