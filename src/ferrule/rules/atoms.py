@@ -17,6 +17,9 @@ NATURAL = once(one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 40)
 INTEGER = once(seq(_SIGN, NATURAL))
 POSITIVE_NUMBER = once(seq(NATURAL, _FRACTION, _EXPONENT))
 NUMBER = once(seq(_SIGN, NATURAL, _FRACTION, _EXPONENT))
-BARE_KEY = seq(
-    Chars((("a", "z"), ("A", "Z"), ("_", "_"))), Repeat(Chars((("a", "z"), ("A", "Z"), ("0", "9"), ("_", "_"))), 0, 40)
+# What the renderer writes without quotes: visible ASCII except the punctuation that delimits keys and values.
+_KEY_CHARACTERS = (
+    *(("!", "!"), ("#", "&"), ("*", "+"), ("-", "9"), (";", ";")),
+    *(("?", "Z"), ("\\", "\\"), ("^", "z"), ("~", "~")),
 )
+BARE_KEY = Repeat(Chars(_KEY_CHARACTERS), 1, 41)
