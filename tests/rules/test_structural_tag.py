@@ -50,7 +50,8 @@ def test_calls_with_something_between_are_tags_that_carry_the_name() -> None:
     assert [tag["begin"] for tag in calls["tags"]] == [
         f'<tool_call>\n{{"name": "{tool.name}", "arguments": ' for tool in TOOLS
     ]
-    assert {tag["end"] for tag in calls["tags"]} == {"}\n</tool_call>"}
+    # xgrammar would exclude an `end` from every value inside the tag.
+    assert {tag["end"] for tag in calls["tags"]} == {""}
 
 
 @pytest.mark.parametrize("name", formats())

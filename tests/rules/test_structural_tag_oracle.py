@@ -165,6 +165,12 @@ def test_a_raw_value_never_holds_what_ends_it(xgrammar: Worker, name: str) -> No
     assert admit_texts(xgrammar, tag_of(name, "one"), right, *texts) == [True, *(False for _ in texts)], texts
 
 
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_quoted_value_may_contain_what_ends_the_call(xgrammar: Worker, choice: str) -> None:
+    text = single_call(FORMATS["minicpm5"], "get_weather", {"city": "a</function>b"}, TOOLS)
+    assert admit_texts(xgrammar, tag_of("minicpm5", choice), text) == [choice != "none"]
+
+
 @pytest.mark.parametrize("name", [name for name in FORMATS if rule_of(name, "auto").triggers])
 def test_what_opens_a_call_must_become_one(xgrammar: Worker, name: str) -> None:
     (trigger,) = rule_of(name, "auto").triggers

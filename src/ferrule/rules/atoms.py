@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ferrule.rules.rule import Chars, Repeat, Text, maybe, once, one_of, seq
+from ferrule.schema.notation import BARE_KEY_CHARACTERS
 
 BOOLEAN = ("true", "false")
 NULL = "null"
@@ -17,12 +18,4 @@ NATURAL = once(one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 40)
 INTEGER = once(seq(_SIGN, NATURAL))
 POSITIVE_NUMBER = once(seq(NATURAL, _FRACTION, _EXPONENT))
 NUMBER = once(seq(_SIGN, NATURAL, _FRACTION, _EXPONENT))
-# What the renderer writes without quotes: any character but white space and the punctuation that
-# delimits keys and values.
-_KEY_CHARACTERS = (
-    *(("!", "!"), ("#", "&"), ("*", "+"), ("-", "9"), (";", ";")),
-    *(("?", "Z"), ("\\", "\\"), ("^", "z"), ("~", "~")),
-    *(("\u00a1", "\u167f"), ("\u1681", "\u1fff"), ("\u200b", "\u2027"), ("\u202a", "\u202e")),
-    *(("\u2030", "\u205e"), ("\u2060", "\u2fff"), ("\u3001", "\ud7ff"), ("\ue000", "\U0010ffff")),
-)
-BARE_KEY = Repeat(Chars(_KEY_CHARACTERS), 1, 41)
+BARE_KEY = Repeat(Chars(BARE_KEY_CHARACTERS), 1, 41)

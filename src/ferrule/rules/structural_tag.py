@@ -137,18 +137,16 @@ def _repeat(node: Repeat) -> Tag:
 
 
 def _tag(node: RuleNode) -> Tag:
-    """The node as a tag: its first and last texts become `begin` and `end`."""
-    begin, parts, end = "", node.parts if isinstance(node, Seq) else (node,), ""
-    match parts:
-        case (Text(begin), *inner, Text(end)):
-            pass
-        case (Text(begin), *inner):
-            pass
-        case (*inner, Text(end)):
-            pass
+    """The node as a tag: its first text becomes `begin`, and its last stays in the content.
+
+    xgrammar excludes a tag's `end` from every free text inside the tag. A quoted value may contain that text, so `end`
+    is left empty.
+    """
+    match node:
+        case Seq((Text(begin), *inner)):
+            return {"type": "tag", "begin": begin, "content": _format(seq(*inner)), "end": ""}
         case _:
-            inner = parts
-    return {"type": "tag", "begin": begin, "content": _format(seq(*inner)), "end": end}
+            return {"type": "tag", "begin": "", "content": _format(node), "end": ""}
 
 
 def _repetition(inner: Tag, at_least: int, at_most: int | None) -> Tag:

@@ -65,6 +65,18 @@ JSON_QUOTE = Quote('"', '"', Escapes.JSON)
 PYTHON_DOUBLE = Quote('"', '"', Escapes.PYTHON)
 PYTHON_SINGLE = Quote("'", "'", Escapes.PYTHON)
 
+# What a key without quotes may contain: any visible character but the punctuation that delimits keys and values.
+# The renderer, the reader and the grammar all use these ranges, so that none accepts what another refuses.
+BARE_KEY_CHARACTERS = (
+    *(("!", "!"), ("#", "&"), ("*", "+"), ("-", "9"), (";", ";")),
+    *(("?", "Z"), ("\\", "\\"), ("^", "z"), ("~", "~")),
+    *(("\u00a1", "\u167f"), ("\u1681", "\u1fff"), ("\u200b", "\u2027"), ("\u202a", "\u202e")),
+    *(("\u2030", "\u205e"), ("\u2060", "\u2fff"), ("\u3001", "\ud7ff"), ("\ue000", "\U0010ffff")),
+)
+BARE_KEY = re.compile(
+    "[" + "".join(f"{re.escape(first)}-{re.escape(last)}" for first, last in BARE_KEY_CHARACTERS) + "]*"
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Notation:

@@ -15,13 +15,12 @@ import re
 
 from ferrule.core.json_text import escape_text
 from ferrule.schema.escapes import read_escape
-from ferrule.schema.notation import JSON, Container, Escapes, Notation, Quote
+from ferrule.schema.notation import BARE_KEY, JSON, Container, Escapes, Notation, Quote
 
 MAX_DEPTH = 256
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _WORD = re.compile(r"[A-Za-z0-9+\-._]*")
-_BARE_KEY = re.compile(r"[^\s:=,{}\[\]()\"'<>|]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 # States: what the reader expects next.
@@ -249,7 +248,7 @@ class Reader:
         return True
 
     def _read_run(self, text: str, at: int) -> int:
-        match = (_WORD if self._state == _WORDS else _BARE_KEY).match(text, at)
+        match = (_WORD if self._state == _WORDS else BARE_KEY).match(text, at)
         end = match.end() if match else at
         if end > at:
             self._key.append(text[at:end])

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import cast
 
 from ferrule.core.json_text import dumps
-from ferrule.schema.notation import Escapes, Notation, Quote
-
-_BARE_KEY = re.compile(r"[^\s:=,{}\[\]()\"'<>|]+")
+from ferrule.schema.notation import BARE_KEY, Escapes, Notation, Quote
 
 
 class _NumberText(str):
@@ -82,7 +79,7 @@ def write_key(key: str, notation: Notation) -> str:
 
 def bare_key(key: str) -> str:
     """The key without quotes. Raises `UnrepresentableError` if it needs them."""
-    if not _BARE_KEY.fullmatch(key):
+    if not key or not BARE_KEY.fullmatch(key):
         raise UnrepresentableError(f"the key {key!r} cannot be written without quotes")
     return key
 
