@@ -74,7 +74,7 @@ PEERS = (
         "ferrule.engines",
         frozenset(
             {
-                *("engine", "sync", "receipts", "tool_admission", "generator", "grammar", "text", "chat", "checkpoint"),
+                *("engine", "sync", "receipts", "generator", "grammar", "text", "chat", "checkpoint"),
                 *("http", "completions", "grammar_probe", "llama_body", "profile", "profile_file", "deadlines"),
             }
         ),

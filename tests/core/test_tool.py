@@ -101,7 +101,7 @@ def test_a_tool_without_parameters_takes_an_empty_object() -> None:
 
 
 def test_every_field_has_another_value_to_be_tried() -> None:
-    assert set(OTHER_VALUES) == {field.name for field in fields(ToolDefinition)}
+    assert set(OTHER_VALUES) == {field.name for field in fields(ToolDefinition) if field.compare}
 
 
 @pytest.mark.parametrize("field", OTHER_VALUES)

@@ -167,7 +167,7 @@ def test_a_decision_of_ours_is_asked_where_one_is_given() -> None:
     assert CALLS == [("Ada", "abc")]
 
 
-def test_a_dispatcher_that_asks_nobody_interrupts_nothing() -> None:
+def test_an_executor_that_asks_nobody_interrupts_nothing() -> None:
     tools = export_tools(ToolExecutor(Functions([send]), confirms_side_effects=False))
     agent, _ = agent_of(calls("send", '{"to": "Ada"}'), Reply.of("done"), tools=tools)
     assert run(agent).final_output == "done"

@@ -177,7 +177,7 @@ def test_a_decision_of_ours_is_asked_where_one_is_given() -> None:
     assert engine.requests[1].messages[-1].results[0].text == "denied: not on Sundays"
 
 
-def test_a_dispatcher_that_asks_nobody_defers_nothing() -> None:
+def test_an_executor_that_asks_nobody_defers_nothing() -> None:
     tools = export_tools(ToolExecutor(Functions([send]), confirms_side_effects=False))
     agent, _ = agent_of(calls("send", '{"to": "Ada"}'), Reply.of("done"), toolsets=tools)
     assert run(agent, "send it").output == "done"

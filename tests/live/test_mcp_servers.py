@@ -10,7 +10,7 @@ import pytest
 
 from ferrule.core.context import Progress
 from ferrule.core.outcome import Answered
-from ferrule.run.dispatcher import Dispatcher
+from ferrule.run.executor import ToolExecutor
 from ferrule.sources.mcp.elicitation import ElicitAnswer, Elicitation
 from ferrule.sources.mcp.servers import McpServers
 from live.mcp_world import (
@@ -48,9 +48,9 @@ def test_many_servers_at_once_give_one_list_and_one_that_hangs_delays_nobody(tmp
                 assert len(tools) >= 90
                 assert len({one.name for one in tools}) == len(tools)
 
-                dispatcher = Dispatcher(source)
-                admitted = await dispatcher.refresh()
-                assert len(admitted) == len(tools), dispatcher.notices
+                executor = ToolExecutor(source)
+                admitted = await executor.refresh()
+                assert len(admitted) == len(tools), executor.notices
 
                 sums = await asyncio.gather(*(answer(source, name, a=2, b=3) for name in ("own_add", "web_add")))
                 assert sums == [{"total": 5}, {"total": 5}]

@@ -28,7 +28,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.run.conversation import ToolConversation
-from ferrule.run.dispatcher import UNKNOWN_MESSAGE
+from ferrule.run.executor import UNKNOWN_MESSAGE
 from ferrule.run.journal import Decision
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.sql import SqlLedger

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from ferrule.run.dispatcher import UNKNOWN_MESSAGE
+from ferrule.run.executor import UNKNOWN_MESSAGE
 from run.virtual_time import in_virtual_time
 from run.virtual_world import STEPS, MemoryLedger, World
 

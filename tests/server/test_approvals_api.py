@@ -117,7 +117,7 @@ def test_shown_arguments_have_no_hidden_characters() -> None:
         config = world.client.gateway
         tool = config.tool_catalog.tools["pay"]
         open_end = {**tool.parameters, "additionalProperties": True}
-        config.tool_catalog.tools["pay"] = replace(tool, parameters=open_end)
+        config.tool_catalog.tools = {**config.tool_catalog.tools, "pay": replace(tool, parameters=open_end)}
         body = (await world.call("pay", {"amount": 1, "note": hidden}, call_id="c")).json()["approval"]
         assert body["shown"].isprintable()
         assert "\\u202e" in body["shown"]

@@ -151,7 +151,7 @@ def test_an_unexpected_error_in_a_handler_has_the_format_of_its_api(monkeypatch:
     def raise_error(*_: object, **__: object) -> None:
         raise ZeroDivisionError(CANARY)
 
-    monkeypatch.setattr("ferrule.server.answer.plan.turn_of", raise_error)
+    monkeypatch.setattr("ferrule.server.apis.messages.turn_of", raise_error)
     lines, answer = log_of_request(scripted_engine(), request=("POST", MESSAGES, BODIES[MESSAGES]))
     assert (answer.status, answer.json()["type"]) == (500, "error")
     assert lines.with_event("unexpected")[0]["kinds"] == ["builtins.ZeroDivisionError"]

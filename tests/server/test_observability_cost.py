@@ -14,7 +14,8 @@ from ferrule.core.event import Event, Finish, FinishReason, TextDelta
 from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
-from ferrule.server.answer.turn import ToolOwner, Turn
+from ferrule.server.answer.plan import ToolOwner, Turn
+from ferrule.server.answer.stream import AnswerStream
 from server.client import gateway_of
 
 OURS = ("observability", "process")
@@ -52,7 +53,7 @@ def calls(events: int) -> Counter[str]:
             turn = Turn(request=request, principal=Principal(), tool_owner=ToolOwner.NOBODY)
             sys.setprofile(profile)
             try:
-                async for _ in client.gateway.answer(turn):
+                async for _ in AnswerStream(client.gateway, turn):
                     pass
             finally:
                 sys.setprofile(None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dialects.requests import requests
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import DefinitionError
-from ferrule.server.answer.turn import ToolOwner
+from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.apis.responses.resume_record import ResumeRecord
 
 NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ToolChoice
 from ferrule.core.receipt import How, Receipt
-from ferrule.core.reply import Reply
+from ferrule.core.reply import Reply, fold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.fake import events_of
 from ferrule.errors import EngineUnavailableError
-from ferrule.run.tool_usage import SHORT_HASH
+from ferrule.run.tool_usage import SHORT_HASH, ToolUsage, tool_usage_of
 from ferrule.server.observability.metrics import MAX_SERIES, Counts
 from ferrule.server.observability.tool_usage import CHOICE_EVENTS, ToolUsageCounter
 from server.client import scripted_engine
@@ -84,7 +84,9 @@ def test_no_name_of_a_caller_or_a_model_is_ever_a_label(
     for tools, calls in turns:
         request = ToolCallRequest(messages=(), tools=tuple(tools), tool_choice=ToolChoice.auto())
         events = [event for event in events_of(Reply(tuple(calls))) if type(event) in CHOICE_EVENTS]
-        counter.record_reply("m", request, events)
+        usage = tool_usage_of(request, fold(events))
+        if usage is not None:
+            counter.record_usage("m", usage)
     labels = {key for name in NAMES for key in counts.values.get(f"ferrule_tool_{name}", {})}
     assert labels <= {("m", "weather", OWN[0]), ("m", "caller", ""), ("m", "", "")}
 
@@ -94,8 +96,6 @@ def test_changing_definitions_create_a_bounded_number_of_series(tools: int) -> N
     counts = Counts()
     for number in range(MAX_SERIES + 50):
         own = {f"t{at}": ToolDefinition(f"t{at}", f"wording {number}") for at in range(tools)}
-        ToolUsageCounter(counts, lambda own=own: own).record_reply(
-            "m", ToolCallRequest(messages=(), tools=tuple(own.values())), ()
-        )
+        ToolUsageCounter(counts, lambda own=own: own).record_usage("m", ToolUsage(tuple(own.values())))
     assert len(counts.values["ferrule_tool_offered"]) <= MAX_SERIES + 1
     assert sum(counts.values["ferrule_tool_offered"].values()) == tools * (MAX_SERIES + 50)

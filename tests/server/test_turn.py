@@ -12,7 +12,7 @@ from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.server.answer.turn import ToolOwner, Turn, turn_of
+from ferrule.server.answer.plan import ToolOwner, Turn, turn_of
 
 TOOL = ToolDefinition("weather", "", {"type": "object"})
 

@@ -18,7 +18,7 @@ from ferrule.core.reply import Reply, fold
 from ferrule.dialects.frames import server_frames as out
 from ferrule.engines.fake import events_of
 from ferrule.run.events import ToolFinished, ToolProgressed, ToolStarted
-from ferrule.server.answer.turn import ToolOwner
+from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.websocket.encoder import FrameEncoder
 
 

@@ -161,10 +161,12 @@ def test_a_rule_does_not_shorten_the_wait_for_the_first_word() -> None:
 
 def test_raw_frames_are_not_events_of_the_answer() -> None:
     moments = iter(range(100))
-    with Telemetry().begin_answer("m", "e", (), "") as noted:
-        noted.clock = lambda: float(next(moments))
-        for event in (RULE, WireText("a"), WireText("b"), TextDelta("c"), TextDelta("d")):
-            noted.record_event(event)
+    noted = Telemetry().begin_answer("m", "e", (), "")
+    noted.begin()
+    noted.clock = lambda: float(next(moments))
+    for event in (RULE, WireText("a"), WireText("b"), TextDelta("c"), TextDelta("d")):
+        noted.record_event(event)
+    noted.end(None)
     assert noted.events == 2
     # Each that might be the first was looked at; the word was the fourth.
     assert noted.first_event_at == 3.0

@@ -158,7 +158,7 @@ def test_a_format_for_every_model_is_native_to_none(name: str) -> None:
 
 
 def test_a_description_in_another_script_is_not_escaped() -> None:
-    assert "翻訳 é" in declaration(get_format("hermes"), [ToolDefinition("translate", "翻訳 é")])
+    assert "翻訳 é" in declaration(get_format("hermes"), (ToolDefinition("translate", "翻訳 é"),))
 
 
 def test_text_beside_results_is_kept() -> None:

@@ -37,6 +37,12 @@ class ToolDefinition:
     bound_capability: str | None = None
     bound_version: str | None = None
     side_effects: bool = False
+    admitted_parameters: SchemaDict | None = field(default=None, repr=False, compare=False)
+    """The same object as `parameters` once these were admitted, so that nobody has to admit them again.
+
+    See `schema.admission_cache.admit_tool`. A copy with other parameters is not admitted.
+    """
+    _fingerprint: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -44,6 +50,10 @@ class ToolDefinition:
                 f"{self.name!r} is not a tool name",
                 hint="Start with a letter or underscore, then letters, digits, _ . - (at most 128 characters).",
             )
+
+    def __hash__(self) -> int:
+        """Tools are keys of caches. Their parameters are dictionaries, which have no hash of their own."""
+        return hash(self.fingerprint)
 
     @staticmethod
     def build(name: str) -> ToolDefinitionBuilder:
@@ -63,8 +73,11 @@ class ToolDefinition:
     @property
     def fingerprint(self) -> str:
         """A hash that changes whenever anything changes that a caller agreed to."""
-        execution = [self.bound_capability, self.bound_version, self.side_effects]
-        return digest([self.name, self.description, self.parameters, execution])
+        if not self._fingerprint:
+            execution = [self.bound_capability, self.bound_version, self.side_effects]
+            value = digest([self.name, self.description, self.parameters, execution])
+            object.__setattr__(self, "_fingerprint", value)
+        return self._fingerprint
 
     def as_function(self) -> dict[str, Any]:
         """Return the definition in OpenAI's format, which chat templates expect too."""

@@ -18,13 +18,12 @@ from ferrule.core.ids import ANY_ID
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.sync import run
 from ferrule.errors import UnsupportedError
-from ferrule.run.dispatcher import Dispatcher
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.loop import Decide, deny_all
 from ferrule.sources.functions import Function, Functions
 from ferrule.sources.source import Source
 
-ExportableTools: TypeAlias = Source | Dispatcher | Iterable[Function]
+ExportableTools: TypeAlias = Source | ToolExecutor | Iterable[Function]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class ExportedTool:
     """One tool. `decide` approves calls if the framework has no approval of its own."""
 
     definition: ToolDefinition
-    executor: Dispatcher
+    executor: ToolExecutor
     decide: Decide = deny_all
     loop: asyncio.AbstractEventLoop | None = None
     """The event loop of its source, because connections are bound to a loop. None if any loop will do."""
@@ -81,7 +80,7 @@ class ExportedTool:
 
 async def wrap_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> tuple[ExportedTool, ...]:
     """Wrap the current tools for a framework. A source must be open, and is used in the running event loop."""
-    needs_loop = isinstance(tools, Source | Dispatcher)
+    needs_loop = isinstance(tools, Source | ToolExecutor)
     executor = _executor_of(tools)
     loop = asyncio.get_running_loop() if needs_loop else None
     return tuple(ExportedTool(definition, executor, decide, loop) for definition in await executor.refresh())
@@ -99,7 +98,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _executor_of(tools: ExportableTools) -> Dispatcher:
-    if isinstance(tools, Dispatcher):
+def _executor_of(tools: ExportableTools) -> ToolExecutor:
+    if isinstance(tools, ToolExecutor):
         return tools
     return ToolExecutor(tools if isinstance(tools, Source) else Functions(tools))

@@ -32,6 +32,7 @@ from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.loop import Decide, Loop, decide_later, deny_all
 from ferrule.run.machine import FINAL_STATES, Machine, State
+from ferrule.run.tool_usage import ToolUsage
 from ferrule.schema.tool_decorator import FunctionTool
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
@@ -90,12 +91,20 @@ class ToolConversation:
         request: ToolCallRequest | None = None,
         decide: Decide = deny_all,
         context: CallContext | None = None,
+        instructions: str = "",
+        on_usage: Callable[[str, ToolUsage], None] | None = None,
     ) -> None:
+        """`instructions` precede the messages in every request, and are not part of the conversation.
+
+        `on_usage` is called after each reply to which tools were offered, with the model and the tools it called.
+        """
         self.engine = engine
         self.messages: list[ChatMessage] = [ChatMessage.system(system)] if system else []
         self._request = request or ToolCallRequest(messages=())
         self._decide = decide
         self._context = context or CallContext()
+        self._preamble = (ChatMessage.system(instructions),) if instructions else ()
+        self._on_usage = on_usage
         self._executor, self._definitions = _bind(tools)
         self._last = ConversationTurn(Reply())
         self._lease: Lease | None = None
@@ -209,26 +218,17 @@ class ToolConversation:
                 pass
         return self._last
 
-    async def stream(self, text: str) -> AsyncGenerator[LoopEvent]:
+    def stream(self, text: str) -> AsyncGenerator[LoopEvent]:
         """Do the same as `send_message`, but yield the events. Afterwards the turn is in `last`."""
-        async with aclosing(self.answer((ChatMessage.user(text),))) as events:
-            async for event in events:
-                yield event
+        return self.answer((ChatMessage.user(text),))
 
-    async def answer(self, messages: Iterable[ChatMessage]) -> AsyncGenerator[LoopEvent]:
+    def answer(self, messages: Iterable[ChatMessage]) -> AsyncGenerator[LoopEvent]:
         """Append messages of any role, run the turn and yield its events."""
-        self._require_turn_ended()
-        self.messages += messages
-        async with aclosing(self._ask_once() if self._executor is None else self._run_loop()) as events:
-            async for event in events:
-                yield event
+        return self._ask_once(messages) if self._executor is None else self._run_loop(messages)
 
-    async def stream_resumed(self) -> AsyncGenerator[LoopEvent]:
+    def stream_resumed(self) -> AsyncGenerator[LoopEvent]:
         """Do the same as `resume`, but yield the events."""
-        if self._unfinished_loop is not None:
-            async with aclosing(self._run_loop()) as events:
-                async for event in events:
-                    yield event
+        return self._run_loop()
 
     def send(self, text: str) -> ConversationTurn:
         """Call `send_message` from a synchronous program."""
@@ -261,7 +261,16 @@ class ToolConversation:
         if self._unfinished_loop is not None:
             raise DefinitionError("the last turn has not ended", hint="Call resume first.")
 
-    async def _run_loop(self) -> AsyncGenerator[LoopEvent]:
+    def _begin_turn(self, messages: Iterable[ChatMessage]) -> None:
+        self._require_turn_ended()
+        self.messages += messages
+
+    async def _run_loop(self, messages: Iterable[ChatMessage] | None = None) -> AsyncGenerator[LoopEvent]:
+        """Run a turn with new messages, or resume the unfinished one, if there is one."""
+        if messages is not None:
+            self._begin_turn(messages)
+        elif self._unfinished_loop is None:
+            return
         assert self._executor is not None
         await self._executor.refresh()
         loop = self._loop(self._executor)
@@ -271,18 +280,19 @@ class ToolConversation:
                 loop.journal = self._lease.journal(self._state, self._patience)
                 loop.drains_before_save = self._lease.save_override is not None
             try:
-                async with aclosing(loop.stream()) as events:
-                    async for event in events:
-                        yield event
+                while (event := await loop.next_event()) is not None:
+                    yield event
             finally:
+                await loop.stop()
                 self._end_turn(loop)
             if self._lease is not None:
                 await self._lease.save(self.save())
 
     def _loop(self, executor: ToolExecutor) -> Loop:
         """Return a new loop, or restore the one that was interrupted."""
-        request = replace(self._request, messages=tuple(self.messages))
+        request = replace(self._request, messages=(*self._preamble, *self.messages))
         loop = Loop(self.engine, executor, request, self._context, self._decide, place=str(len(self.messages)))
+        loop.on_usage = self._on_usage
         if self._unfinished_loop is not None:
             loop.place = self._unfinished_loop["place"]
             loop.new_messages = list(messages_from_json(self._unfinished_loop["added"]))
@@ -312,9 +322,16 @@ class ToolConversation:
         self.messages = list(messages_from_json(data["messages"]))
         self._unfinished_loop = data.get("loop")
 
-    async def _ask_once(self) -> AsyncGenerator[LoopEvent]:
+    async def _ask_once(self, messages: Iterable[ChatMessage] | None = None) -> AsyncGenerator[LoopEvent]:
+        if messages is not None:
+            self._begin_turn(messages)
         choice = self._request.tool_choice if self._definitions else ToolChoice.auto()
-        request = replace(self._request, messages=tuple(self.messages), tools=self._definitions, tool_choice=choice)
+        request = replace(
+            self._request,
+            messages=(*self._preamble, *self.messages),
+            tools=self._definitions,
+            tool_choice=choice,
+        )
         reply_fold = ReplyFold()
         async with aclosing(self.engine.stream(request)) as events:
             event: Event

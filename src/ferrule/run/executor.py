@@ -1,21 +1,46 @@
-"""ToolExecutor: the specification's executor. It dispatches single calls and runs a whole chat with tools."""
+"""ToolExecutor: runs tool calls, one by one or in a whole chat.
+
+It validates, authorises, requires confirmation, sets deadlines and shapes results. Every failure becomes a result that
+the model can act on. Stack traces and secrets are never part of a result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.context import CallContext
+from ferrule.core.json_text import dumps
+from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.request import ToolCallRequest
+from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
-from ferrule.run.dispatcher import Dispatcher
+from ferrule.errors import FerruleError, SchemaError
 from ferrule.run.events import LoopEvent
 from ferrule.run.loop import Decide, Loop, deny_all
+from ferrule.run.policy import Policy
+from ferrule.schema.admission_cache import admit_tool
+from ferrule.schema.checker import checker_for
+from ferrule.sources.source import Source, run_with_timeout
+from ferrule.sources.tool_output import TruncatedOutputs, to_json_value, truncate
+
+_MAX_DELIVERIES = 3
+_PAUSE = 0.05
+UNKNOWN_MESSAGE = (
+    "unknown: it was sent and no answer came, so it may or may not have happened. Do not repeat it; say that its "
+    "outcome is not known, or find out by reading."
+)
 
 
 @dataclass(slots=True)
-class ToolExecutor(Dispatcher):
-    """Runs the tools of a source: single calls, or a whole chat.
+class ToolExecutor:
+    """Runs the tools of a source, which the specification calls the bus: single calls, or a whole chat.
+
+    `tools` are the names to offer; None offers all of them.
 
     Example:
         executor = ToolExecutor(Functions([add]))
@@ -26,6 +51,130 @@ class ToolExecutor(Dispatcher):
         loop = await executor.run_chat_with_tools(engine, request)
         print(loop.reply.text)
     """
+
+    bus: Source
+    tools: Sequence[str] | None = None
+    max_iterations: int = 6
+    per_tool_timeout_seconds: float = 30.0
+    max_concurrent: int = 4
+    confirms_side_effects: bool = True
+    notices: list[str] = field(default_factory=list[str])
+    """Notices for a person: which tools are not offered, and why."""
+    remainders: TruncatedOutputs = field(default_factory=TruncatedOutputs)
+    _definitions: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(
+            rounds=self.max_iterations,
+            max_concurrent=self.max_concurrent,
+            tool_seconds=self.per_tool_timeout_seconds,
+            confirms_side_effects=self.confirms_side_effects,
+        )
+
+    async def refresh(self) -> tuple[ToolDefinition, ...]:
+        """Read the list of tools. A tool whose schema is refused is left out, with a notice; the others stay."""
+        definitions: dict[str, ToolDefinition] = {}
+        self.notices = []
+        for tool in await self.bus.tools():
+            if self.tools is not None and tool.name not in self.tools:
+                continue
+            try:
+                definitions[tool.name] = admit_tool(tool)
+            except SchemaError as refusal:
+                self.notices.append(f"{tool.name} is not offered: {refusal.message}")
+        missing = [name for name in self.tools or () if name not in definitions]
+        self.notices += [f"{name} does not exist" for name in missing]
+        self._definitions = definitions
+        return tuple(definitions.values())
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """The tools as of the last `refresh`."""
+        return tuple(self._definitions.values())
+
+    @property
+    def native_definitions(self) -> list[dict[str, Any]]:
+        """The tools in the format of OpenAI's API."""
+        return [tool.as_function() for tool in self._definitions.values()]
+
+    def requires_confirmation(self, call: ToolCall) -> bool:
+        tool = self._definitions.get(call.name)
+        return self.confirms_side_effects and tool is not None and tool.side_effects
+
+    async def dispatch(self, call: ToolCall, context: CallContext | None = None) -> ToolResult:
+        """Run a call that needs no approval. A call that needs it is not run, and the result says so."""
+        if self.requires_confirmation(call):
+            message = f"requires_confirmation: {call.name} has side effects and needs approval"
+            return ToolResult(call.id, call.name, message, is_error=True)
+        return self.result_of(call, await self.run(call, context))
+
+    async def dispatch_confirmed(self, call: ToolCall, context: CallContext | None = None) -> ToolResult:
+        """Run a call that was approved."""
+        return self.result_of(call, await self.run(call, context))
+
+    def fault_of(self, call: ToolCall, context: CallContext) -> Outcome | None:
+        """Return why a call may not run; None where it may. The model reads it and can correct itself."""
+        tool = self._definitions.get(call.name)
+        if tool is None:
+            names = ", ".join(self._definitions) or "nothing"
+            return Answered(f"unknown tool {call.name!r}; offered: {names}", is_error=True, code="bad_request")
+        faults = checker_for(tool.parameters).faults_of_text(call.function.arguments)
+        if faults or not call.complete:
+            message = "; ".join(map(str, faults)) or "the call was cut off"
+            return Answered(f"invalid_arguments: {message}", is_error=True, code="bad_request")
+        try:
+            context.principal.require(tool.bound_capability or tool.name)
+        except FerruleError as refusal:
+            return Answered(f"{refusal.code}: {refusal.message}", is_error=True, code=refusal.code)
+        return None
+
+    async def run(self, call: ToolCall, context: CallContext | None = None) -> Outcome:
+        """Validate a call, run it and return its outcome."""
+        call_context = context or CallContext(call_id=call.id)
+        return self.fault_of(call, call_context) or await self.run_valid(call, call_context)
+
+    async def run_valid(self, call: ToolCall, context: CallContext) -> Outcome:
+        """Run a call that has no `fault_of`. Only a call that was certainly not delivered is retried."""
+        outcome: Outcome = NotDelivered("it was not attempted")
+        for attempt in range(_MAX_DELIVERIES):
+            if attempt:
+                await asyncio.sleep(_PAUSE * 2**attempt)
+            outcome = await self._once(call, context)
+            if not isinstance(outcome, NotDelivered):
+                break
+        return self._limit_output(call, outcome)
+
+    def definition(self, name: str) -> ToolDefinition | None:
+        return self._definitions.get(name)
+
+    def _limit_output(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        """Turn an answer into JSON of limited length. Done here, so that the journal records what the model reads."""
+        if not isinstance(outcome, Answered):
+            return outcome
+        return replace(outcome, content=truncate(to_json_value(outcome.content), f"result-{call.id}", self.remainders))
+
+    async def _once(self, call: ToolCall, context: CallContext) -> Outcome:
+        now = time.time()
+        latest = now + self.per_tool_timeout_seconds
+        deadline = latest if context.deadline is None else min(latest, context.deadline)
+        # The tool gets the deadline too: one that runs elsewhere must stop when nobody waits for it any more.
+        work = self.bus.call(call.name, call.arguments, replace(context, deadline=deadline))
+        has_side_effects = self._definitions[call.name].side_effects
+        return await run_with_timeout(max(0.0, deadline - now), work, has_side_effects=has_side_effects)
+
+    def result_of(self, call: ToolCall, outcome: Outcome, hint: str = "") -> ToolResult:
+        """Return the result that the model reads."""
+        match outcome:
+            case Answered(content, is_error):
+                text = content
+            case NotDelivered(reason):
+                text, is_error = f"not_delivered: {reason}", True
+            case Unknown(reason):
+                text, is_error = f"{UNKNOWN_MESSAGE} ({reason})", True
+        if hint:
+            text = f"{text if isinstance(text, str) else dumps(text)}\n{hint}"
+        return ToolResult(call.id, call.name, text, is_error)
 
     async def run_chat_with_tools(
         self,

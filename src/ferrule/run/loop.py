@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import ToolCall
 from ferrule.core.choice import ToolChoice
@@ -23,7 +23,6 @@ from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
-from ferrule.run.dispatcher import Dispatcher
 from ferrule.run.events import (
     ConfirmationRequired,
     LoopEnded,
@@ -44,7 +43,10 @@ from ferrule.run.machine import (
     denial_outcome,
 )
 from ferrule.run.reply_record import ReplyCost
-from ferrule.run.tool_usage import tool_usage_of
+from ferrule.run.tool_usage import ToolUsage, tool_usage_of
+
+if TYPE_CHECKING:
+    from ferrule.run.executor import ToolExecutor
 
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]
 _TOOL_REMOVED = "it is offered no longer"
@@ -68,7 +70,7 @@ class Loop:
     """
 
     engine: Engine
-    executor: Dispatcher
+    executor: ToolExecutor
     request: ToolCallRequest
     context: CallContext = field(default_factory=CallContext)
     decide: Decide = deny_all
@@ -79,38 +81,57 @@ class Loop:
     place: str = "0"
     drains_before_save: bool = False
     """Whether the reader must have taken all events before a state is saved: then no state is ahead of the events."""
+    on_usage: Callable[[str, ToolUsage], None] | None = None
+    """Called after each reply to which tools were offered, with the model and the tools that were called."""
     _events: asyncio.Queue[LoopEvent] = field(default_factory=asyncio.Queue[LoopEvent])
-    _has_events: asyncio.Event = field(default_factory=asyncio.Event)
+    _has_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when there are new events, or the driver has ended."""
+    _is_taken: bool = False
+    """Whether the reader still handles an event."""
+    _driver: asyncio.Task[None] | None = None
     _tasks: set[asyncio.Task[list[Step]]] = field(default_factory=set[asyncio.Task[list[Step]]])
     _limit_notice: str = ""
 
     async def stream(self) -> AsyncGenerator[LoopEvent]:
         """Run the loop and yield its events. Closing the generator cancels what is in progress."""
-        self.machine.policy = self.executor.policy
-        driver = asyncio.ensure_future(self._drive())
-        has_events = asyncio.ensure_future(self._has_events.wait())
         try:
-            while True:
-                # All queued events are yielded before the next wait: a wait costs more than an event.
-                self._has_events.clear()
-                while not self._events.empty():
-                    yield self._events.get_nowait()
-                    self._events.task_done()
-                if driver.done() and self._events.empty():
-                    driver.result()
-                    return
-                if has_events.done():
-                    has_events = asyncio.ensure_future(self._has_events.wait())
-                await asyncio.wait({has_events, driver}, return_when=asyncio.FIRST_COMPLETED)
+            while (event := await self.next_event()) is not None:
+                yield event
         finally:
-            tasks = (has_events, driver, *self._tasks)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.stop()
+
+    async def next_event(self) -> LoopEvent | None:
+        """Return the next event; None after the last. The first call starts the loop, and `stop` must follow.
+
+        A caller that is an async generator itself uses this instead of `stream`: each nested generator costs every
+        event once more.
+        """
+        if self._driver is None:
+            self.machine.policy = self.executor.policy
+            self._driver = asyncio.ensure_future(self._drive())
+            self._driver.add_done_callback(lambda _: self._has_changed.set())
+        if self._is_taken:
+            self._is_taken = False
+            self._events.task_done()
+        while self._events.empty():
+            if self._driver.done():
+                self._driver.result()
+                return None
+            self._has_changed.clear()
+            await self._has_changed.wait()
+        self._is_taken = True
+        return self._events.get_nowait()
+
+    async def stop(self) -> None:
+        """Cancel what is in progress and wait until it has ended."""
+        tasks = [task for task in (self._driver, *self._tasks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _emit(self, event: LoopEvent) -> None:
         self._events.put_nowait(event)
-        self._has_events.set()
+        self._has_changed.set()
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything that another process needs to continue, as JSON."""
@@ -175,7 +196,10 @@ class Loop:
         cost = ReplyCost.of(reply, time.monotonic() - started)
         # Recorded before the machine moves: after that its state must be saved without another await in between.
         place, model = f"{self.place}.{self.machine.usage.rounds + 1}", request.model or self.engine.traits.name
-        await self.journal.record_reply(place, model, tool_usage_of(request, reply), cost)
+        usage = tool_usage_of(request, reply)
+        await self.journal.record_reply(place, model, usage, cost)
+        if usage is not None and self.on_usage is not None:
+            self.on_usage(model, usage)
         self.reply = reply
         self.new_messages.append(self.reply.as_message())
         needs_approval = {call.id for call in self.reply.calls if self.executor.requires_confirmation(call)}
@@ -201,7 +225,7 @@ class Loop:
     async def _run_new_call(self, call: ToolCall, place: str, context: CallContext) -> Outcome:
         fault, entry = self.executor.fault_of(call, context), self._entry(call, place)
         if fault is None and entry is not None:
-            return await self.journal.run(entry, lambda: self.executor.run(call, context))
+            return await self.journal.run(entry, lambda: self.executor.run_valid(call, context))
         outcome = fault or NotDelivered(_TOOL_REMOVED)
         await self.journal.refuse(place, str(self.executor.result_of(call, outcome).content))
         return outcome

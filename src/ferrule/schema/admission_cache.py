@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-from ferrule.core.json_text import loads
+from ferrule.core.json_text import dumps, loads
+from ferrule.core.tool import ToolDefinition
+from ferrule.errors import SchemaError
 from ferrule.schema.admission import admit
 
 _CACHED = 2_048
@@ -15,3 +19,34 @@ _CACHED = 2_048
 def admit_text(text: str) -> dict[str, Any]:
     """Admit the schema of a JSON text, like `admit`. The result is shared by all callers: do not modify it."""
     return cast("dict[str, Any]", admit(loads(text)))
+
+
+def admit_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if schema is None else admit_text(dumps(schema))
+
+
+def admit_tool(tool: ToolDefinition) -> ToolDefinition:
+    """Return the tool with admitted parameters. A tool that was admitted before is returned as it is."""
+    if tool.admitted_parameters is tool.parameters:
+        return tool
+    try:
+        text = dumps(tool.parameters)
+    except (ValueError, TypeError, RecursionError):
+        # Not JSON, such as an infinite number. `admit` says what is wrong.
+        admit(tool.parameters)
+        raise
+    parameters = admit_text(text)
+    return replace(tool, parameters=parameters, admitted_parameters=parameters)
+
+
+def admit_tools(tools: Sequence[ToolDefinition]) -> tuple[ToolDefinition, ...]:
+    """Return the tools with admitted parameters; `SchemaError` names the tool whose schema is refused."""
+    return tuple(map(_admit_named, tools))
+
+
+def _admit_named(tool: ToolDefinition) -> ToolDefinition:
+    try:
+        return admit_tool(tool)
+    except SchemaError as refusal:
+        message = f"the schema of tool {tool.name!r} is refused: {refusal.message}"
+        raise SchemaError(message, code=refusal.code, hint=refusal.hint) from refusal

@@ -16,7 +16,6 @@ from ferrule.core.event import DEBUG_EVENTS, Event
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, UnsupportedError
-from ferrule.server.observability.tool_usage import CHOICE_EVENTS
 
 _MIN_RETRY_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 60.0
@@ -63,16 +62,6 @@ class FailureListener(Protocol):
     def __call__(self, model: str, engine: str, error: EngineError, *, is_failover: bool) -> None: ...
 
 
-class ReplyListener(Protocol):
-    """Called for each complete answer to a request that offers tools, with the events that show what was called."""
-
-    def __call__(self, model: str, request: ToolCallRequest, events: Iterable[Event]) -> None: ...
-
-
-def _ignore_reply(model: str, request: ToolCallRequest, events: Iterable[Event]) -> None:
-    """The default: no listener."""
-
-
 def _ignore_failure(model: str, engine: str, error: EngineError, *, is_failover: bool) -> None:
     """The default: no listener."""
 
@@ -84,7 +73,6 @@ class RoutedEngine(Engine):
         self.model = model
         self.replicas = tuple(replicas)
         self.on_failure: FailureListener = _ignore_failure
-        self.on_reply: ReplyListener = _ignore_reply
         self._balanced = balanced
 
     @property
@@ -94,7 +82,6 @@ class RoutedEngine(Engine):
     async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         last_error: EngineError | None = None
         order = self._preference_order()
-        choice_events: list[Event] = []
         for replica in order:
             has_output = False
             replica.in_flight += 1
@@ -103,12 +90,8 @@ class RoutedEngine(Engine):
                     async for event in events:
                         # Diagnostic events (`SHOWN`) are not output: failover is still possible after them.
                         has_output = has_output or event.__class__ not in DEBUG_EVENTS
-                        if event.__class__ in CHOICE_EVENTS:
-                            choice_events.append(event)
                         yield event
                 replica.health.record_success()
-                if request.tools:
-                    self.on_reply(self.model, request, choice_events)
                 return
             except UnsupportedError:
                 # The request is at fault and not the engine: another engine would refuse it too.

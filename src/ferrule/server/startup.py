@@ -15,7 +15,6 @@ from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.observability.telemetry import Telemetry
-from ferrule.server.observability.tool_usage import ToolUsageCounter
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.tool_catalog import ToolCatalog
 from ferrule.sources.combined_sources import CombinedSources
@@ -39,9 +38,8 @@ async def open_gateway(
         stack.push_async_callback(router.close)
         tool_catalog = ToolCatalog(CombinedSources(sources), config.tools, config.sources.mcp_tool_refresh_seconds)
         tool_catalog.on_quarantine, tool_catalog.on_run = telemetry.record_quarantine, telemetry.record_tool_run
-        usage = ToolUsageCounter(telemetry.counts, lambda: tool_catalog.tools)
         for engine in router.models.values():
-            engine.on_failure, engine.on_reply = telemetry.record_engine_failure, usage.record_reply
+            engine.on_failure = telemetry.record_engine_failure
         await tool_catalog.open()
         stack.push_async_callback(tool_catalog.close)
         ledger = await _open_ledger(config, stack)

@@ -17,13 +17,16 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError, SchemaError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.tool_settings import ToolSettings
-from ferrule.schema.admission import admit
+from ferrule.schema.admission_cache import admit_tool
 from ferrule.sources.combined_sources import CombinedSources
 from ferrule.sources.source import Source
 from ferrule.sources.status import QuarantinedTool, SourceStatus, ToolSnapshot
 
 RunListener = Callable[[str, float, str], None]
 """Called after each tool call with the tool's name, the seconds it took, and an outcome label."""
+
+
+_MAX_OFFERS = 256
 
 
 def _ignore(*_: object) -> None:
@@ -44,6 +47,15 @@ class ToolCatalog:
     tools: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
     _rejections: dict[str, QuarantinedTool] = field(default_factory=dict[str, QuarantinedTool])
     _quarantined_names: set[str] = field(default_factory=set[str])
+    _admitted: dict[str, tuple[ToolDefinition, ToolDefinition]] = field(
+        default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]]
+    )
+    """The tools as their source lists them and as they were admitted, by name."""
+    _offers: dict[tuple[frozenset[str] | None, tuple[str, ...] | None], tuple[ToolDefinition, ...]] = field(
+        default_factory=dict[tuple[frozenset[str] | None, tuple[str, ...] | None], tuple[ToolDefinition, ...]]
+    )
+    """What `tools_for` has returned for these tools, by scopes and names."""
+    _offers_of: dict[str, ToolDefinition] | None = None
     _tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def open(self) -> None:
@@ -68,7 +80,7 @@ class ToolCatalog:
         quarantined_names = set(self.source.quarantined)
         for tool in source_tools:
             try:
-                definitions[tool.name] = replace(tool, parameters=admit(tool.parameters))
+                definitions[tool.name] = self._admit(tool)
             except SchemaError as error:
                 reason = f"is not offered: {error.message}"
                 notices.append(f"{tool.name} {reason}")
@@ -79,6 +91,9 @@ class ToolCatalog:
         self.notices = (*self.source.notices, *notices)
         self._rejections = rejections
         is_enabled = self.settings.tools_enabled
+        self._admitted = {
+            tool.name: (tool, definitions[tool.name]) for tool in source_tools if tool.name in definitions
+        }
         self.tools = {
             name: tool for name, tool in definitions.items() if is_enabled and (not default_set or name in default_set)
         }
@@ -86,6 +101,11 @@ class ToolCatalog:
         for name in sorted(quarantined_names - self._quarantined_names):
             self.on_quarantine(name)
         self._quarantined_names = quarantined_names
+
+    def _admit(self, tool: ToolDefinition) -> ToolDefinition:
+        """Admit a tool. An unchanged tool stays the same object, so that caches by it stay valid."""
+        earlier = self._admitted.get(tool.name)
+        return earlier[1] if earlier is not None and earlier[0] == tool else admit_tool(tool)
 
     @property
     def statuses(self) -> tuple[SourceStatus, ...]:
@@ -100,11 +120,20 @@ class ToolCatalog:
 
     def tools_for(self, principal: Principal, names: tuple[str, ...] | None = None) -> tuple[ToolDefinition, ...]:
         """The tools that a principal may use, restricted to `names` if given."""
-        return tuple(
-            tool
-            for tool in self.tools.values()
-            if (names is None or tool.name in names) and principal.may_use(tool.bound_capability or tool.name)
-        )
+        if self._offers_of is not self.tools:
+            self._offers, self._offers_of = {}, self.tools
+        key = (principal.scopes, names)
+        offer = self._offers.get(key)
+        if offer is None:
+            offer = tuple(
+                tool
+                for tool in self.tools.values()
+                if (names is None or tool.name in names) and principal.may_use(tool.bound_capability or tool.name)
+            )
+            if len(self._offers) >= _MAX_OFFERS:
+                self._offers.clear()
+            self._offers[key] = offer
+        return offer
 
     def executor(self, principal: Principal, names: tuple[str, ...] | None = None) -> ToolExecutor:
         view = _View(self.source, self.tools_for(principal, names), self.on_run)

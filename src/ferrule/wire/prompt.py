@@ -7,6 +7,7 @@ how to call a tool is an example call that the format itself renders, so it alwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 from ferrule.core.call import ToolCall, ToolResult
@@ -81,14 +82,19 @@ def has_native_support(format: Format, template: str) -> bool:
     return bool(format.markers) and all(marker in template for marker in format.markers)
 
 
-def declaration(format: Format, tools: Iterable[ToolDefinition]) -> str:
-    """The text that describes the tools to the model, with an example call."""
+@lru_cache(maxsize=32)
+def declaration(format: Format, tools: tuple[ToolDefinition, ...]) -> str:
+    """The text that describes the tools to the model, with an example call. Cached, because tools rarely change."""
     shape = format.declaration
     objects = (tool.as_function() if shape.as_function else tool.as_function()["function"] for tool in tools)
     listing = shape.open + shape.sep.join(map(dumps, objects)) + shape.close
+    return f"These tools can be called:\n{listing}\nTo call one, write exactly in this way:\n{_example_call(format)}"
+
+
+@lru_cache(maxsize=128)
+def _example_call(format: Format) -> str:
     call = ToolCall.of(_EXAMPLE_TOOL.name, {"name": "value"}, id=format.ids.sample(_EXAMPLE_TOOL.name, 0))
-    example = render(format, Reply.of(call), (_EXAMPLE_TOOL,))
-    return f"These tools can be called:\n{listing}\nTo call one, write exactly in this way:\n{example}"
+    return render(format, Reply.of(call), (_EXAMPLE_TOOL,))
 
 
 def _undeclared_tools(messages: Iterable[ChatMessage], offered: Iterable[ToolDefinition]) -> list[ToolDefinition]:

@@ -37,8 +37,8 @@ from ferrule.engines.chat.turn import FAILURES, Attempt, ChatTurn
 from ferrule.engines.engine import Engine, Traits
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
 from ferrule.engines.receipts import ReceiptWriter
-from ferrule.engines.tool_admission import admit_schema, admit_tools
 from ferrule.errors import EngineError
+from ferrule.schema.admission_cache import admit_schema, admit_tools
 from ferrule.schema.checker import checker_for
 
 

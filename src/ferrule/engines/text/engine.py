@@ -28,9 +28,9 @@ from ferrule.engines.text.reply_state import ReplyState
 from ferrule.engines.text.skip import SkipGenerator
 from ferrule.engines.text.skip_guard import SKIP_PAUSED
 from ferrule.engines.text.token_budget import answer_budget, bounds_within_budget
-from ferrule.engines.tool_admission import admit_schema, admit_tools
 from ferrule.errors import UnsupportedError
 from ferrule.rules.claims import claims_of
+from ferrule.schema.admission_cache import admit_schema, admit_tools
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
 from ferrule.wire.parser import Parser

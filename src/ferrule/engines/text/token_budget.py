@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 
 from ferrule.core.choice import ChoiceMode
 from ferrule.core.message import Role
@@ -47,7 +48,11 @@ def bounds_within_budget(
     call_budget = usable if request.choice.mode is ChoiceMode.REQUIRED else usable * 3 // 4
     overhead = Overhead(*overhead_of(format))
     most_calls = None if request.parallel_tool_calls else 1
-    return bounds_for(offered, call_budget, most_calls, overhead, _tokens_per_character(request))
+    return _bounds_for(tuple(offered), call_budget, most_calls, overhead, _tokens_per_character(request))
+
+
+# The same tools come with every request of a conversation, and a thousand of them take longer than everything else.
+_bounds_for = lru_cache(maxsize=256)(bounds_for)
 
 
 def _tokens_per_character(request: ToolCallRequest) -> int:

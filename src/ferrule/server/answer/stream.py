@@ -1,123 +1,208 @@
-"""Send an answer, whole or as a stream of events. Independent of any dialect: an `ApiEncoder` encodes the events.
+"""AnswerStream: the one way from a turn to the events of its answer, for every API.
 
-Nothing is sent before the first event, so that an immediate failure gets an HTTP status and the API's error body.
+It selects the engine, checks the limits, opens the conversation if the gateway runs the calls, keeps the deadlines and
+records what is measured. An API only encodes the events: as an HTTP response (`answer.response`), as stored response
+events, or as WebSocket frames.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Self
 
-from ferrule.core.event import Event
-from ferrule.core.reply import Reply, ReplyFold
+from ferrule.core.choice import ChoicePolicy, ToolChoice
+from ferrule.core.context import CallContext
+from ferrule.core.event import RuleShown
+from ferrule.core.reply import ReplyFold
+from ferrule.core.request import ToolCallRequest
 from ferrule.engines.deadlines import DeadlineTimer
-from ferrule.errors import EngineTimeoutError, FerruleError
-from ferrule.run.events import LoopEvent
-from ferrule.server.answer.flatten import ExtensionEvent, RoundFlattener
-from ferrule.server.config.config import GatewayLimits
-from ferrule.server.http import StreamingResponse
+from ferrule.errors import EngineTimeoutError, NotFoundError
+from ferrule.run.conversation import ToolConversation
+from ferrule.run.events import LoopEnded, LoopEvent
+from ferrule.run.machine import State
+from ferrule.run.tool_usage import tool_usage_of
+from ferrule.server.answer.plan import ToolOwner, Turn
+from ferrule.server.gateway import Gateway
+from ferrule.server.observability.answer_record import AnswerRecord
+from ferrule.server.observability.tool_usage import CHOICE_EVENTS
+from ferrule.server.router import RoutedEngine
 
-_FIRST_EVENT_SECONDS = 10.0
-"""How long to wait for the first event. Then the answer starts anyway, and errors come inside the stream."""
-
-AnswerEvent = Event | ExtensionEvent
-
-
-class ApiEncoder(Protocol):
-    """Encodes one answer in one API as bytes."""
-
-    def feed(self, event: AnswerEvent, /) -> bytes: ...
-
-    def fail(self, error: FerruleError, /) -> bytes:
-        """End the answer with an error of the API."""
-        ...
-
-    def end(self) -> bytes:
-        """Return what follows the last event."""
-        ...
-
-    @property
-    def keep_alive(self) -> bytes: ...
+ConversationOpener = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]
 
 
-async def flatten_with_deadlines(
-    events: AsyncGenerator[LoopEvent], flattener: RoundFlattener, limits: GatewayLimits
-) -> AsyncGenerator[AnswerEvent]:
-    """Yield the flattened events of an answer. Raises `EngineTimeoutError` after a deadline."""
-    deadline = time.monotonic() + limits.total_seconds
-    timeout = limits.first_seconds
-    waits = DeadlineTimer()
-    async with aclosing(events):
+class AnswerStream:
+    """The events of one answer, ending in `LoopEnded`. Iterate it once; `aclose` stops the engine and the tools.
+
+    It is an iterator and not a generator, because each nested generator costs every event once more.
+
+    `open_conversation` replaces the gateway's own for callers that keep the conversation in the ledger themselves.
+    Raises `EngineTimeoutError` after a deadline. The clock stands still while the reader handles an event: an engine is
+    not to blame for a slow reader.
+    """
+
+    def __init__(self, gateway: Gateway, turn: Turn, open_conversation: ConversationOpener | None = None) -> None:
+        self._gateway = gateway
+        self._turn = turn
+        self._open_conversation = open_conversation or self._open_own_conversation
+        self._limits = gateway.config.limits
+        self._seconds = self._limits.first_seconds
+        self._deadline = time.monotonic() + self._limits.total_seconds
+        self._timer: DeadlineTimer | None = None
+        self._record: AnswerRecord | None = None
+        self._events: AsyncGenerator[LoopEvent] | None = None
+        self._conversation: ToolConversation | None = None
+        self._caller_request: ToolCallRequest | None = None
+        self._fold: ReplyFold | None = None
+        """Of the calls, if they are the caller's: then nobody else counts which tools were called."""
+        self._has_loop_end = False
+        self._is_closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> LoopEvent:
+        if self._is_closed:
+            raise StopAsyncIteration
         try:
-            while True:
-                waits.start(min(timeout, max(deadline - time.monotonic(), 0.0)))
-                try:
-                    event = await anext(events, None)
-                except asyncio.CancelledError as cancelled:
-                    waits.reraise_unless_expired(cancelled)
-                    raise EngineTimeoutError(
-                        "the answer took too long", hint="Request less, or raise the limits."
-                    ) from cancelled
-                waits.stop()
-                if event is None:
-                    return
-                timeout = limits.between_seconds
-                for answer_event in flattener.feed(event):
-                    yield answer_event
+            event = await self._next_event()
+        except BaseException as error:
+            # Whatever broke the answer off, everything is closed, and the record has it.
+            await self._close(error)
+            raise
+        if event is None:
+            await self._close(None)
+            raise StopAsyncIteration
+        return event
+
+    async def aclose(self) -> None:
+        if not self._is_closed:
+            await self._close(GeneratorExit())
+
+    async def _next_event(self) -> LoopEvent | None:
+        timer = self._timer = self._timer or DeadlineTimer()
+        timer.start(min(self._seconds, max(self._deadline - time.monotonic(), 0.0)))
+        try:
+            if self._events is None:
+                self._events = await self._begin()
+            if self._record is not None:
+                self._record.check_cancelled()
+            event = await anext(self._events, None)
+        except asyncio.CancelledError as cancelled:
+            timer.reraise_unless_expired(cancelled)
+            raise EngineTimeoutError(
+                "the answer took too long", hint="Request less, or raise the limits."
+            ) from cancelled
+        timer.stop()
+        if event is None:
+            event = self._end_of_reply()
+        if event is None:
+            return None
+        self._observe(event)
+        return event
+
+    def _end_of_reply(self) -> LoopEvent | None:
+        """The end of an answer without a loop; None if there was an end."""
+        if self._has_loop_end:
+            return None
+        if self._caller_request is not None and self._fold is not None:
+            usage = tool_usage_of(self._caller_request, self._fold.reply())
+            if usage is not None:
+                self._gateway.tool_usage.record_usage(self._caller_request.model or "", usage)
+        return LoopEnded(State.DONE)
+
+    def _observe(self, event: LoopEvent) -> None:
+        kind = event.__class__
+        if kind is not RuleShown:
+            # The gateway sends this one by itself: the deadline of the engine's first output still runs.
+            self._seconds = self._limits.between_seconds
+        if kind is LoopEnded:
+            self._has_loop_end = True
+        elif self._fold is not None and kind in CHOICE_EVENTS:
+            self._fold.add(event)  # pyright: ignore[reportArgumentType]  # these are events of the model
+        if self._record is not None:
+            self._record.record_event(event)
+
+    async def _begin(self) -> AsyncGenerator[LoopEvent]:
+        gateway, turn = self._gateway, self._turn
+        engine = gateway.engine(turn.request, turn.principal)
+        await gateway.request_limits.check(turn.request)
+        request = self._request_for(engine)
+        gateway_runs_calls = turn.tool_owner is ToolOwner.GATEWAY
+        own_tools = gateway.tool_catalog.tools if gateway_runs_calls else ()
+        self._record = gateway.telemetry.begin_answer(
+            engine.model, engine.traits.name, own_tools, turn.resumes or turn.conversation
+        )
+        self._record.begin()
+        if not gateway_runs_calls:
+            if request.tools:
+                self._caller_request, self._fold = request, ReplyFold()
+            return engine.stream(request)
+        self._conversation = await self._open_conversation(replace(turn, request=request), engine)
+        if turn.resumes:
+            return self._conversation.stream_resumed()
+        return self._conversation.answer(request.messages)
+
+    def _request_for(self, engine: RoutedEngine) -> ToolCallRequest:
+        config, request = self._gateway.config, self._turn.request
+        policy, choice = request.tool_choice_policy, request.tool_choice
+        return replace(
+            request,
+            # The configured name, not the client's: metrics and records are labelled with it.
+            model=engine.model,
+            max_tokens=config.limits.max_tokens if request.max_tokens is None else request.max_tokens,
+            tool_choice_policy=config.tool_choice_policy if policy is ChoicePolicy.AUTO else policy,
+            tool_choice=ToolChoice.auto() if self._turn.tool_owner is ToolOwner.NOBODY else choice,
+        )
+
+    async def _open_own_conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
+        """Open the conversation in the ledger, so that each call runs at most once."""
+        gateway = self._gateway
+        id = turn.resumes or turn.conversation
+        if turn.resumes:
+            await _check_owner(gateway, turn)
+        return await ToolConversation.open(
+            gateway.ledger,
+            id,
+            engine,
+            gateway.tool_catalog.executor(turn.principal, turn.tool_names),
+            lease=gateway.config.lease_seconds,
+            **conversation_options(gateway, turn),
+        )
+
+    async def _close(self, error: BaseException | None) -> None:
+        """Close everything. Raises the error that the client receives, if that is another one."""
+        self._is_closed = True
+        try:
+            if self._timer is not None:
+                self._timer.close()
+            if self._events is not None:
+                await self._events.aclose()
         finally:
-            waits.close()
+            if self._conversation is not None:
+                await self._conversation.close()
+            if self._record is not None:
+                self._record.end(error)
 
 
-async def collect_answer(events: AsyncGenerator[AnswerEvent]) -> tuple[Reply, list[ExtensionEvent]]:
-    """Return the whole answer and its extension events."""
-    folding = ReplyFold()
-    extension_events: list[ExtensionEvent] = []
-    async with aclosing(events):
-        async for event in events:
-            if isinstance(event, ExtensionEvent):
-                extension_events.append(event)
-            else:
-                folding.add(event)
-    return folding.reply(), extension_events
+def conversation_options(gateway: Gateway, turn: Turn, instructions: str | None = None) -> dict[str, Any]:
+    """The options of every conversation that the gateway opens for a turn."""
+    return {
+        "patience": gateway.config.approval_patience_seconds,
+        "request": replace(turn.request, messages=(), tools=()),
+        "context": CallContext(principal=turn.principal),
+        "instructions": instructions or "",
+        "on_usage": gateway.tool_usage.record_usage,
+    }
 
 
-async def stream_answer(
-    events: AsyncGenerator[AnswerEvent], encoder: ApiEncoder, limits: GatewayLimits
-) -> StreamingResponse:
-    """Return the answer as a stream. An error before the first event is raised here."""
-    first = asyncio.ensure_future(anext(events, None))
-    try:
-        await asyncio.wait({first}, timeout=_FIRST_EVENT_SECONDS)
-        if first.done():
-            first.result()
-    except (asyncio.CancelledError, FerruleError):
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        await events.aclose()
-        raise
-    return StreamingResponse(
-        _encode_events(first, events, encoder),
-        keep_alive=encoder.keep_alive,
-        keep_alive_seconds=limits.keep_alive_seconds,
-    )
-
-
-async def _encode_events(
-    first: asyncio.Future[AnswerEvent | None], events: AsyncGenerator[AnswerEvent], encoder: ApiEncoder
-) -> AsyncGenerator[bytes, None]:
-    try:
-        async with aclosing(events):
-            event = await first
-            if event is not None:
-                yield encoder.feed(event)
-                async for event in events:
-                    if data := encoder.feed(event):
-                        yield data
-        yield encoder.end()
-    except FerruleError as error:
-        yield encoder.fail(error)
-    finally:
-        first.cancel()
+async def _check_owner(gateway: Gateway, turn: Turn) -> None:
+    """Raise the same error for a conversation of another principal as for one that does not exist."""
+    # No database stores NUL in text, and PostgreSQL rejects it even in a query.
+    is_valid = "\x00" not in turn.resumes and turn.resumes.isprintable()
+    if not is_valid or await gateway.ledger.load(turn.resumes, turn.principal) is None:
+        raise NotFoundError(
+            "there is no such conversation", hint="Use the ID of a conversation of yours that is waiting."
+        )

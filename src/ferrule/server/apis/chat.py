@@ -14,10 +14,17 @@ from ferrule.dialects.openai_chat.request_decoder import read_request, uses_func
 from ferrule.dialects.openai_chat.response_body import body_of, error_body
 from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
-from ferrule.server.answer.flatten import ExtensionEvent
-from ferrule.server.answer.headers import answer_headers
-from ferrule.server.answer.plan import answer_events, with_extension_events
-from ferrule.server.answer.stream import AnswerEvent, collect_answer, stream_answer
+from ferrule.run.events import LoopEvent
+from ferrule.server.answer.plan import turn_of
+from ferrule.server.answer.response import (
+    ExtensionEvent,
+    RoundFlattener,
+    collect_answer,
+    receipts_header,
+    stream_answer,
+    with_extension_events,
+)
+from ferrule.server.answer.stream import AnswerStream
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
 
@@ -38,7 +45,7 @@ def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     body, request = await http_request.read(read_request)
-    events = answer_events(gateway, body, request, http_request.principal)
+    turn = turn_of(body, request, http_request.principal, has_tools=gateway.has_tools(http_request.principal))
     fields: dict[str, Any] = {
         "id": f"chatcmpl-{secrets.token_hex(14)}",
         "model": request.model or gateway.router.engine(None).model,
@@ -46,12 +53,12 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
         "uses_functions": uses_functions(body),
     }
     if wants_stream(body):
-        return await stream_answer(
-            events, _ChatEncoder(ChunkEncoder(**fields, include_usage=wants_usage(body)), fields), gateway.config.limits
-        )
-    reply, extension_events = await collect_answer(events)
+        chunk_encoder = ChunkEncoder(**fields, include_usage=wants_usage(body))
+        encoder = _ChatEncoder(RoundFlattener.of(turn), chunk_encoder, fields)
+        return await stream_answer(AnswerStream(gateway, turn), encoder, gateway.config.limits)
+    reply, extension_events = await collect_answer(gateway, turn)
     return Response.json(
-        with_extension_events(body_of(reply, **fields), extension_events), headers=answer_headers(reply)
+        with_extension_events(body_of(reply, **fields), extension_events), headers=receipts_header(reply)
     )
 
 
@@ -60,16 +67,22 @@ class _ChatEncoder:
 
     keep_alive = _KEEP_ALIVE
 
-    def __init__(self, encoder: ChunkEncoder, fields: dict[str, Any]) -> None:
+    def __init__(self, flattener: RoundFlattener, encoder: ChunkEncoder, fields: dict[str, Any]) -> None:
+        self._flattener = flattener
         self._encoder = encoder
         head = {name: fields[name] for name in ("id", "created", "model")}
         empty_choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
         self._empty_chunk: dict[str, Any] = {**head, "object": "chat.completion.chunk", "choices": [empty_choice]}
 
-    def feed(self, event: AnswerEvent, /) -> bytes:
-        if isinstance(event, ExtensionEvent):
-            return encode(dumps({**self._empty_chunk, KEY: event.data}))
-        return b"".join([encode_json(chunk) for chunk in self._encoder.feed(event)])
+    def feed(self, event: LoopEvent, /) -> bytes:
+        data = b""
+        for one in self._flattener.feed(event):
+            if isinstance(one, ExtensionEvent):
+                data += encode(dumps({**self._empty_chunk, KEY: one.data}))
+            else:
+                for chunk in self._encoder.feed(one):
+                    data += encode_json(chunk)
+        return data
 
     def fail(self, error: FerruleError, /) -> bytes:
         chunks = [encode(dumps(chunk)) for chunk in self._encoder.close()]

@@ -13,10 +13,17 @@ from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
 from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
-from ferrule.server.answer.flatten import ExtensionEvent
-from ferrule.server.answer.headers import answer_headers
-from ferrule.server.answer.plan import answer_events, with_extension_events
-from ferrule.server.answer.stream import AnswerEvent, collect_answer, stream_answer
+from ferrule.run.events import LoopEvent
+from ferrule.server.answer.plan import turn_of
+from ferrule.server.answer.response import (
+    ExtensionEvent,
+    RoundFlattener,
+    collect_answer,
+    receipts_header,
+    stream_answer,
+    with_extension_events,
+)
+from ferrule.server.answer.stream import AnswerStream
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
 
@@ -39,15 +46,14 @@ def routes(gateway: Gateway) -> list[Route]:
 
 async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     body, request = await http_request.read(read_request)
-    events = answer_events(gateway, body, request, http_request.principal)
+    turn = turn_of(body, request, http_request.principal, has_tools=gateway.has_tools(http_request.principal))
     id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
     if wants_stream(body):
-        return await stream_answer(
-            events, _MessagesEncoder(EventEncoder(id=id, model=model), http_request.id), gateway.config.limits
-        )
-    reply, extension_events = await collect_answer(events)
+        encoder = _MessagesEncoder(RoundFlattener.of(turn), EventEncoder(id=id, model=model), http_request.id)
+        return await stream_answer(AnswerStream(gateway, turn), encoder, gateway.config.limits)
+    reply, extension_events = await collect_answer(gateway, turn)
     return Response.json(
-        with_extension_events(body_of(reply, id=id, model=model), extension_events), headers=answer_headers(reply)
+        with_extension_events(body_of(reply, id=id, model=model), extension_events), headers=receipts_header(reply)
     )
 
 
@@ -56,14 +62,19 @@ class _MessagesEncoder:
 
     keep_alive = _PING
 
-    def __init__(self, encoder: EventEncoder, request_id: str) -> None:
+    def __init__(self, flattener: RoundFlattener, encoder: EventEncoder, request_id: str) -> None:
+        self._flattener = flattener
         self._encoder = encoder
         self._request_id = request_id
 
-    def feed(self, event: AnswerEvent, /) -> bytes:
-        if isinstance(event, ExtensionEvent):
-            return encode(dumps({"type": "ping", KEY: event.data}), "ping")
-        return _encode_named(self._encoder.feed(event))
+    def feed(self, event: LoopEvent, /) -> bytes:
+        data = b""
+        for one in self._flattener.feed(event):
+            if isinstance(one, ExtensionEvent):
+                data += encode(dumps({"type": "ping", KEY: one.data}), "ping")
+            else:
+                data += _encode_named(self._encoder.feed(one))
+        return data
 
     def fail(self, error: FerruleError, /) -> bytes:
         return _encode_named([*self._encoder.close(), error_body(error, self._request_id)])

@@ -6,8 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from ferrule.core.event import CallEnd, CallStart, Finish, RuleShown, WireText
 from ferrule.core.receipt import How
@@ -51,7 +50,7 @@ class RequestInfo(Protocol):
 
 @dataclass(slots=True, eq=False)
 class AnswerRecord:
-    """A context manager around one answer. `own_tools` are the gateway's tools, if the gateway runs the calls."""
+    """Measures between `begin` and `end`. `own_tools` are the gateway's tools, if the gateway runs the calls."""
 
     observer: AnswerObserver
     model: str
@@ -78,10 +77,9 @@ class AnswerRecord:
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _running: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
 
-    def __enter__(self) -> Self:
+    def begin(self) -> None:
         self.started_at = self._round_started_at = self.clock()
         self._start_time_ns = time.time_ns()
-        return self
 
     def record_event(self, event: LoopEvent) -> None:
         """Record one event. It is called for every token, so it must stay cheap."""
@@ -104,9 +102,8 @@ class AnswerRecord:
         if self._task is not None:
             self._task.cancel()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def end(self, error: BaseException | None) -> None:
+        """End the answer, with the error that broke it off. Raises the error that the client receives instead."""
         self.ended_at = self.clock()
         client_error = self._client_error(error)
         self.outcome = _outcome_of(client_error) if not self._is_finished else OK

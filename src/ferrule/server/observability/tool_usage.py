@@ -6,14 +6,12 @@ names and there is no bound on them. The outcome of calls is counted elsewhere, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish
-from ferrule.core.reply import fold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Finish
 from ferrule.core.tool import ToolDefinition
-from ferrule.run.tool_usage import PICKED, SHORT_HASH, WRONG, AttemptStatus, CallAttempt, tool_usage_of
+from ferrule.run.tool_usage import PICKED, SHORT_HASH, WRONG, AttemptStatus, CallAttempt, ToolUsage
 from ferrule.server.observability.answer_record import CALLER
 from ferrule.server.observability.metrics import Counts
 
@@ -39,20 +37,17 @@ class ToolUsageCounter:
     _tools: _OwnTools = field(default_factory=dict[str, ToolDefinition])
     _hashes: dict[str, str] = field(default_factory=dict[str, str])
 
-    def record_reply(self, model: str, request: ToolCallRequest, events: Iterable[Event]) -> None:
-        """Count the reply to a request that offers tools. `events` are those of `CHOICE_EVENTS`."""
-        selection = tool_usage_of(request, fold(events))
-        if selection is None:
-            return
-        labels = {tool.name: self._labels(tool) for tool in selection.offered}
+    def record_usage(self, model: str, usage: ToolUsage) -> None:
+        """Count the tool usage of one reply."""
+        labels = {tool.name: self._labels(tool) for tool in usage.offered}
         for one in dict.fromkeys(labels.values()):
             self.counts.add("ferrule_tool_offered", model, *one)
-        for pick in selection.attempts:
+        for pick in usage.attempts:
             for family, applies in _PICK_FAMILIES.items():
                 if applies(pick):
                     self.counts.add(family, model, *labels.get(pick.tool, _NO_TOOL))
-        if selection.is_unanswered:
-            self.counts.add("ferrule_tool_missed", model, *labels.get(selection.required_tool, _NO_TOOL))
+        if usage.is_unanswered:
+            self.counts.add("ferrule_tool_missed", model, *labels.get(usage.required_tool, _NO_TOOL))
 
     def _labels(self, tool: ToolDefinition) -> tuple[str, str]:
         """The name and hash of one of the gateway's tools. A caller's tool of the same name is not one of them."""

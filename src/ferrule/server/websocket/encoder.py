@@ -31,7 +31,7 @@ from ferrule.dialects.frames import server_frames as out
 from ferrule.dialects.sequence import EventSequence
 from ferrule.errors import FerruleError
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolProgressed, ToolStarted
-from ferrule.server.answer.turn import ToolOwner
+from ferrule.server.answer.plan import ToolOwner
 
 
 @dataclass(slots=True)

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ferrule.core.call import ToolResult
 from ferrule.core.choice import ChoiceMode
-from ferrule.core.event import FinishReason, RuleShown
+from ferrule.core.event import FinishReason
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.frames import server_frames as out
 from ferrule.dialects.frames.client_frames import CallerResultFrame
 from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, NotFoundError
-from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent
+from ferrule.run.events import ConfirmationRequired, LoopEnded
 from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.run.machine import State
-from ferrule.server.answer.turn import ToolOwner, Turn
+from ferrule.server.answer.plan import ToolOwner, Turn
+from ferrule.server.answer.stream import AnswerStream
 from ferrule.server.gateway import Gateway
 from ferrule.server.websocket.approval import confirmation_frame
 from ferrule.server.websocket.encoder import FrameEncoder, caller_call, error_frame
@@ -104,7 +104,7 @@ class LiveTurn:
         request = self.turn.request
         while True:
             self._open_calls, self._results = {}, {}
-            end = await self._stream_round(self.gateway.answer(replace(self.turn, request=request)))
+            end = await self._stream_round(replace(self.turn, request=request))
             reply = self._encoder.reply
             if not reply.calls or self._encoder.reason is FinishReason.LENGTH:
                 return end.reason
@@ -117,32 +117,25 @@ class LiveTurn:
     async def _run_in_gateway(self) -> str:
         turn = self.turn
         while True:
-            end = await self._stream_round(self.gateway.answer(turn))
+            end = await self._stream_round(turn)
             if end.state is not State.WAITING:
                 return end.reason
             await self._wait_for_decision()
             turn = replace(turn, resumes=turn.resumes or turn.conversation)
 
-    async def _stream_round(self, events: AsyncGenerator[LoopEvent]) -> LoopEnded:
-        """Send the frames of the answer until it ends, within the deadlines."""
-        limits, loop = self.gateway.config.limits, asyncio.get_running_loop()
-        end, shows_wire = LoopEnded(State.DONE), self.turn.request.shows_wire
-        async with asyncio.timeout(limits.first_seconds) as timeout, aclosing(events):
+    async def _stream_round(self, turn: Turn) -> LoopEnded:
+        """Send the frames of an answer until it ends."""
+        end = LoopEnded(State.DONE)
+        async with aclosing(AnswerStream(self.gateway, turn)) as events:
             async for event in events:
                 for frame in self._encoder.feed(event):
                     self._send(frame)
-                if shows_wire and isinstance(event, RuleShown):
-                    # Sent by the gateway, not by the engine: the deadline for the engine's first output still runs.
-                    continue
                 if isinstance(event, ConfirmationRequired):
                     await self._request_approval(event)
                 elif isinstance(event, LoopEnded):
                     end = event
                 if self.log.is_full:
-                    # The engine is not to blame for a slow reader.
-                    timeout.reschedule(None)
                     await self.log.wait_for_space()
-                timeout.reschedule(loop.time() + limits.between_seconds)
         return end
 
     def _send(self, frame: out.ServerFrame) -> None:

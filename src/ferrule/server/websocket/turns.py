@@ -20,10 +20,10 @@ from ferrule.dialects.frames.client_frames import AskFrame
 from ferrule.dialects.frames.server_frames import StartedFrame
 from ferrule.dialects.openai_chat.request_decoder import read_request as read_openai
 from ferrule.errors import NotFoundError
-from ferrule.server.answer.turn import ToolOwner, shows_wire, turn_of
+from ferrule.server.answer.plan import ToolOwner, shows_wire, turn_of
 from ferrule.server.auth.rate_limits import Limiter
 from ferrule.server.config.config import MEGABYTE
-from ferrule.server.gateway import Gateway, new_conversation_id
+from ferrule.server.gateway import Gateway
 from ferrule.server.websocket.encoder import error_frame
 from ferrule.server.websocket.frame_log import FrameLog, LogReader
 from ferrule.server.websocket.turn import LiveTurn
@@ -54,10 +54,7 @@ class Turns:
         request = replace(_REQUEST_DECODERS[frame.api](frame.body), shows_wire=shows_wire(frame.body))
         turn = turn_of(frame.body, request, principal, has_tools=gateway.has_tools(principal))
         model = gateway.engine(request, principal).model
-        conversation = ""
-        if turn.tool_owner is ToolOwner.GATEWAY:
-            conversation = turn.resumes or new_conversation_id()
-            turn = turn.with_conversation(conversation)
+        conversation = turn.conversation if turn.tool_owner is ToolOwner.GATEWAY else ""
         with ExitStack() as stack:
             key = principal.name if gateway.config.keys else ""
             self.limiter.count_request(key)

@@ -26,7 +26,7 @@ from ferrule.dialects.openai_responses.stored_response import deleted_body, erro
 from ferrule.dialects.sse import encode
 from ferrule.errors import ApprovalError, DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger.ledger import ResponseRecord
-from ferrule.server.answer.turn import ToolOwner
+from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.apis.responses.codec import (
     KEEP_ALIVE,
     encode_event,

@@ -15,7 +15,7 @@ from ferrule.dialects.openai_responses.hosted_tools import Hosts
 from ferrule.dialects.openai_responses.response_body import head_of
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.sse import encode
-from ferrule.server.answer.headers import RECEIPTS
+from ferrule.server.answer.response import RECEIPTS
 from ferrule.server.apis.responses.labels import hosted_tools_of
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
 from ferrule.server.apis.responses.resume_record import ResumeRecord

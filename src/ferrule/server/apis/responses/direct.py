@@ -6,13 +6,11 @@ Calls of the gateway's tools are still recorded in the ledger, so that they run 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ferrule.core.context import CallContext, Principal
-from ferrule.core.event import Event
+from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps
 from ferrule.dialects.openai_responses.open_item import Events
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
@@ -20,14 +18,13 @@ from ferrule.dialects.sse import encode
 from ferrule.errors import ApprovalError, FerruleError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEvent
-from ferrule.run.lease import Lease
-from ferrule.server.answer.flatten import ExtensionEvent, RoundFlattener
-from ferrule.server.answer.stream import AnswerEvent, collect_answer, flatten_with_deadlines, stream_answer
-from ferrule.server.answer.turn import ToolOwner, Turn
+from ferrule.server.answer.plan import ToolOwner, Turn, new_conversation_id
+from ferrule.server.answer.response import stream_answer
+from ferrule.server.answer.stream import AnswerStream, conversation_options
 from ferrule.server.apis.responses.codec import KEEP_ALIVE, instruction_messages, new_loop_encoder, receipts_header
 from ferrule.server.apis.responses.labels import executor_of
-from ferrule.server.apis.responses.loop_events import InstructedEngine, LoopEventEncoder
-from ferrule.server.apis.responses.plan import ResponsePlan, conflict, take_lease
+from ferrule.server.apis.responses.loop_events import LoopEventEncoder
+from ferrule.server.apis.responses.plan import ResponsePlan, conflict
 from ferrule.server.apis.responses.store import ResponseStore
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response
@@ -44,94 +41,69 @@ async def answer_directly(
     model: str,
 ) -> AnyResponse:
     gateway, principal = responses.gateway, http_request.principal
-    encoder = new_loop_encoder(
+    loop_encoder = new_loop_encoder(
         responses_request, plan.resume_record, responses.labels.hosts(principal), id=id, model=model
     )
-    events = _events(gateway, responses_request, plan, principal)
-    flattener = _ResponseFlattener(encoder)
-    answer_events = flatten_with_deadlines(events, flattener, gateway.config.limits)
+    turn = _turn(responses_request, plan, principal)
+    events = AnswerStream(gateway, turn, _ConversationOpener(gateway, plan).open)
+    encoder = _ResponseStreamEncoder(loop_encoder)
     if responses_request.stream:
-        return await stream_answer(answer_events, _ResponseStreamEncoder(encoder), gateway.config.limits)
-    await collect_answer(answer_events)
-    body = encoder.encoder.response
+        return await stream_answer(events, encoder, gateway.config.limits)
+    async with aclosing(events):
+        async for event in events:
+            encoder.events_of(event)
+    body = loop_encoder.encoder.response
     return Response.json(body, headers=receipts_header(body))
 
 
-async def _events(
-    gateway: Gateway, responses_request: ResponsesRequest, plan: ResponsePlan, principal: Principal
-) -> AsyncGenerator[LoopEvent]:
+def _turn(responses_request: ResponsesRequest, plan: ResponsePlan, principal: Principal) -> Turn:
     resume_record, messages = plan.resume_record, plan.messages or ()
-    turn = Turn(
-        request=resume_record.request,
+    gateway_runs_calls = resume_record.tool_owner is ToolOwner.GATEWAY
+    instructions = () if gateway_runs_calls else instruction_messages(responses_request)
+    # A conversation of its own, because no other response can continue from it; or the one whose turn waits.
+    resumes = (plan.conversation or "") if gateway_runs_calls and plan.messages is None else ""
+    return Turn(
+        request=replace(resume_record.request, messages=(*instructions, *messages)),
         principal=principal,
         tool_owner=resume_record.tool_owner,
         tool_names=resume_record.tool_names,
+        resumes=resumes,
+        conversation=resumes or new_conversation_id(),
     )
-    if resume_record.tool_owner is not ToolOwner.GATEWAY:
-        request = replace(resume_record.request, messages=(*instruction_messages(responses_request), *messages))
-        async with aclosing(gateway.answer(replace(turn, request=request))) as events:
-            async for event in events:
-                yield event
-        return
-    # A conversation of its own, because no other response can continue from it.
-    own_plan = plan if plan.messages is None else replace(plan, conversation=None)
-    lease = await take_lease(gateway, own_plan, principal)
-    try:
-        await _record_verdicts(gateway, plan)
-        lease_turn = replace(
-            turn,
-            request=replace(resume_record.request, messages=messages),
-            resumes=lease.record.id if plan.messages is None else "",
-            conversation=lease.record.id,
-        )
-        opener = _ConversationOpener(gateway, plan, principal, lease)
-        async with aclosing(gateway.answer(lease_turn, opener.conversation)) as events:
-            async for event in events:
-                yield event
-    finally:
-        await lease.release()
-
-
-async def _record_verdicts(gateway: Gateway, plan: ResponsePlan) -> None:
-    try:
-        for verdict in plan.verdicts:
-            if verdict.is_allowed:
-                await gateway.ledger.approve(verdict.approval, verdict.by, now=time.time())
-            else:
-                await gateway.ledger.deny(verdict.approval, verdict.by, verdict.why, now=time.time())
-    except ApprovalError as refusal:
-        raise conflict(refusal) from refusal
 
 
 @dataclass(frozen=True, slots=True)
 class _ConversationOpener:
     gateway: Gateway
-    start: ResponsePlan
-    principal: Principal
-    holding: Lease
+    plan: ResponsePlan
 
-    async def conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
-        resume_record = self.start.resume_record
-        return ToolConversation.with_lease(
-            self.holding,
-            engine if resume_record.instructions is None else InstructedEngine(engine, resume_record.instructions),
-            executor_of(self.gateway, resume_record, self.principal),
-            patience=self.gateway.config.approval_patience_seconds,
-            request=replace(turn.request, messages=(), tools=()),
-            context=CallContext(principal=self.principal),
+    async def open(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
+        gateway, resume_record = self.gateway, self.plan.resume_record
+        conversation = await ToolConversation.open(
+            gateway.ledger,
+            turn.conversation,
+            engine,
+            executor_of(gateway, resume_record, turn.principal),
+            lease=gateway.config.lease_seconds,
+            **conversation_options(gateway, turn, resume_record.instructions),
         )
+        try:
+            await self._record_verdicts()
+        except FerruleError:
+            await conversation.close()
+            raise
+        return conversation
 
-
-class _ResponseFlattener(RoundFlattener):
-    """Encodes all events as response events inside extension events, because response events are not model events."""
-
-    def __init__(self, encoder: LoopEventEncoder) -> None:
-        super().__init__()
-        self._loop_encoder = encoder
-
-    def feed(self, event: LoopEvent) -> list[Event | ExtensionEvent]:
-        events = [*self._loop_encoder.begin(), *self._loop_encoder.encode(event)]
-        return [ExtensionEvent(one) for one in events]
+    async def _record_verdicts(self) -> None:
+        ledger = self.gateway.ledger
+        try:
+            for verdict in self.plan.verdicts:
+                if verdict.is_allowed:
+                    await ledger.approve(verdict.approval, verdict.by, now=time.time())
+                else:
+                    await ledger.deny(verdict.approval, verdict.by, verdict.why, now=time.time())
+        except ApprovalError as refusal:
+            raise conflict(refusal) from refusal
 
 
 class _ResponseStreamEncoder:
@@ -140,8 +112,11 @@ class _ResponseStreamEncoder:
     def __init__(self, encoder: LoopEventEncoder) -> None:
         self._loop_encoder = encoder
 
-    def feed(self, event: AnswerEvent, /) -> bytes:
-        return _encode_events([event.data]) if isinstance(event, ExtensionEvent) else b""
+    def events_of(self, event: LoopEvent) -> list[dict[str, Any]]:
+        return [*self._loop_encoder.begin(), *self._loop_encoder.encode(event)]
+
+    def feed(self, event: LoopEvent, /) -> bytes:
+        return _encode_events(self.events_of(event))
 
     def fail(self, error: FerruleError, /) -> bytes:
         return _encode_events(self._loop_encoder.encoder.fail(error))

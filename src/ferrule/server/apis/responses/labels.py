@@ -15,7 +15,7 @@ from ferrule.dialects.openai_responses.hosted_tools import HostedTool, Hosts
 from ferrule.errors import AuthorityError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.policy import Policy
-from ferrule.server.answer.turn import ToolOwner
+from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.apis.responses.resume_record import ResumeRecord
 from ferrule.server.auth.keys import principal_of
 from ferrule.server.config.config import Config, KeyConfig

@@ -1,21 +1,13 @@
-"""LoopEventEncoder: encodes the events of a loop as response events. Also the engine wrapper and the deadlines."""
+"""LoopEventEncoder: encodes the events of a loop as response events."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict
 
-from ferrule.core.event import Event
-from ferrule.core.message import ChatMessage
-from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.hosted_tools import HostedTool
 from ferrule.dialects.openai_responses.open_item import Events
-from ferrule.engines.engine import Engine, Traits
-from ferrule.errors import EngineTimeoutError
 from ferrule.run.events import (
     ConfirmationRequired,
     LoopEnded,
@@ -26,7 +18,6 @@ from ferrule.run.events import (
 )
 from ferrule.run.machine import State
 from ferrule.server.apis.responses.resume_record import ResumeRecord
-from ferrule.server.config.config import GatewayLimits
 
 _LIST_TOOLS = "mcp_list_tools"
 
@@ -77,46 +68,3 @@ class LoopEventEncoder:
                 return self.encoder.finish(waits=state is State.WAITING)
             case _:
                 return self.encoder.feed(event)
-
-
-class InstructedEngine(Engine):
-    """An engine that puts instructions before the conversation: they apply to one response only."""
-
-    def __init__(self, engine: Engine, instructions: str) -> None:
-        self._engine = engine
-        self._first = ChatMessage.system(instructions)
-
-    @property
-    def traits(self) -> Traits:  # pyright: ignore[reportIncompatibleVariableOverride]  # of the engine itself
-        return self._engine.traits
-
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        instructed = replace(request, messages=(self._first, *request.messages))
-        async with aclosing(self._engine.stream(instructed)) as events:
-            async for event in events:
-                yield event
-
-    async def close(self) -> None:
-        """Do nothing: the owner of the engine closes it."""
-
-
-async def with_deadlines(events: AsyncGenerator[LoopEvent], limits: GatewayLimits) -> AsyncGenerator[LoopEvent]:
-    """Yield the events within the deadlines of an answer. The next event is requested after the last was handled."""
-    deadline = time.monotonic() + limits.total_seconds
-    timeout = limits.first_seconds
-    async with aclosing(events):
-        while True:
-            timer = asyncio.timeout(max(0.0, min(timeout, deadline - time.monotonic())))
-            try:
-                async with timer:
-                    event = await anext(events, None)
-            except TimeoutError as late:
-                if not timer.expired():
-                    raise
-                raise EngineTimeoutError(
-                    "the answer took too long", hint="Request less, or raise the limits."
-                ) from late
-            if event is None:
-                return
-            timeout = limits.between_seconds
-            yield event

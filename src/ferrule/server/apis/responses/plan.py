@@ -20,9 +20,9 @@ from ferrule.run.conversation import messages_of
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import Approval, ApprovalDecision, ConversationRecord, ResponseRecord
 from ferrule.run.machine import State
-from ferrule.server.answer.turn import ToolOwner, turn_of
+from ferrule.server.answer.plan import ToolOwner, new_conversation_id, turn_of
 from ferrule.server.apis.responses.resume_record import ResumeRecord
-from ferrule.server.gateway import Gateway, new_conversation_id
+from ferrule.server.gateway import Gateway
 from ferrule.server.http import Request
 
 _APPROVE = "approve"

@@ -6,14 +6,14 @@ It is stored as JSON. Independent of the ledger and the API.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.server.answer.turn import ToolOwner
+from ferrule.server.answer.plan import ToolOwner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,20 +82,23 @@ def _read(data: Mapping[str, Any]) -> ResumeRecord:
     )
 
 
+_TOOL_FIELDS = tuple(field.name for field in fields(ToolDefinition) if field.compare)
+
+
 def _request_as_json(request: ToolCallRequest) -> dict[str, Any]:
-    data = asdict(replace(request, messages=()))
+    data = asdict(replace(request, messages=(), tools=()))
     del data["messages"]
-    return data
+    return {**data, "tools": [{name: getattr(tool, name) for name in _TOOL_FIELDS} for tool in request.tools]}
 
 
 def _request_from_json(data: Mapping[str, Any]) -> ToolCallRequest:
     choice = data["tool_choice"]
     names = None if choice["names"] is None else tuple(choice["names"])
-    fields: dict[str, Any] = {
+    values: dict[str, Any] = {
         **data,
         "tools": tuple(ToolDefinition(**tool) for tool in data["tools"]),
         "tool_choice": ToolChoice(ChoiceMode(choice["mode"]), names),
         "tool_choice_policy": ChoicePolicy(data["tool_choice_policy"]),
         "stop": tuple(data["stop"]),
     }
-    return ToolCallRequest(messages=(), **fields)
+    return ToolCallRequest(messages=(), **values)

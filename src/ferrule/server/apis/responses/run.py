@@ -7,27 +7,28 @@ another one creates a run from the ledger and continues; events that were writte
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ferrule.core.call import FunctionCall, ToolCall
-from ferrule.core.context import CallContext, Principal
+from ferrule.core.context import Principal
 from ferrule.core.message import ChatMessage, Text
 from ferrule.core.message_json import messages_as_json, messages_from_json
 from ferrule.core.reply import Reply, ReplyFold, ReplyPart
 from ferrule.dialects.openai_responses.open_item import Events
 from ferrule.errors import DrainingError, FencedError, FerruleError, LedgerUnavailableError
 from ferrule.run.conversation import ToolConversation
-from ferrule.run.events import LoopEnded, LoopEvent
+from ferrule.run.events import LoopEnded
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import ApprovalState, ResponseRecord, ResponseStatus
 from ferrule.run.machine import State
-from ferrule.server.answer.turn import ToolOwner, Turn
+from ferrule.server.answer.plan import ToolOwner, Turn
+from ferrule.server.answer.stream import AnswerStream, conversation_options
 from ferrule.server.apis.responses.encoder import ResponseEventLog
 from ferrule.server.apis.responses.labels import executor_of
-from ferrule.server.apis.responses.loop_events import InstructedEngine, LoopEventEncoder, with_deadlines
+from ferrule.server.apis.responses.loop_events import LoopEventEncoder
 from ferrule.server.apis.responses.resume_record import ResumeRecord
 from ferrule.server.gateway import Gateway
 from ferrule.server.router import RoutedEngine
@@ -101,7 +102,7 @@ class ResponseRun:
             if self.resume_record.tool_owner is not ToolOwner.GATEWAY:
                 await self._end(self._last_events, self._state_after(reply))
 
-    def _events(self) -> AsyncGenerator[LoopEvent]:
+    def _events(self) -> AnswerStream:
         state = self.lease.record.state
         resume_record, messages = self.resume_record, messages_from_json(state["messages"])
         instructions = () if resume_record.instructions is None else (ChatMessage.system(resume_record.instructions),)
@@ -116,12 +117,12 @@ class ResponseRun:
             resumes=self.record.conversation if state["loop"] else "",
             conversation=self.record.conversation,
         )
-        return self.gateway.answer(turn, self._open_conversation)
+        return AnswerStream(self.gateway, turn, self._open_conversation)
 
-    async def _encode_events(self, events: AsyncGenerator[LoopEvent]) -> Reply:
+    async def _encode_events(self, events: AnswerStream) -> Reply:
         folding = ReplyFold()
-        async with aclosing(with_deadlines(events, self.gateway.config.limits)) as timed_events:
-            async for event in timed_events:
+        async with aclosing(events):
+            async for event in events:
                 if isinstance(event, LoopEnded):
                     await self._forget_decided(event)
                     # Written in one transaction with the end of the response.
@@ -143,14 +144,11 @@ class ResponseRun:
                     self.loop_encoder.encoder.drop_approval(call_id)
 
     async def _open_conversation(self, turn: Turn, engine: RoutedEngine) -> ToolConversation:
-        instructions = self.resume_record.instructions
         conversation = ToolConversation.with_lease(
             self.lease,
-            engine if instructions is None else InstructedEngine(engine, instructions),
+            engine,
             executor_of(self.gateway, self.resume_record, self.principal),
-            patience=self.gateway.config.approval_patience_seconds,
-            request=replace(turn.request, messages=(), tools=()),
-            context=CallContext(principal=self.principal),
+            **conversation_options(self.gateway, turn, self.resume_record.instructions),
         )
         if not conversation.is_unfinished:
             # The turn contains all messages again.

@@ -19,7 +19,7 @@ from ferrule.errors import EngineUnavailableError, FencedError, FerruleError, To
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.claim import encode_json
 from ferrule.run.ledger.ledger import ApprovalDecision, ResponseRecord, ResponseStatus
-from ferrule.server.answer.turn import ToolOwner
+from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.apis.responses.encoder import ResponseEventLog
 from ferrule.server.apis.responses.labels import Labels, current_principal, hosted_tools_of
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
