@@ -244,10 +244,26 @@ class EngineError(FerruleError):
         except EngineError as error:
             if not error.retryable:
                 raise
+            print(error.upstream_status, error.upstream_body)
     """
 
     code = "engine_failed"
     status = 502
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        hint: str = "",
+        upstream_status: int | None = None,
+        upstream_body: str = "",
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.upstream_status = upstream_status
+        """The HTTP status with which the engine refused the request; None if it sent none."""
+        self.upstream_body = upstream_body
+        """What the engine sent with that status, cut after some hundred characters."""
 
 
 class EngineUnavailableError(EngineError):

@@ -67,6 +67,19 @@ def test_a_refusal_is_not_retried_and_its_message_is_reported(status: int) -> No
     assert "no such model" in result.message
 
 
+@pytest.mark.parametrize("status", [*BUSY, *REFUSED])
+def test_a_refusal_keeps_the_status_and_the_body_that_the_engine_sent(status: int) -> None:
+    result, _ = run_client([json_response({"error": "no such model"}, status)] * 9, post)
+    assert isinstance(result, EngineError)
+    assert (result.upstream_status, result.upstream_body) == (status, '{"error": "no such model"}')
+
+
+def test_an_engine_that_sent_no_status_has_none_in_its_error() -> None:
+    result, _ = run_client([CannedResponse((b"half",), drops=True)], read_stream)
+    assert isinstance(result, EngineError)
+    assert (result.upstream_status, result.upstream_body) == (None, "")
+
+
 def test_an_unreachable_address_is_reported_with_a_hint() -> None:
     async def nobody() -> None:
         http = HttpClient("http://127.0.0.1:1", {}, QUICK)

@@ -72,6 +72,18 @@ def test_arguments_that_do_not_fit_go_back_to_the_model_which_may_try_again() ->
     assert loop.new_messages[3].results[0].content == {"name": "add", "a": 3}
 
 
+def test_a_call_that_nobody_decides_about_is_logged_once_per_tool_with_what_to_write(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = (ToolDefinition.build(name).side_effects().done() for name in ("sell_the_boat", "sell_the_house"))
+    source = FakeSource((first, second), behave)
+    for _ in range(2):
+        run_loop(Reply.of(call("sell_the_boat"), call("sell_the_house", 2)), Reply.of("done"), source=source)
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("ferrule.")]
+    assert [word for message in messages for word in ("boat", "house") if word in message] == ["boat", "house"]
+    assert all("decide=" in message and "Decision(True)" in message for message in messages)
+
+
 def test_a_tool_with_side_effects_does_not_run_without_approval() -> None:
     source = FakeSource((ADD, POST), behave)
     loop, events, _ = run_loop(Reply.of(call("post", text="hi")), Reply.of("ok"), source=source)

@@ -282,6 +282,16 @@ def test_a_place_in_a_stream_that_is_no_number_is_refused(after: str) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("word, status", [("True", 200), ("1", 200), ("off", 200), ("perhaps", 400), ("", 400)])
+def test_the_stream_parameter_takes_the_words_that_settings_take(word: str, status: int) -> None:
+    async def story() -> None:
+        async with gateway_of(scripted_engine("hello")) as client:
+            id = (await client.post(PATH, {"input": "hi"})).json()["id"]
+            assert (await client.get(f"{PATH}/{id}?stream={word}")).status == status
+
+    asyncio.run(story())
+
+
 def test_what_went_into_a_response_is_listed_page_by_page() -> None:
     async def story() -> None:
         async with gateway_of(scripted_engine("hello")) as client:

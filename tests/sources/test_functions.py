@@ -12,7 +12,7 @@ import pytest
 from ferrule import tool
 from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
-from ferrule.errors import ToolError
+from ferrule.errors import DefinitionError, ToolError
 from ferrule.sources.functions import Function, Functions
 
 
@@ -140,3 +140,60 @@ def test_a_function_that_keeps_its_cancellation_to_itself_does_not_undo_it(ends_
                 await work
 
     asyncio.run(cancelled())
+
+
+class Till:
+    """Tools with a state."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @tool
+    def greet(self, word: str) -> str:
+        """Greets."""
+        return f"{word} from {self.name}"
+
+    @tool
+    async def wait(self, word: str, context: CallContext) -> str:
+        """Greets, too."""
+        return f"{word} from {self.name} to {context.principal.name}"
+
+    @classmethod
+    @tool
+    def describe(cls, word: str) -> str:
+        """Describes the class."""
+        return f"{word} {cls.__name__}"
+
+
+def test_methods_of_an_instance_run_with_the_instance() -> None:
+    till, context = Till("one"), CallContext(principal=Principal("ann"))
+    assert outcome(till.greet, {"word": "hello"}) == Answered("hello from one")
+    assert outcome(till.wait, {"word": "hello"}, context) == Answered("hello from one to ann")
+    assert outcome(Till.describe, {"word": "a"}) == Answered("a Till")
+
+
+def test_a_method_without_an_instance_is_refused_with_what_to_write() -> None:
+    with pytest.raises(DefinitionError) as refused:
+        Functions([Till.greet])
+    assert "instance.greet" in refused.value.hint
+
+
+def test_an_unexpected_exception_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    def leak_the_password() -> None:
+        raise RuntimeError("password=hunter2")
+
+    outcome(leak_the_password, {})
+    (record,) = caplog.records
+    assert record.name.startswith("ferrule.")
+    assert record.levelname == "ERROR"
+    assert "leak_the_password" in record.getMessage()
+    assert "hunter2" not in record.getMessage()
+    assert "in leak_the_password" in caplog.text
+
+
+def test_what_a_tool_means_to_say_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def meant() -> None:
+        raise ToolError("the city is not on the map")
+
+    outcome(meant, {})
+    assert caplog.records == []

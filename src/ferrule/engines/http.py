@@ -153,9 +153,12 @@ class HttpClient:
             text = (await self._with_timeout(self.deadlines.between, response.text()))[:_MAX_ERROR_TEXT]
         finally:
             response.close()
-        if response.status in _BUSY:
-            return EngineUnavailableError(f"{self.base}{path} is busy ({response.status}): {text}")
-        return EngineError(f"{self.base}{path} answered {response.status}: {text}", code="engine_refused")
+        status = response.status
+        if status in _BUSY:
+            message = f"{self.base}{path} is busy ({status}): {text}"
+            return EngineUnavailableError(message, upstream_status=status, upstream_body=text)
+        message = f"{self.base}{path} answered {status}: {text}"
+        return EngineError(message, code="engine_refused", upstream_status=status, upstream_body=text)
 
     async def _with_timeout(self, seconds: float, work: Awaitable[_T]) -> _T:
         try:

@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from typing import Any
 from urllib.parse import unquote
 
+from ferrule.core.boolean_text import parse_boolean
 from ferrule.core.reply import Reply
 from ferrule.engines.anthropic import anthropic
 from ferrule.engines.chat.engine import ChatOptions
@@ -32,18 +33,16 @@ from ferrule.errors import DefinitionError
 from ferrule.wire.rule_builder import ReasoningMode
 
 ENTRY_POINTS = "ferrule.engines"
-_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 OptionParser = Callable[[str], Any]
 """Parses an option's text; raises `ValueError` or `KeyError` if the text is not valid."""
 
 
-def _parse_bool(text: str) -> bool:
-    return _BOOLEANS[text.lower()]
-
-
 def _parse_bool_or_text(text: str) -> bool | str:
-    return _BOOLEANS.get(text.lower(), text)
+    try:
+        return parse_boolean(text)
+    except ValueError:
+        return text
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
@@ -70,14 +69,14 @@ _TEXT = _OptionGroup(
         "target": str,
         "fallback_mode": FallbackMode,
         "reasoning": ReasoningMode,
-        "is_constrained": _parse_bool,
-        "is_bounded": _parse_bool,
-        "any_order": _parse_bool,
-        "skips": _parse_bool,
+        "is_constrained": parse_boolean,
+        "is_bounded": parse_boolean,
+        "any_order": parse_boolean,
+        "skips": parse_boolean,
         "max_tokens": int,
     },
 )
-_CHAT = _OptionGroup("options", ChatOptions, {"repairs": int, "is_streamed": _parse_bool})
+_CHAT = _OptionGroup("options", ChatOptions, {"repairs": int, "is_streamed": parse_boolean})
 _DEADLINES = _OptionGroup(
     "deadlines",
     Deadlines,
@@ -119,11 +118,11 @@ _HTTP = 'pip install "ferrule[http]"'
 _OVER_HTTP: dict[str, Any] = {"argument": "URL", "install": _HTTP, "groups": (_TEXT, _DEADLINES)}
 _BY_API: dict[str, Any] = {"argument": "MODEL", "install": _HTTP, "groups": (_CHAT, _DEADLINES)}
 _LLAMA_OPTIONS = {"threads": int, "slots": int, "context": int, "gpu_layers": int}
-_API_OPTIONS: dict[str, OptionParser] = {"url": str, "key": str, "reasoning": _parse_bool}
+_API_OPTIONS: dict[str, OptionParser] = {"url": str, "key": str, "reasoning": parse_boolean}
 
 ENGINES: dict[str, _EngineEntry] = {
     "anthropic": _EngineEntry(
-        factory=anthropic, **_BY_API, parsers={**_API_OPTIONS, "version": str, "strict": _parse_bool}
+        factory=anthropic, **_BY_API, parsers={**_API_OPTIONS, "version": str, "strict": parse_boolean}
     ),
     "fake": _EngineEntry(factory=_fake_engine, argument="TEXT", parsers={"times": int}),
     "llama": _EngineEntry(
@@ -135,7 +134,7 @@ ENGINES: dict[str, _EngineEntry] = {
         factory=openai,
         default_url=OPENAI,
         **_BY_API,
-        parsers={**_API_OPTIONS, "api": str, "honours": _parse_list, "strict": _parse_bool},
+        parsers={**_API_OPTIONS, "api": str, "honours": _parse_list, "strict": parse_boolean},
     ),
     "sglang": _EngineEntry(factory=sglang, **_OVER_HTTP, parsers={"key": str, "checkpoint": str}),
     "vllm": _EngineEntry(factory=vllm, **_OVER_HTTP, parsers={"key": str, "model": str, "checkpoint": str}),

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ferrule.core.context import CallContext
-from ferrule.core.outcome import Answered, NotDelivered, Outcome
+from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.sources.source import Source
-from ferrule.sources.tool_exceptions import ToolExceptions
+from ferrule.sources.tool_exceptions import run_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,4 @@ class ImportedTools(Source):
         tool = self._tools.get(name)
         if tool is None:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
-        exceptions = ToolExceptions()
-        with exceptions:
-            return Answered(await tool.run(arguments, context))
-        return exceptions.outcome
+        return await run_tool(name, tool.run(arguments, context))

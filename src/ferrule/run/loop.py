@@ -7,6 +7,7 @@ its state, so that another process can continue where this one stopped.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -49,11 +50,26 @@ if TYPE_CHECKING:
     from ferrule.run.executor import ToolExecutor
 
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]
+_log = logging.getLogger(__name__)
+_WARNED_TOOLS: set[str] = set()
+"""The tools whose denied calls were logged by this process."""
 _TOOL_REMOVED = "it is offered no longer"
 
 
 async def deny_all(call: ToolCall) -> Decision | None:
-    """Deny every call that needs approval. This is the default, where no one can be asked."""
+    """Deny every call that needs approval. This is the default, where no one can be asked.
+
+    The log says so once per tool, because a call that is always denied is rarely what a program wants.
+    """
+    if call.name not in _WARNED_TOOLS:
+        _WARNED_TOOLS.add(call.name)
+        _log.warning(
+            "the call of %r was denied: it has side effects, and nothing decides about such calls. Pass decide=, an "
+            "async function that takes the call and returns Decision(True) or Decision(False, why), to "
+            "ToolConversation, run_chat_with_tools or export_tools; or open the conversation in a ledger, where it "
+            "waits for approval.",
+            call.name,
+        )
     return Decision(False, "no one was available to approve it")
 
 

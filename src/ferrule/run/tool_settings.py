@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
+from ferrule.core.boolean_text import parse_boolean
 from ferrule.errors import DefinitionError
 from ferrule.run.executor import ToolExecutor
 from ferrule.sources.source import Source
-
-_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +60,11 @@ class ToolSettings:
 def _value(name: str, value: Any, kind: Any) -> Any:
     try:
         if kind is bool:
-            return value if isinstance(value, bool) else _TRUTH[str(value).lower()]
+            return value if isinstance(value, bool) else parse_boolean(str(value))
         if kind in (int, float):
             return kind(value)
         return tuple(filter(None, value.split(","))) if isinstance(value, str) else tuple(map(str, value))
-    except (KeyError, TypeError, ValueError):
+    except (TypeError, ValueError):
         expected = {bool: "true or false", int: "a whole number", float: "a number"}.get(
             kind, "names, joined by commas"
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, ParamSpec, TypeVar, overload
+from enum import Enum, auto
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from ferrule.core.context import CallContext
 from ferrule.core.tool import ToolDefinition
@@ -12,8 +15,19 @@ from ferrule.schema.inference import infer
 
 INJECTED: frozenset[type] = frozenset({CallContext})
 """Parameter types that the model does not fill in: the executor supplies their values."""
+_RECEIVERS = ("self", "cls")
 P = ParamSpec("P")
 R = TypeVar("R")
+_Rest = ParamSpec("_Rest")
+
+
+class Receiver(Enum):
+    """What a function's first parameter is bound to when the function is read from an object."""
+
+    NONE = auto()
+    """Nothing: a plain function, a static method, or a method that is bound already."""
+    INSTANCE = auto()
+    CLASS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +45,43 @@ class FunctionTool(Generic[P, R]):
         get_weather("Paris")                 # "Paris: clear"
         get_weather.definition.name          # "get_weather"
         get_weather.definition.required      # ("city",)
+
+    A method works too. Read it from an instance, which it is then bound to:
+
+        class Shop:
+            @tool
+            def price(self, article: str) -> float:
+                "The price of an article."
+                return self.prices[article]
+
+        conversation = ToolConversation(engine, [shop.price])
     """
 
     function: Callable[P, R]
     definition: ToolDefinition
+    receiver: Receiver = Receiver.NONE
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> FunctionTool[P, R]: ...
+
+    @overload
+    def __get__(
+        self: FunctionTool[Concatenate[Any, _Rest], R], instance: object, owner: type[Any] | None = None
+    ) -> FunctionTool[_Rest, R]: ...
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> FunctionTool[..., R]:
+        """Return the tool that is bound to the instance, as Python does for a plain method."""
+        match self.receiver:
+            case Receiver.INSTANCE if instance is not None:
+                bound_to = instance
+            case Receiver.CLASS:
+                bound_to = owner or type(instance)
+            case _:
+                return self
+        return FunctionTool(MethodType(self.function, bound_to), self.definition)
 
 
 @overload
@@ -61,7 +105,8 @@ def tool(
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool from a function: `@tool`, or `@tool(side_effects=True)`.
 
-    The name, the description and the parameters come from the function's name, docstring and type hints.
+    The name, the description and the parameters come from the function's name, docstring and type hints. In a class
+    it makes a tool of a method, a `staticmethod` or a `classmethod`.
 
     Args:
         function: The function, if the decorator is used without parentheses.
@@ -86,7 +131,8 @@ def tool(
             return "booked"
     """
 
-    def define(function: Callable[P, R]) -> FunctionTool[P, R]:
+    def define(decorated: Callable[P, R]) -> FunctionTool[P, R]:
+        function, receiver = _split_receiver(decorated)
         inferred = infer(function, INJECTED)
         capability, version = bound_to or (None, None)
         definition = ToolDefinition(
@@ -97,6 +143,17 @@ def tool(
             version,
             side_effects,
         )
-        return FunctionTool(function, definition)
+        return FunctionTool(function, definition, receiver)
 
     return define if function is None else define(function)
+
+
+def _split_receiver(function: Callable[P, R]) -> tuple[Callable[P, R], Receiver]:
+    """Return the plain function behind a decorated one, and what its first parameter is bound to."""
+    if isinstance(function, staticmethod):
+        return cast("Callable[P, R]", function.__func__), Receiver.NONE
+    if isinstance(function, classmethod):
+        return cast("Callable[P, R]", cast("classmethod[Any, P, R]", function).__func__), Receiver.CLASS
+    # By name, as the schema does, because a function is decorated before its class exists.
+    is_method = inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") in _RECEIVERS
+    return function, Receiver.INSTANCE if is_method else Receiver.NONE

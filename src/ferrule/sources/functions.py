@@ -11,17 +11,18 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, cast
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
-from ferrule.errors import SchemaError
+from ferrule.errors import DefinitionError, SchemaError
 from ferrule.schema.annotations import hints_of
 from ferrule.schema.python_arguments import annotations_of, arguments_for
-from ferrule.schema.tool_decorator import INJECTED, FunctionTool, tool
+from ferrule.schema.tool_decorator import INJECTED, FunctionTool, Receiver, tool
 from ferrule.sources.source import Source
-from ferrule.sources.tool_exceptions import ToolExceptions
+from ferrule.sources.tool_exceptions import run_tool
 
 _THREADS = 16
 
@@ -55,10 +56,7 @@ class Functions(Source):
             return Answered(f"invalid_arguments: {refusal.message}", is_error=True, code="bad_request")
         if entry.context_name:
             values[entry.context_name] = context
-        exceptions = ToolExceptions()
-        with exceptions:
-            return Answered(await self._run(entry, values))
-        return exceptions.outcome
+        return await run_tool(name, self._run(entry, values))
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -79,7 +77,12 @@ class _ToolFunction:
 
 
 def _tool_function(function: Function) -> _ToolFunction:
-    decorated = cast("FunctionTool[..., Any]", function if isinstance(function, FunctionTool) else tool(function))
+    decorated = _decorate(function)
+    if decorated.receiver is not Receiver.NONE:
+        raise DefinitionError(
+            f"{decorated.definition.name} is a method of a class, and not bound to an instance",
+            hint=f"Pass the method of an instance: `instance.{decorated.definition.name}`.",
+        )
     hints = hints_of(decorated.function)
     context_name = next((name for name, hint in hints.items() if hint is CallContext and name != "return"), "")
     annotations = annotations_of(decorated.function, INJECTED)
@@ -90,3 +93,14 @@ def _tool_function(function: Function) -> _ToolFunction:
         context_name,
         inspect.iscoroutinefunction(decorated.function),
     )
+
+
+def _decorate(function: Function) -> FunctionTool[..., Any]:
+    if isinstance(function, FunctionTool):
+        return cast("FunctionTool[..., Any]", function)
+    # `@classmethod` above `@tool`: from Python 3.13 on, the class then gives a method around the tool.
+    inner = getattr(function, "__func__", None)
+    if isinstance(inner, FunctionTool) and inspect.ismethod(function):
+        unbound = cast("FunctionTool[..., Any]", inner)
+        return FunctionTool(MethodType(unbound.function, function.__self__), unbound.definition)
+    return tool(function)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableErr
 
 PATH = "/v1/chat/completions"
 _MAX_CONCURRENT = 4
-# HttpClient reports the status only in its message.
-_STATUS = re.compile(r" answered (\d{3}): (.*)", re.DOTALL)
 _EMPTY = Reply()
 
 
@@ -110,12 +107,11 @@ class ProbeClient:
                 return ProbeResponse(refusal=gone.message, status=0)
             raise
         except EngineError as refusal:
-            match = _STATUS.search(refusal.message)
-            return (
-                ProbeResponse(refusal=match[2], status=int(match[1]))
-                if match
-                else ProbeResponse(refusal=refusal.message, status=0)
-            )
+            if refusal.upstream_status is None:
+                return ProbeResponse(refusal=refusal.message, status=0)
+            # A body may be empty, but a refusal must not look like an answer.
+            body = refusal.upstream_body or refusal.message
+            return ProbeResponse(refusal=body, status=refusal.upstream_status)
         return ProbeResponse(_fold_chunks(chunks), tuple(chunks))
 
     async def _chunks(self, body: dict[str, Any], is_streamed: bool) -> list[dict[str, Any]]:

@@ -15,11 +15,11 @@ from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionTools
 from pydantic_ai.usage import RunUsage
 
 from ferrule.core.context import CallContext
-from ferrule.core.outcome import Answered, NotDelivered, Outcome
+from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, ToolError
 from ferrule.sources.source import Source
-from ferrule.sources.tool_exceptions import ToolExceptions
+from ferrule.sources.tool_exceptions import run_tool
 
 ImportableTool = AbstractToolset[Any] | Tool[Any] | Callable[..., Any]
 
@@ -90,10 +90,7 @@ class _ImportedToolset(Source):
         manager = self._manager
         if manager is None or manager.get_tool_def(name) is None or name in self._external:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
-        exceptions = ToolExceptions()
-        with exceptions:
-            return Answered(await _run_tool(manager, ToolCallPart(name, dict(arguments), context.call_id)))
-        return exceptions.outcome
+        return await run_tool(name, _run_tool(manager, ToolCallPart(name, dict(arguments), context.call_id)))
 
 
 async def _run_tool(manager: ToolManager[Any], call: ToolCallPart) -> Any:

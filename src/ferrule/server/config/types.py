@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-_BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+from ferrule.core.boolean_text import parse_boolean
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,6 @@ def _bool(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError
     return value
-
-
-def _bool_text(text: str) -> bool:
-    if text.strip().lower() not in _BOOLEANS:
-        raise ValueError
-    return _BOOLEANS[text.strip().lower()]
 
 
 def _int(value: object) -> int:
@@ -65,7 +59,7 @@ def _strings_text(text: str) -> tuple[str, ...]:
 
 
 _TYPES: Mapping[object, SettingType] = {
-    bool: SettingType("true or false", _bool, _bool_text),
+    bool: SettingType("true or false", _bool, parse_boolean),
     int: SettingType("an integer", _int, int),
     float: SettingType("a number", _float, lambda text: _float(float(text))),
     str: SettingType("a string", _str, str),

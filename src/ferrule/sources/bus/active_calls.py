@@ -6,7 +6,6 @@ It knows frames and time, nothing of tools, tokens or subjects.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -16,9 +15,7 @@ from ferrule.core.context import Progress
 from ferrule.sources.bus.frame import Frame, Heartbeat
 
 HEARTBEAT_SECONDS = 1.0
-_log = logging.getLogger(__name__)
 _PROGRESS_SECONDS = 0.1
-_NEVER_CAUGHT = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 SendFrame = Callable[[str, Frame], Awaitable[None]]
 
 
@@ -102,20 +99,3 @@ class RunningCalls:
         if progress is not None:
             call.reported_at = time.monotonic()
         await self._send(call.reply, Heartbeat(progress))
-
-
-class ExceptionLogger:
-    """A context manager that logs what a call raises and suppresses it.
-
-    The exception is not sent to the caller: its message may contain secrets.
-    """
-
-    __slots__ = ()
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if error is None or isinstance(error, _NEVER_CAUGHT):
-            return False
-        _log.error("a tool call raised an exception", exc_info=error)
-        return True

@@ -8,6 +8,7 @@ runs.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Coroutine, Mapping
@@ -22,7 +23,7 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, FerruleError
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import Checker
-from ferrule.sources.bus.active_calls import HEARTBEAT_SECONDS, ExceptionLogger, RunningCall, RunningCalls
+from ferrule.sources.bus.active_calls import HEARTBEAT_SECONDS, RunningCall, RunningCalls
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
 from ferrule.sources.bus.deduplication import Deduplicator, key_of
 from ferrule.sources.bus.frame import (
@@ -51,8 +52,8 @@ from ferrule.sources.source import Source
 from ferrule.sources.tool_output import to_json_value
 
 CAP = 16
+_log = logging.getLogger(__name__)
 _GRACE_SECONDS = 30.0
-_LOG_EXCEPTIONS = ExceptionLogger()
 _WORKER_FAILED = UnknownOutcome("the worker failed or was stopped while it ran", code="internal_error")
 
 
@@ -247,21 +248,24 @@ class Worker:
         started = time.monotonic()
         # Sent if the source raises, which is a bug in the source, or the worker is stopped.
         frame: Frame = _WORKER_FAILED
-        with _LOG_EXCEPTIONS:
-            try:
-                frame = _frame_of(await self._source.call(served.name, arguments, context))
-            except asyncio.CancelledError:
-                if not running.is_late:
-                    raise
-                frame = UnknownOutcome("the deadline passed while it ran", code="timeout")
-            finally:
-                self._running.end(running)
-                served.endpoint.seconds += time.monotonic() - started
-                if isinstance(frame, Rejection):
-                    self._deduplicator.forget(effect_key)
-                elif effect_key:
-                    self._deduplicator.finish(effect_key, frame)
-                await self._finish(served, running.reply, frame)
+        try:
+            frame = _frame_of(await self._source.call(served.name, arguments, context))
+        except asyncio.CancelledError:
+            if not running.is_late:
+                raise
+            frame = UnknownOutcome("the deadline passed while it ran", code="timeout")
+        # A source is somebody's code, and a call that raises must not end the worker. The caller does not get the
+        # exception, whose message may contain secrets.
+        except Exception:
+            _log.exception("the source of %r raised an exception", served.name)
+        finally:
+            self._running.end(running)
+            served.endpoint.seconds += time.monotonic() - started
+            if isinstance(frame, Rejection):
+                self._deduplicator.forget(effect_key)
+            elif effect_key:
+                self._deduplicator.finish(effect_key, frame)
+            await self._finish(served, running.reply, frame)
 
     def _finish(self, served: _ServedTool, reply: str, frame: Frame) -> Coroutine[Any, Any, None]:
         if not isinstance(frame, Answered) or frame.is_error:

@@ -103,14 +103,25 @@ class Session:
         self.idle.clear()
         try:
             async with asyncio.timeout(max(0.0, seconds)):
-                (result,) = await asyncio.gather(self._call_tool(tool, arguments, context), return_exceptions=True)
+                return await self._outcome_of_call(tool, arguments, context)
         except TimeoutError:
             return Unknown(f"no answer within {max(0.0, seconds):g} seconds", code="timeout")
         finally:
             self.running.remove(context)
             if not self.running:
                 self.idle.set()
-        return self._outcome(result, tool)
+
+    async def _outcome_of_call(self, tool: ListedTool, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
+        try:
+            result = await self._call_tool(tool, arguments, context)
+        except MCPError as error:
+            return outcome_of_error(error.code, error.message, is_from_transport=_is_ours(error))
+        except ValueError:
+            return Answered("the server's answer violates the MCP protocol", is_error=True, code="bad_answer")
+        # The SDK raises whatever its transports raise. Whichever it is, the server may have run the call.
+        except Exception as error:
+            return Unknown(f"the connection failed ({type(error).__name__})")
+        return outcome_of_result(result.model_dump(mode="json", by_alias=True), tool.output)
 
     async def _call_tool(
         self, tool: ListedTool, arguments: Mapping[str, Any], context: CallContext
@@ -121,19 +132,6 @@ class Session:
         key = {IDEMPOTENCY_KEY: context.call_id} if context.call_id else {}
         meta = cast("types.RequestParamsMeta", {**key, HOPS: context.hops})
         return await self.client.call_tool(tool.name, dict(arguments), progress_callback=on_progress, meta=meta)
-
-    def _outcome(self, result: types.CallToolResult | BaseException, tool: ListedTool) -> Outcome:
-        match result:
-            case types.CallToolResult():
-                return outcome_of_result(result.model_dump(mode="json", by_alias=True), tool.output)
-            case asyncio.CancelledError():
-                raise result
-            case MCPError():
-                return outcome_of_error(result.code, result.message, is_from_transport=_is_ours(result))
-            case ValueError():
-                return Answered("the server's answer violates the MCP protocol", is_error=True, code="bad_answer")
-            case _:
-                return Unknown(f"the connection failed ({type(result).__name__})")
 
 
 @asynccontextmanager

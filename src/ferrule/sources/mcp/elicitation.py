@@ -6,7 +6,7 @@ matches the requested schema.
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
@@ -15,6 +15,8 @@ from ferrule.core.context import CallContext
 from ferrule.errors import SchemaError
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import checker_for
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +49,16 @@ async def decline(elicitation: Elicitation) -> ElicitAnswer:
 
 async def answer_to(elicitation: Elicitation, elicit: Elicit) -> ElicitAnswer:
     """Get the answer, fill in the form's defaults and validate it. Any failure becomes `cancel`."""
-    (answer,) = await asyncio.gather(elicit(elicitation), return_exceptions=True)
-    match answer:
-        case asyncio.CancelledError():
-            raise answer
-        case BaseException():
-            return ElicitAnswer("cancel")
-        case ElicitAnswer(action="accept") if not elicitation.url:
-            content = {**_defaults(elicitation.schema), **answer.content}
-            return ElicitAnswer("accept", content) if _fits(content, elicitation.schema) else ElicitAnswer("cancel")
-        case _:
-            return answer
+    try:
+        answer = await elicit(elicitation)
+    # The callback is the program's own code. If it fails, the server still needs an answer, and the call goes on.
+    except Exception:
+        _log.exception("the callback that answers %r raised an exception", elicitation.server)
+        return ElicitAnswer("cancel")
+    if answer.action != "accept" or elicitation.url:
+        return answer
+    content = {**_defaults(elicitation.schema), **answer.content}
+    return ElicitAnswer("accept", content) if _fits(content, elicitation.schema) else ElicitAnswer("cancel")
 
 
 def _defaults(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,7 +89,8 @@ class ServerConnection:
         while not self._closing.is_set():
             began = time.monotonic()
             self._last_stderr = ""
-            # `gather`, because the SDK's task groups raise exception groups of anything; they must not end this task.
+            # In a task of its own, which `gather` makes: the SDK's cancel scopes cancel the task that they are in, and
+            # its task groups raise groups of anything. Neither may end the attempts to connect.
             (ended,) = await asyncio.gather(self._connect_once(), return_exceptions=True)
             if time.monotonic() - began > self.options.steady:
                 pause = self.options.first_pause

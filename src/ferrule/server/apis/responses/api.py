@@ -14,6 +14,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from ferrule.core.boolean_text import parse_boolean
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps
 from ferrule.core.request import ToolCallRequest
@@ -45,7 +46,6 @@ from ferrule.server.http import AnyResponse, Request, Response, Route, Streaming
 _FIRST_OUTPUT_SECONDS = 10.0
 """How long to wait for the first output before the HTTP status is sent. Later errors come inside the answer."""
 _MAX_DIGITS = 15
-_BOOLEANS = {"true": True, "false": False}
 
 
 def routes(gateway: Gateway) -> list[Route]:
@@ -143,7 +143,7 @@ async def _wait_for_output(run: ResponseRun) -> None:
 async def _get(responses: ResponseStore, http_request: Request) -> AnyResponse:
     record = await _find(responses, http_request)
     query = Field(dict(http_request.query))
-    if not query["stream"].or_else(lambda field: field.one_of(_BOOLEANS), False):
+    if not query["stream"].or_else(_boolean_parameter, False):
         return await _response(responses, record.id)
     after = http_request.query.get("starting_after", "-1")
     if not after.removeprefix("-").isdecimal() or not after.isascii() or len(after) > _MAX_DIGITS:
@@ -151,6 +151,13 @@ async def _get(responses: ResponseStore, http_request: Request) -> AnyResponse:
             "starting_after: it is not a number", hint="Send the last sequence_number that you received."
         )
     return _follow(responses, record.id, max(-1, int(after)))
+
+
+def _boolean_parameter(field: Field) -> bool:
+    try:
+        return parse_boolean(field.string())
+    except ValueError:
+        raise field.refusal(f"unknown value {field.string()[:60]!r}", "Use true or false.") from None
 
 
 async def _delete(responses: ResponseStore, http_request: Request) -> AnyResponse:
