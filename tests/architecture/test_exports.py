@@ -3,6 +3,7 @@
 import ast
 import re
 from importlib import import_module
+from textwrap import dedent
 
 import pytest
 
@@ -57,6 +58,14 @@ def test_type_checkers_see_what_programs_get(module: str) -> None:
 def test_every_public_module_says_what_it_is_for_with_an_example(module: str) -> None:
     text = ast.get_docstring(tree_of(module)) or ""
     assert "\nExample:\n" in text or re.match(r"[^\n]*`\w+\(.*\)`", text), f"write an example into {module}"
+
+
+@pytest.mark.parametrize("module", IMPORTABLE)
+def test_the_example_of_a_public_module_is_python_whose_imports_work(module: str) -> None:
+    example = dedent((ast.get_docstring(tree_of(module)) or "").partition("\nExample:\n")[2])
+    for node in ast.walk(ast.parse(example)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            exec(ast.unparse(node), {})
 
 
 def test_every_public_module_is_an_attribute_of_the_package() -> None:
