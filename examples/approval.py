@@ -24,8 +24,8 @@ from ferrule import (
     ToolExecutor,
     tool,
 )
-from ferrule.run.events import ConfirmationRequired, ToolFinished, ToolStarted
-from ferrule.sources.functions import Functions
+from ferrule.events import ConfirmationRequired, ToolFinished, ToolStarted
+from ferrule.sources import Functions
 
 
 def list_in(file: Path) -> FunctionTool[[str], str]:

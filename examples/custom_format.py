@@ -13,26 +13,29 @@ from __future__ import annotations
 
 from engine_option import engine_of, options
 
-from ferrule import (
-    ChatMessage,
+from ferrule import ChatMessage, FunctionCall, Reply, ToolCall, ToolCallRequest, ToolChoice, fold, tool
+from ferrule.formats import (
+    ARGS,
+    BODY,
+    NAME,
+    ByteMatcher,
+    Example,
     Format,
-    FunctionCall,
     Parser,
-    Reply,
-    ToolCallRequest,
-    ToolChoice,
-    fold,
+    bind,
+    calls,
+    closer,
+    emit_lark,
+    free,
     parse,
     register,
     render,
     render_results,
-    tool,
+    results,
+    seq,
+    space,
+    turn,
 )
-from ferrule.rules.lark import emit_lark
-from ferrule.rules.matcher import ByteMatcher
-from ferrule.wire.format import PARIS, ROME, Example, results
-from ferrule.wire.node import ARGS, BODY, NAME, calls, closer, free, seq, space, turn
-from ferrule.wire.rule_builder import bind
 
 # The only definition. The renderer, the parser and the grammar all follow from it.
 FORMAT = Format(
@@ -52,6 +55,8 @@ FORMAT = Format(
 )
 PARIS_TEXT = '@@call get_weather\n{"city": "Paris", "days": 2}\n@@end'
 ROME_TEXT = '@@call get_weather\n{"city": "Rome"}\n@@end'
+PARIS = ToolCall.of("get_weather", {"city": "Paris", "days": 2})
+ROME = ToolCall.of("get_weather", {"city": "Rome"})
 # Texts and their meaning. For built-in formats Ferrule's tests parse such examples, split at every position.
 EXAMPLES = (
     Example("lantern", PARIS_TEXT, Reply.of(PARIS)),

@@ -11,7 +11,7 @@ import json
 from engine_option import engine_of, options
 
 from ferrule import ChatMessage, ChoicePolicy, Role, ToolCallRequest, ToolConversation, ToolExecutor, tool
-from ferrule.sources.functions import Functions
+from ferrule.sources import Functions
 
 SHOPPING: list[str] = []
 

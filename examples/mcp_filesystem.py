@@ -16,8 +16,7 @@ from pathlib import Path
 from engine_option import engine_of, options
 
 from ferrule import ChatMessage, ChoicePolicy, Role, ToolCall, ToolCallRequest, ToolExecutor
-from ferrule.sources.mcp.config import Server, StdioTransport, Timeouts
-from ferrule.sources.mcp.servers import McpServers
+from ferrule.sources import mcp
 
 NPX = "npx -y @modelcontextprotocol/server-filesystem"
 FILES = {"todo.txt": "call the plumber\n", "shopping.txt": "milk, bread, apples\n"}
@@ -48,9 +47,14 @@ async def main() -> None:
     folder = folder_with_files()
     command, *rest = shlex.split(args.server)
     # Calls to an MCP server need approval, except tools of a trusted server that declare themselves read-only.
-    transport = StdioTransport(command, (*rest, str(folder)), cwd=str(folder))
-    server = Server("files", transport, trusted=True, timeouts=Timeouts(connect=SECONDS_TO_FETCH))
-    async with McpServers([server], settle_seconds=SECONDS_TO_FETCH) as source:
+    server = {
+        "command": command,
+        "args": [*rest, str(folder)],
+        "cwd": str(folder),
+        "trusted": True,
+        "connectTimeout": 1000 * SECONDS_TO_FETCH,
+    }
+    async with mcp({"files": server}, settle_seconds=SECONDS_TO_FETCH) as source:
         tools = await source.tools()
         if not tools:
             sys.exit("\n".join(source.notices))

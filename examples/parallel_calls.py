@@ -19,8 +19,8 @@ from ferrule import (
     ToolResult,
     tool,
 )
-from ferrule.run.events import ToolFinished, ToolStarted
-from ferrule.sources.functions import Functions
+from ferrule.events import ToolFinished, ToolStarted
+from ferrule.sources import Functions
 
 SECONDS = 0.5
 

@@ -25,8 +25,8 @@ from ferrule import (
     ToolExecutor,
     tool,
 )
-from ferrule.run.events import LoopEvent, ToolFinished
-from ferrule.sources.functions import Functions
+from ferrule.events import LoopEvent, ToolFinished
+from ferrule.sources import Functions
 
 
 @tool

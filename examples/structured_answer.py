@@ -9,7 +9,7 @@ from typing import Literal
 from engine_option import engine_of, options
 
 from ferrule import ChoicePolicy, FinishReason, ToolCallRequest, ToolConversation, ToolExecutor, tool
-from ferrule.sources.functions import Functions
+from ferrule.sources import Functions
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from engine_option import engine_of, options
 
 from ferrule import ChatMessage, Engine, Role, ToolCallRequest, ToolChoice, ToolError, ToolExecutor, tool
-from ferrule.sources.functions import Functions
+from ferrule.sources import Functions
 
 WEATHER = {"Paris": "sunny, 24 degrees", "Rome": "showers, 21 degrees", "Oslo": "snow, 2 degrees"}
 NOTES = ("The spare key hangs in the garage.", "The boiler wants 1.5 bar.", "The garage is locked at ten.")

@@ -27,7 +27,7 @@ from ferrule.rules.relaxation import relax
 from ferrule.rules.rule import Rule
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.schema.admission import admit
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
 from lab.results_page import publish
@@ -115,7 +115,7 @@ def _count_tool(tool: ToolDefinition, counts: Counts) -> None:
     counts.widened += bool(losses)
     required = ToolChoice.required()
     for name in FORMATS:
-        form = formats()[name]
+        form = all_formats()[name]
         for target, write in TARGETS.items():
             _try(counts, (name, target), tool, lambda write=write, form=form: write(bind(form, [tool], required)))
     _try(counts, (NO_FORMAT, JSON_SCHEMA), tool, lambda: emit_json_schema([tool], required))

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from ferrule.bench.tables import Table
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from lab import own_parser
 from lab.corpus import FAMILIES, Family
 from lab.paths import CACHE
@@ -111,7 +111,7 @@ Run = Callable[[int], tuple[float, Mapping[str, Any]]]
 
 
 def _own(family: Family, text: str) -> Run:
-    form, tools = formats()[family.format], own_parser.definitions(TOOLS)
+    form, tools = all_formats()[family.format], own_parser.definitions(TOOLS)
     chunks = [text[start : start + CHARACTERS] for start in range(0, len(text), CHARACTERS)]
 
     def run(repeat: int) -> tuple[float, Mapping[str, Any]]:

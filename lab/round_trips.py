@@ -13,7 +13,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.errors import UnrenderableError
 from ferrule.wire.format import Format
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from ferrule.wire.renderer import render
 from lab import own_parser
 from lab.reply_variants import Calls
@@ -63,7 +63,7 @@ def measure(others: Worker, oracles: Worker, advance: Advance) -> dict[str, Any]
             templates.append({"template": file, "format": template.format, "calls": count,
                               **_read_by_all(file, template, count, others, oracles)})  # fmt: skip
     advance("our own")
-    own = [{"format": name, "calls": count, "ours": _own(form, count)} for name, form in formats().items()
+    own = [{"format": name, "calls": count, "ours": _own(form, count)} for name, form in all_formats().items()
            for count in COUNTS]  # fmt: skip
     return {"templates": templates, "own": own}
 
@@ -88,7 +88,7 @@ def _read_by_all(file: str, template: Template, count: int, others: Worker, orac
     if template.format is None:
         verdicts["ours"] = _NOT_ASKED
     else:
-        form = formats()[template.format]
+        form = all_formats()[template.format]
         verdicts["ours"] = _verdict(own_parser.stream(form, [text], own_parser.definitions(TOOLS)), count)
     return verdicts
 

@@ -22,7 +22,7 @@ from ferrule.errors import FerruleError, FormatError
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Prose, Rule
 from ferrule.rules.vocabulary import Vocabulary
-from ferrule.wire.registry import formats, get_format
+from ferrule.wire.registry import all_formats, get_format
 from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
 from lab.rule_tools import sample_tools
@@ -64,7 +64,7 @@ def llama3_model() -> Path:
 def read_vocabulary(model: Path, most: int | None = None) -> Vocabulary:
     """Read a vocabulary with one base64 token per line, and append the special tokens of all formats."""
     plain = [base64.b64decode(line.split()[0]) for line in model.read_bytes().splitlines()[:most]]
-    specials = sorted({token for format in formats().values() for token in format.tokens})
+    specials = sorted({token for format in all_formats().values() for token in format.tokens})
     numbered = {text: len(plain) + number for number, text in enumerate(specials)}
     return Vocabulary([*plain, *(text.encode() for text in specials), b"<|end|>"], numbered, len(plain) + len(specials))
 

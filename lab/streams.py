@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ferrule.bench.tables import Table
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from lab import own_parser
 from lab.corpus import CASES, CHUNKINGS, FAMILIES, TOOLS, CorpusCase, Family
 from lab.peers.outcome import Outcome
@@ -33,7 +33,7 @@ def measure(others: Worker, advance: Advance) -> dict[str, Any]:
     faults: list[dict[str, Any]] = []
     for family in FAMILIES:
         advance(family.name)
-        if family.format not in formats():
+        if family.format not in all_formats():
             left_out.append(family.name)
             continue
         row: dict[str, Any] = {"family": family.name, "format": family.format}
@@ -71,7 +71,7 @@ def _count_runs(engine: str, family: Family, others: Worker, faults: list[dict[s
 
 def _parsers(engine: str, family: Family, others: Worker) -> tuple[Batch, Stream] | None:
     if engine == "ours":
-        form, tools = formats()[family.format], own_parser.definitions(TOOLS)
+        form, tools = all_formats()[family.format], own_parser.definitions(TOOLS)
 
         def own(chunks: Sequence[str]) -> Outcome:
             return own_parser.stream(form, chunks, tools)

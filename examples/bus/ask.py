@@ -9,8 +9,8 @@ import sys
 from engine_option import engine_of, options
 
 from ferrule import ChatMessage, ChoicePolicy, FerruleError, ToolCallRequest, ToolExecutor
-from ferrule.run.events import LoopEvent, ToolFinished, ToolProgressed, ToolStarted
-from ferrule.sources.bus.bus import Bus
+from ferrule.events import LoopEvent, ToolFinished, ToolProgressed, ToolStarted
+from ferrule.sources import Bus
 
 URL = os.environ.get("FERRULE_NATS", "nats://127.0.0.1:4222")
 

@@ -9,8 +9,7 @@ import asyncio
 import os
 
 from ferrule import CallContext, tool
-from ferrule.sources.bus.worker import Worker
-from ferrule.sources.functions import Functions
+from ferrule.sources import Functions, Worker
 
 URL = os.environ.get("FERRULE_NATS", "nats://127.0.0.1:4222")
 

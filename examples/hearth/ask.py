@@ -7,23 +7,19 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
-from ferrule import ChatMessage, ToolCall, ToolCallRequest
-from ferrule.core.context import CallContext
-from ferrule.engines.engine import Engine
-from ferrule.engines.registry import load_engine
-from ferrule.run.executor import ToolExecutor
-from ferrule.run.loop import Decision, Loop
-from ferrule.sources.bus.bus import Bus
+from ferrule import CallContext, ChatMessage, Decision, Engine, ToolCall, ToolCallRequest, ToolExecutor, load_engine
+from ferrule.sources import Bus
 
 Decide = Callable[[ToolCall], Awaitable[Decision | None]]
 
 
 async def run_question(
     engine: Engine, bus: Bus, question: str, decide: Decide, context: CallContext | None = None
-) -> Loop:
-    """Run the tool loop for one question, with all tools on the bus."""
+) -> tuple[ChatMessage, ...]:
+    """Run the tool loop for one question, with all tools on the bus. Return the new messages."""
     request = ToolCallRequest(messages=(ChatMessage.user(question),), max_tokens=512)
-    return await ToolExecutor(bus).run_chat_with_tools(engine, request, decide=decide, context=context)
+    loop = await ToolExecutor(bus).run_chat_with_tools(engine, request, decide=decide, context=context)
+    return tuple(loop.new_messages)
 
 
 async def ask_the_user(call: ToolCall) -> Decision | None:
@@ -38,11 +34,11 @@ async def _main() -> None:
     parser.add_argument("--nats", default=os.environ.get("FERRULE_NATS", "nats://127.0.0.1:4222"))
     arguments = parser.parse_args()
     async with load_engine(arguments.engine) as engine, Bus(arguments.nats) as bus:
-        loop = await run_question(engine, bus, arguments.question, ask_the_user)
-    for message in loop.new_messages:
+        messages = await run_question(engine, bus, arguments.question, ask_the_user)
+    for message in messages:
         for result in message.results:
             print(f"[{result.name}: {result.text:.200}]")
-    print(loop.reply.text)
+    print(messages[-1].content)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ import json
 import os
 import sys
 
-from ferrule.core.context import CallContext
-from ferrule.core.outcome import Answered
-from ferrule.sources.bus.bus import Bus
+from ferrule import CallContext
+from ferrule.sources import Answered, Bus
 
 
 async def _main(name: str, arguments: str) -> int:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from ferrule import CallContext, tool
-from ferrule.sources.bus.bus import Bus
+from ferrule.sources import Bus
 
 URL = "FERRULE_NATS"
 

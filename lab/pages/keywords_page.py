@@ -54,7 +54,7 @@ pointer to the keyword, and is raised before anything is generated.
 
 """
 _LIMITS = """
-These are the limits, each a field of `ferrule.schema.admission.SchemaLimits`:
+These are the limits:
 
 """
 _COVERAGE_TEXTS = {

@@ -27,7 +27,8 @@ _PACKAGES = {
     "server": ("the gateway", 340),
     "integrations": ("one file per framework", 760),
 }
-_BOTTOM, _TOP = ("core", "errors"), ("bench", "cli")
+_BOTTOM = ("core", "errors", "lazy_exports")
+_TOP = ("events", "formats", "gateway", "ledger", "testing", "bench", "cli")
 _BOX_WIDTH = 326
 
 
@@ -45,8 +46,8 @@ def layout_picture(may_import: Table) -> str:
     ]
     for name, box in boxes.items():
         parts += _package(name, box, may_import[f"ferrule.{name}"])
-    parts += _layer(_TOP, "measurements and commands: may import anything; nothing imports them", 48)
-    parts += _layer(_BOTTOM, "errors and values: any package may import them; they import nothing", height - 60)
+    parts += _layer(_TOP, "public modules, measurements and commands: may import anything; nothing imports them", 48)
+    parts += _layer(_BOTTOM, "values and errors: any package may import them; they import nothing", height - 60)
     parts.append(words("* only from the modules listed in AGENTS.md", _WIDTH / 2, height - 14, "small"))
     return picture("The packages of Ferrule and their allowed imports", _ABOUT, _WIDTH, height, parts)
 

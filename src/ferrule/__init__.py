@@ -1,7 +1,27 @@
-"""Ferrule binds language models to tools: every call parses, names an offered tool and fits its JSON Schema."""
+"""Ferrule binds language models to tools: every call parses, names an offered tool and fits its JSON Schema.
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+This module holds the names that most programs need. The rest is in the other public modules: `ferrule.engines`,
+`ferrule.errors`, `ferrule.events`, `ferrule.formats`, `ferrule.gateway`, `ferrule.integrations`, `ferrule.ledger`,
+`ferrule.sources` and `ferrule.testing`. Every other module is private and may change without notice.
+
+Example:
+    import asyncio
+
+    from ferrule import ToolConversation, load_engine, tool
+
+    @tool
+    def get_weather(city: str) -> str:
+        return f"sunny in {city}"
+
+    async def main() -> None:
+        async with load_engine("llama:model.gguf") as engine:
+            turn = await ToolConversation(engine, [get_weather]).send_message("How is the weather in Rome?")
+            print(turn.text)
+
+    asyncio.run(main())
+"""
+
+from typing import TYPE_CHECKING
 
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
@@ -42,31 +62,40 @@ from ferrule.errors import (
     UnrenderableError,
     UnsupportedError,
 )
+from ferrule.lazy_exports import lazy_exports
 from ferrule.schema.tool_decorator import FunctionTool, tool
-from ferrule.wire.format import Format
-from ferrule.wire.parser import Parser, parse
 from ferrule.wire.prompt import format_with_tools, has_native_support, parse_tool_calls
-from ferrule.wire.registry import formats, get_format, preset, register
-from ferrule.wire.renderer import render, render_results
 
+# Imported on first use: engines import templates and grammars, which a program that only parses calls does not need.
 if TYPE_CHECKING:
+    from ferrule import engines as engines
+    from ferrule import errors as errors
+    from ferrule import events as events
+    from ferrule import formats as formats
+    from ferrule import gateway as gateway
+    from ferrule import integrations as integrations
+    from ferrule import ledger as ledger
+    from ferrule import sources as sources
+    from ferrule import testing as testing
     from ferrule.engines.engine import Engine
     from ferrule.engines.registry import load_engine
     from ferrule.engines.text.engine import TextOptions
     from ferrule.run.conversation import ConversationTurn, ToolConversation
     from ferrule.run.executor import ToolExecutor
     from ferrule.run.journal import Decision
-
-# Imported on first use: engines import templates and grammars, which a program that only parses calls does not need.
-_LAZY = {
-    "ConversationTurn": "run.conversation",
-    "Decision": "run.loop",
-    "Engine": "engines.engine",
-    "TextOptions": "engines.text.engine",
-    "ToolConversation": "run.conversation",
-    "ToolExecutor": "run.executor",
-    "load_engine": "engines.registry",
-}
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "engines.engine": ["Engine"],
+            "engines.registry": ["load_engine"],
+            "engines.text.engine": ["TextOptions"],
+            "run.conversation": ["ConversationTurn", "ToolConversation"],
+            "run.executor": ["ToolExecutor"],
+            "run.journal": ["Decision"],
+        },
+        ("engines", "errors", "events", "formats", "gateway", "integrations", "ledger", "sources", "testing"),
+    )
 
 __all__ = [
     "ArgumentsDelta",
@@ -89,13 +118,11 @@ __all__ = [
     "FerruleError",
     "Finish",
     "FinishReason",
-    "Format",
     "FormatConflictError",
     "FormatError",
     "FunctionCall",
     "FunctionTool",
     "JsonSchema",
-    "Parser",
     "Reasoning",
     "ReasoningDelta",
     "Receipt",
@@ -122,21 +149,8 @@ __all__ = [
     "WireText",
     "fold",
     "format_with_tools",
-    "formats",
-    "get_format",
     "has_native_support",
     "load_engine",
-    "parse",
     "parse_tool_calls",
-    "preset",
-    "register",
-    "render",
-    "render_results",
     "tool",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(f"ferrule.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

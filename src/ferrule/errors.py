@@ -33,11 +33,56 @@
 
 Each has `code` (stable, for programs), `status` (the HTTP status), `retryable` (whether the same request may succeed
 later) and `hint` (what to do next). Errors of a *model* are never exceptions: the parser reports them as diagnostics.
+The errors that most programs catch can also be imported from `ferrule`.
+
+Example:
+    from ferrule import load_engine
+    from ferrule.errors import EngineUnavailableError, FerruleError
+
+    try:
+        engine = load_engine("llama:model.gguf")
+    except EngineUnavailableError as error:
+        print("try again later:", error.message)
+    except FerruleError as error:
+        print(error.code, error.message, error.hint)
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+__all__ = [
+    "ApprovalError",
+    "AuthorityError",
+    "BudgetError",
+    "BusError",
+    "BusUnavailableError",
+    "DefinitionError",
+    "DrainingError",
+    "EngineError",
+    "EngineTimeoutError",
+    "EngineUnavailableError",
+    "FencedError",
+    "FerruleError",
+    "FormatConflictError",
+    "FormatError",
+    "HeadTooLargeError",
+    "HostError",
+    "LedgerError",
+    "LedgerUnavailableError",
+    "NotFoundError",
+    "RequestError",
+    "SchemaError",
+    "TemplateError",
+    "TooLargeError",
+    "TooManyError",
+    "TooSlowError",
+    "ToolError",
+    "UnauthenticatedError",
+    "UnknownFormatError",
+    "UnrenderableError",
+    "UnsupportedError",
+]
 
 
 class FerruleError(Exception):

@@ -1,4 +1,4 @@
-"""`import ferrule` is cheap and brings no optional package, so that a small program stays small."""
+"""`import ferrule` is cheap, and no public module brings an optional package, so that a small program stays small."""
 
 import json
 import os
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from architecture.public_surface import expected_exports, needs_framework
 from architecture.source_tree import ROOT, SRC
 
 # Beside a program that imports nothing but asyncio, in the same moments: a busy core takes longer over both.
@@ -60,6 +61,12 @@ def test_importing_ferrule_brings_no_optional_package(
 ) -> None:
     brought = sorted(set(OPTIONAL) & set(reports[0][0]["modules"]))
     assert not brought, f"`import ferrule` also imports {brought}: import them inside the function that needs them"
+
+
+def test_importing_the_public_modules_brings_no_optional_package() -> None:
+    public = [module for module in expected_exports() if not needs_framework(module)]
+    brought = sorted(set(OPTIONAL) & set(_fresh_import(", ".join(public))["modules"]))
+    assert not brought, f"a public module imports {brought}: export its names lazily (ferrule.lazy_exports)"
 
 
 def _fresh_import(module: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ stood struck stuck taken taught thought thrown told took torn understood went wo
 _NOUNS = """
 binding ceiling distributed docstring embed embedding encoding everything feed heading hoisting hosting listing logging
 lowering mapping meaning need padding ping pricing reading rendering ring routing seed setting shared shed sibling speed
-spelling streaming string timing warning
+spelling streaming string testing timing warning
 """
 IRREGULAR, NOUNS = frozenset(_IRREGULAR.split()), frozenset(_NOUNS.split())
 UNIQUE_CLASSES = ("server", "engines", "run")

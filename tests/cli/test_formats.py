@@ -3,7 +3,7 @@ import pytest
 from cli.command_line import run
 from ferrule.cli.format_facts import facts_of
 from ferrule.wire.parser import parse
-from ferrule.wire.registry import formats, get_format
+from ferrule.wire.registry import all_formats, get_format
 
 ENCODINGS = {
     "hermes": "JSON",
@@ -20,7 +20,7 @@ ENCODINGS = {
 
 def test_the_list_has_every_format_with_its_facts() -> None:
     listed = run("formats", "--json").json
-    assert [entry["name"] for entry in listed] == list(formats())
+    assert [entry["name"] for entry in listed] == list(all_formats())
     hermes = next(entry for entry in listed if entry["name"] == "hermes")
     assert hermes == {
         "name": "hermes",
@@ -43,7 +43,7 @@ def test_piped_output_is_aligned_text_with_one_line_per_format() -> None:
     ran = run("formats")
     heading, *rows = ran.out.splitlines()
     assert "\x1b" not in ran.out
-    assert [row.split()[0] for row in rows] == list(formats())
+    assert [row.split()[0] for row in rows] == list(all_formats())
     start = heading.index("ARGUMENTS")
     assert all(row[start - 1] == " " and row[start] != " " for row in rows)
 
@@ -55,7 +55,7 @@ def test_on_a_terminal_the_table_fits_and_cuts_no_name(columns: int, monkeypatch
     ran = run("formats", on_terminal=True)
     lines = ran.out.splitlines()
     assert max(map(len, lines)) <= columns
-    assert set(formats()) <= {line.split()[0] for line in lines if line.strip()}
+    assert set(all_formats()) <= {line.split()[0] for line in lines if line.strip()}
     assert "…" not in ran.out
 
 
@@ -67,7 +67,7 @@ def test_colours_come_on_a_terminal_unless_they_are_not_wanted(monkeypatch: pyte
     assert "\x1b[1;36m" not in run("formats", on_terminal=True).out
 
 
-@pytest.mark.parametrize("name", formats())
+@pytest.mark.parametrize("name", all_formats())
 def test_the_page_of_a_format_shows_as_many_calls_as_it_takes_up_to_two(name: str) -> None:
     page = run("formats", name, "--json").json
     form = get_format(name)
@@ -85,7 +85,7 @@ def test_the_ids_in_the_results_are_those_of_the_calls() -> None:
 
 
 def test_the_example_of_a_format_is_the_same_every_time() -> None:
-    for name in formats():
+    for name in all_formats():
         first, second = run("formats", name, "--json").json, run("formats", name, "--json").json
         assert (first["example"], first["results"]) == (second["example"], second["results"])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.command_line import run
-from ferrule import parse
+from ferrule.formats import parse
 from ferrule.rules.matcher import grammar_error
 from ferrule.wire.registry import get_format
 from ferrule.wire.template.probe import FaultKind

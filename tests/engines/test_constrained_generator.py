@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ferrule import FinishReason, JsonSchema, ToolChoice, ToolDefinition, get_format
+from ferrule import FinishReason, JsonSchema, ToolChoice, ToolDefinition
 from ferrule.engines.constrained_generator import ConstrainedToolGenerator
+from ferrule.formats import get_format
 from ferrule.rules.vocabulary import Vocabulary
 
 BYTES = Vocabulary([*(bytes([n]) for n in range(256)), b"</end>"], {}, end=256)

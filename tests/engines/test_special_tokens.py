@@ -12,7 +12,7 @@ from ferrule.engines.generator import CompletionRequest, Grammar
 from ferrule.engines.llama_body import completion_body
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextOptions
-from ferrule.wire.registry import formats, preset
+from ferrule.wire.registry import all_formats, preset
 
 PROPS = json_response({"default_generation_settings": {"n_ctx": 2000}, "chat_template": ""})
 
@@ -79,4 +79,4 @@ def test_markers_stay_in_the_text_that_llama_cpp_returns(grammar: Grammar | None
 
 def test_a_preset_has_the_tokens_of_all_that_it_reads() -> None:
     both = preset("both", ["hermes", "mistral_v13"])
-    assert {*both.tokens} == {*formats()["hermes"].tokens, *formats()["mistral_v13"].tokens}
+    assert {*both.tokens} == {*all_formats()["hermes"].tokens, *all_formats()["mistral_v13"].tokens}

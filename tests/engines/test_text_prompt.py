@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from engines.tools import PLAIN_TEMPLATE, WEATHER
-from ferrule import ChatMessage, DefinitionError, ToolCall, get_format
+from ferrule import ChatMessage, DefinitionError, ToolCall
 from ferrule.engines.generator import ModelFacts
 from ferrule.engines.text.prompt import FallbackMode, PromptBuilder, prompt_builder_for
 from ferrule.errors import EngineError, EngineUnavailableError
+from ferrule.formats import get_format
 
 DAY = date(2026, 1, 2)
 # Written for Hermes calls; tools are shown, calls and results kept.

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ferrule import Parser, Reply, UnrenderableError, fold, get_format, parse, render
+from ferrule import Reply, UnrenderableError, fold
+from ferrule.formats import Parser, get_format, parse, render
 from laws.cuts import essence
 from laws.replies import TOOLS, easy_text, replies
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from lab.template_formats import TEMPLATES, Template
 from lab.workers import oracles
 
@@ -12,13 +12,13 @@ def test_a_template_names_a_format_that_there_is_or_says_why_it_has_none(templat
     if template.format is None:
         assert template.reason
     else:
-        assert template.format in formats()
+        assert template.format in all_formats()
         assert not template.reason
 
 
 @pytest.mark.parametrize("template", EVERY_TEMPLATE)
 def test_a_template_that_writes_one_call_is_of_a_format_or_says_so_itself(template: Template):
-    most = formats()[template.format].calls.max_calls if template.format else None
+    most = all_formats()[template.format].calls.max_calls if template.format else None
     assert most is None or template.most_calls == most
 
 

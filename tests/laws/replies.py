@@ -17,7 +17,7 @@ from ferrule.schema.notation import Notation
 from ferrule.wire.format import Format
 from ferrule.wire.node import Args, Calls, Fields, Free, Lit, Node, Seq, Think
 from ferrule.wire.part_order import arrange_parts
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 
 TOOLS = (
     ToolDefinition.build("get_weather")
@@ -74,7 +74,7 @@ def own_markers(form: Format) -> set[str]:
     return {marker.strip() for marker in markers if marker.strip()}
 
 
-ALL_MARKERS = sorted({marker for form in formats().values() for marker in own_markers(form)})
+ALL_MARKERS = sorted({marker for form in all_formats().values() for marker in own_markers(form)})
 
 hard_text = st.lists(
     st.one_of(

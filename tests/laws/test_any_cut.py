@@ -13,12 +13,12 @@ from ferrule.core.reply import Reply, fold
 from ferrule.errors import UnrenderableError
 from ferrule.wire.format import Format
 from ferrule.wire.parser import Parser
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from ferrule.wire.renderer import render
 from laws.cuts import essence, two_call_text
 from laws.replies import ALL_MARKERS, TOOLS, replies
 
-FORMATS = formats()
+FORMATS = all_formats()
 
 
 def events_of(form: Format, pieces: Iterable[str]) -> list[Event]:

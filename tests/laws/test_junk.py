@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from ferrule.core.event import Diagnostic, Event, ReasoningDelta, TextDelta
 from ferrule.wire.format import Format
 from ferrule.wire.parser import Parser, parse
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from laws.cuts import two_call_text
 from laws.replies import ALL_MARKERS, TOOLS, own_markers
 
-FORMATS = formats()
+FORMATS = all_formats()
 
 
 @cache

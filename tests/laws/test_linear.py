@@ -13,12 +13,12 @@ from ferrule.core.reply import Reply
 from ferrule.wire.format import Format
 from ferrule.wire.parse_plan import opening_texts
 from ferrule.wire.parser import Parser
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from ferrule.wire.renderer import render
 from laws.cuts import two_call_text
 from laws.replies import TOOLS
 
-FORMATS = formats()
+FORMATS = all_formats()
 CHUNK = 4
 SIZE = 1500
 # A name or a key may grow to 256 characters before the parser gives up; markers are shorter than that.

@@ -13,12 +13,12 @@ from ferrule.errors import UnrenderableError
 from ferrule.wire.format import Format
 from ferrule.wire.parse_plan import plan_of
 from ferrule.wire.parser import parse
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 from ferrule.wire.renderer import render
 from ferrule.wire.round_trip_check import is_same_part
 from laws.replies import TOOLS, all_strings, easy_text, notations, own_markers, replies
 
-FORMATS = formats()
+FORMATS = all_formats()
 BARE_KEY = re.compile(r"[^\s:=,{}\[\]()\"'<>|]+")
 
 

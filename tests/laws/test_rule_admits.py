@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule import Reasoning, Reply, Text, ToolCall, ToolChoice, UnrenderableError, formats, render
+from ferrule import Reasoning, Reply, Text, ToolCall, ToolChoice, UnrenderableError
 from ferrule.core.json_text import dumps
+from ferrule.formats import all_formats, render
 from ferrule.rules.lark import emit_lark
 from ferrule.wire.format import Format
 from ferrule.wire.part_order import arrange_parts
@@ -19,7 +20,7 @@ from ferrule.wire.rule_builder import bind
 from laws.replies import TOOLS, own_markers, replies
 from laws.test_rule_protects import CHOICES
 
-FORMATS = formats()
+FORMATS = all_formats()
 ORDER = {tool.name: list(tool.properties) for tool in TOOLS}
 
 

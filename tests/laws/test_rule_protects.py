@@ -10,7 +10,8 @@ import jsonschema
 import llguidance
 import pytest
 
-from ferrule import Reply, ToolChoice, formats, parse
+from ferrule import Reply, ToolChoice
+from ferrule.formats import all_formats, parse
 from ferrule.rules.lark import emit_lark
 from ferrule.wire.format import Format
 from ferrule.wire.rule_builder import bind
@@ -18,7 +19,7 @@ from laws.replies import TOOLS
 from rules.vocabularies import Vocabulary, tokenizer
 from rules.walks import walk
 
-FORMATS = formats()
+FORMATS = all_formats()
 CHOICES = {
     "auto": ToolChoice.auto(),
     "required": ToolChoice.required(),

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule import formats
 from ferrule.engines.generator import CompletionRequest, Grammar, Piece
 from ferrule.engines.text.skip import SkipGenerator, SkipStep
 from ferrule.engines.text.skip_guard import SkipGuard
+from ferrule.formats import all_formats
 from ferrule.rules.cache import ByteCache
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Rule
@@ -25,7 +25,7 @@ from laws.minded import NO_TOKENIZER, PROMPT, ScriptedModel, Vocabulary
 from laws.replies import TOOLS, replies
 from laws.test_rule_admits import CHOICES, writable_text
 
-FORMATS = formats()
+FORMATS = all_formats()
 
 
 @cache

@@ -40,7 +40,7 @@ def test_no_page_loads_anything_from_another_host(built: Path) -> None:
 
 def test_the_api_page_shows_the_docstrings(built: Path) -> None:
     page = (built / "reference" / "api.html").read_text(encoding="utf-8")
-    for name in ("ferrule.ToolCall", "ferrule.load_engine", "ferrule.sources.mcp.servers"):
+    for name in ("ferrule.ToolCall", "ferrule.load_engine", "ferrule.sources.mcp.mcp"):
         assert f'id="{name}"' in page
     assert "::: ferrule" not in page
 

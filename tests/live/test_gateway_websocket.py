@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from ferrule import get_format, parse, tool
+from ferrule import tool
 from ferrule.core.event import Event
 from ferrule.core.receipt import How
 from ferrule.core.request import ToolCallRequest
@@ -27,6 +27,7 @@ from ferrule.dialects.frames.client_frames import (
 )
 from ferrule.dialects.frames.codec import NumberedFrame, decode_frame, encode_client_frame
 from ferrule.engines.engine import Engine
+from ferrule.formats import get_format, parse
 from ferrule.schema.checker import checker_for
 from ferrule.server.app import application
 from ferrule.server.config.config import Config, EngineConfig, GatewayLimits, ServerConfig

@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from ferrule import Format, ToolChoice
+from ferrule import ToolChoice
 from ferrule.bench.bfcl_requests import load_questions
 from ferrule.engines.engine import Engine
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextEngine, TextOptions
+from ferrule.formats import Format
 from ferrule.wire.format import results
 from ferrule.wire.node import ARGS, BODY, NAME, calls, free, seq, turn
 from ferrule.wire.registry import register

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from ferrule import FormatError, UnknownFormatError, get_format
+from ferrule import FormatError, UnknownFormatError
 from ferrule.core.ids import ANY_ID
 from ferrule.errors import TemplateError
+from ferrule.formats import get_format
 from ferrule.wire.detection import detect
 from ferrule.wire.template.budget import Budget
 from ferrule.wire.template.chat_template import ChatTemplate

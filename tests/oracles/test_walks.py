@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from ferrule import formats, parse
+from ferrule.formats import all_formats, parse
 from laws.replies import TOOLS
 from laws.test_rule_protects import CHOICES, matcher_of, violation
 from rules.walks import walk
 
 pytestmark = pytest.mark.oracle
-FORMATS = formats()
+FORMATS = all_formats()
 
 
 @pytest.mark.parametrize("vocabulary", ["llama3", "tekken", "smollm2"])

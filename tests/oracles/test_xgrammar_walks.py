@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule import formats, parse
+from ferrule.formats import all_formats, parse
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.rule_builder import bind
 from lab.paths import CACHE
@@ -24,7 +24,7 @@ from rules.vocabularies import tokenizer
 
 pytestmark = pytest.mark.oracle
 
-FORMATS = formats()
+FORMATS = all_formats()
 # Of every format, so that there are 300 in all.
 FINISHED = -(-300 // len(FORMATS))
 WALKS = 6

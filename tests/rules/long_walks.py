@@ -18,8 +18,8 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ferrule import parse
 from ferrule.bench.tables import Table, markdown, print_table
+from ferrule.formats import parse
 from lab.results_page import publish
 from lab.versions import describe_versions
 from laws.replies import TOOLS

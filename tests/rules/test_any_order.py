@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule import FunctionCall, Reply, ToolCall, ToolChoice, ToolDefinition, formats, get_format
+from ferrule import FunctionCall, Reply, ToolCall, ToolChoice, ToolDefinition
 from ferrule.core.json_text import dumps
+from ferrule.formats import all_formats, get_format
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
@@ -33,7 +34,7 @@ TOOL = ToolDefinition(
     },
 )
 VALUES = {"city": "Rome", "nights": 2, "guest": {"name": "Ann"}, "late": True}
-JSON_FORMATS = [name for name, form in formats().items() if encoding_of(form) == "JSON"]
+JSON_FORMATS = [name for name, form in all_formats().items() if encoding_of(form) == "JSON"]
 
 
 def call_text(name: str, arguments: dict[str, object]) -> str:

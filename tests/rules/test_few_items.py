@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule import FunctionCall, Reply, ToolCall, ToolChoice, ToolDefinition, formats, get_format
+from ferrule import FunctionCall, Reply, ToolCall, ToolChoice, ToolDefinition
 from ferrule.core.json_text import dumps
+from ferrule.formats import all_formats, get_format
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
 from ferrule.wire.renderer import render
@@ -13,7 +14,7 @@ from ferrule.wire.rule_builder import bind
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])
-@pytest.mark.parametrize("name", sorted(formats()))
+@pytest.mark.parametrize("name", sorted(all_formats()))
 def test_arrays_and_strings_end_where_they_must(name: str, limit: int) -> None:
     text = {"type": "string", "maxLength": limit}
     array = {"type": "array", "items": {"type": "string"}, "maxItems": limit}

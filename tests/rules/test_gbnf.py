@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule import ToolCall, ToolChoice, ToolDefinition, UnrenderableError, formats, parse, render
+from ferrule import ToolCall, ToolChoice, ToolDefinition, UnrenderableError
 from ferrule.core.json_schema import JsonSchema
 from ferrule.core.reply import Reply
+from ferrule.formats import all_formats, parse, render
 from ferrule.rules.gbnf import Gbnf, emit_gbnf
 from ferrule.wire.rule_builder import bind
 from laws.cuts import two_calls
@@ -16,7 +17,7 @@ from laws.replies import TOOLS, easy_text, own_markers, replies, texts
 from rules.fitting import CHOICES, fit_reply, is_expressible
 from rules.gbnf_acceptor import Acceptor
 
-FORMATS = formats()
+FORMATS = all_formats()
 MODE = JsonSchema.enum(["on", "off"])
 
 

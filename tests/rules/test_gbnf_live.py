@@ -11,8 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ferrule import ToolCall, ToolChoice, ToolDefinition, formats, get_format, parse
+from ferrule import ToolCall, ToolChoice, ToolDefinition
 from ferrule.core.json_schema import JsonSchema
+from ferrule.formats import all_formats, get_format, parse
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.wire.rule_builder import ReasoningMode, bind
 from laws.replies import TOOLS as ALL_KINDS
@@ -130,7 +131,7 @@ def test_a_lazy_grammar_takes_over_where_the_model_writes_a_trigger(name: str, l
     assert Acceptor(gbnf.triggered).admits_beginning(matched + after.rstrip("\ufffd")), after
 
 
-@pytest.mark.parametrize("name", formats())
+@pytest.mark.parametrize("name", all_formats())
 def test_llama_cpp_takes_every_grammar(name: str, llama: Llama) -> None:
     for choice in (ToolChoice.auto(), ToolChoice.required(), ToolChoice.none()):
         gbnf = emit_gbnf(bind(get_format(name), ALL_KINDS, choice))

@@ -7,14 +7,15 @@ import random
 import jsonschema
 import pytest
 
-from ferrule import ToolCall, ToolChoice, ToolDefinition, formats, parse
+from ferrule import ToolCall, ToolChoice, ToolDefinition
 from ferrule.core.json_schema import JsonSchema
+from ferrule.formats import all_formats, parse
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.wire.rule_builder import ReasoningMode, bind
 from laws.replies import own_markers
 from rules.gbnf_acceptor import Acceptor, Class
 
-FORMATS = formats()
+FORMATS = all_formats()
 WALKS = 4
 MAX_CHARACTERS = 1500
 TOOLS = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ferrule import FormatError, ToolChoice, ToolDefinition, get_format
+from ferrule import FormatError, ToolChoice, ToolDefinition
+from ferrule.formats import get_format
 from ferrule.rules.logit_processor import HuggingFaceProcessor, LogitProcessor, mask_batch
 from ferrule.rules.matcher import compile_matcher
 from ferrule.rules.vocabulary import Vocabulary

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule import FunctionCall, Reply, ToolCall, ToolChoice, ToolDefinition, formats, get_format
+from ferrule import FunctionCall, Reply, ToolCall, ToolChoice, ToolDefinition
 from ferrule.core.json_text import dumps
+from ferrule.formats import all_formats, get_format
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import compile_matcher
 from ferrule.rules.vocabulary import Vocabulary
@@ -29,7 +30,7 @@ PARTIAL_MARKERS = tuple(
 BYTES = Vocabulary([*(bytes([n]) for n in range(256)), b"<end>"], {}, 256)
 
 
-@pytest.mark.parametrize("name", sorted(formats()))
+@pytest.mark.parametrize("name", sorted(all_formats()))
 def test_the_matcher_handles_partial_markers_in_a_counted_value(name: str) -> None:
     format = get_format(name)
     matcher = compile_matcher(BYTES, emit_lark(bind(format, [TOOL], ToolChoice.required())))

@@ -9,10 +9,10 @@ from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import compile_matcher
 from ferrule.rules.vocabulary import Vocabulary
 from ferrule.schema.tool_decorator import tool
-from ferrule.wire.registry import formats, get_format
+from ferrule.wire.registry import all_formats, get_format
 from ferrule.wire.rule_builder import bind
 
-ALL = {token for form in formats().values() for token in form.tokens}
+ALL = {token for form in all_formats().values() for token in form.tokens}
 SPECIALS = {text: 300 + number for number, text in enumerate(sorted(ALL))}
 
 
@@ -22,7 +22,7 @@ def ping(place: str) -> str:
     return place
 
 
-@pytest.mark.parametrize("name", formats())
+@pytest.mark.parametrize("name", all_formats())
 def test_a_marker_that_is_a_special_token_is_never_a_literal(name: str) -> None:
     grammar = emit_lark(bind(get_format(name), [ping.definition], ToolChoice.required()), SPECIALS)
     literals = [part for line in grammar.splitlines() for part in line.split('"')[1::2]]

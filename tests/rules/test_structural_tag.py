@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ferrule import JsonSchema, ToolChoice, ToolDefinition, formats, get_format
+from ferrule import JsonSchema, ToolChoice, ToolDefinition
+from ferrule.formats import all_formats, get_format
 from ferrule.rules.rule import OneOf, Prose, Repeat, Rule, Seq, Text
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.rule_builder import bind
@@ -32,16 +33,16 @@ def of_type(tag: Any, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", formats())
+@pytest.mark.parametrize("name", all_formats())
 def test_every_format_gives_a_tag_that_is_json(name: str, choice: str) -> None:
-    tag = emit_structural_tag(bind(formats()[name], TOOLS, CHOICES[choice]))
+    tag = emit_structural_tag(bind(all_formats()[name], TOOLS, CHOICES[choice]))
     assert json.loads(json.dumps(tag)) == tag
     assert tag["type"] == "structural_tag"
 
 
-@pytest.mark.parametrize("name", formats())
+@pytest.mark.parametrize("name", all_formats())
 def test_no_value_is_given_to_a_node_that_takes_any_white_space(name: str) -> None:
-    assert not of_type(emit_structural_tag(bind(formats()[name], TOOLS)), "json_schema")
+    assert not of_type(emit_structural_tag(bind(all_formats()[name], TOOLS)), "json_schema")
 
 
 def test_calls_with_something_between_are_tags_that_carry_the_name() -> None:
@@ -54,11 +55,11 @@ def test_calls_with_something_between_are_tags_that_carry_the_name() -> None:
     assert {tag["end"] for tag in calls["tags"]} == {""}
 
 
-@pytest.mark.parametrize("name", formats())
+@pytest.mark.parametrize("name", all_formats())
 def test_a_tool_is_written_once_even_where_text_may_come_before_it(name: str) -> None:
     tools = (ToolDefinition.build("only_here").parameter("city", JsonSchema.string(), required=True).done(),)
-    text = json.dumps(emit_structural_tag(bind(formats()[name], tools, parallel=False)))
-    required = json.dumps(emit_structural_tag(bind(formats()[name], tools, ToolChoice.required(), parallel=False)))
+    text = json.dumps(emit_structural_tag(bind(all_formats()[name], tools, parallel=False)))
+    required = json.dumps(emit_structural_tag(bind(all_formats()[name], tools, ToolChoice.required(), parallel=False)))
     assert text.count("only_here") == required.count("only_here")
 
 

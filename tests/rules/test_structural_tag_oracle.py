@@ -11,18 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule import (
-    JsonSchema,
-    Reasoning,
-    Reply,
-    Text,
-    ToolCall,
-    ToolChoice,
-    ToolDefinition,
-    UnrenderableError,
-    formats,
-    render,
-)
+from ferrule import JsonSchema, Reasoning, Reply, Text, ToolCall, ToolChoice, ToolDefinition, UnrenderableError
+from ferrule.formats import all_formats, render
 from ferrule.rules.rule import OneOf, Prose, Raw, Repeat, Rule, RuleNode, Seq, Shared
 from ferrule.rules.rule import Text as Exactly
 from ferrule.rules.structural_tag import emit_structural_tag
@@ -37,7 +27,7 @@ from laws.test_rule_protects import CHOICES
 
 pytestmark = pytest.mark.oracle
 
-FORMATS = formats()
+FORMATS = all_formats()
 CITY = "Zanzibar"
 # Tools that TOOLS does not contain, so that a wrong call can be rendered.
 WRONG_TOOLS = (

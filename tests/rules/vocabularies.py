@@ -10,8 +10,8 @@ from pathlib import Path
 
 import llguidance
 
-from ferrule import formats
 from ferrule.engines.checkpoint.gguf import read_metadata, vocabulary_of
+from ferrule.formats import all_formats
 
 CACHE = Path(__file__).parents[2] / ".cache"
 SITE = CACHE / "venvs" / "oracles" / "lib"
@@ -69,6 +69,6 @@ def _tokens(name: str) -> tuple[bytes, ...]:
 @cache
 def tokenizer(name: str) -> tuple[Vocabulary, llguidance.LLTokenizer]:
     """A vocabulary in which the tokens of every format are special tokens."""
-    specials = sorted({token for form in formats().values() for token in form.tokens})
+    specials = sorted({token for form in all_formats().values() for token in form.tokens})
     vocabulary = Vocabulary(_tokens(name), specials)
     return vocabulary, llguidance.LLTokenizer(llguidance.TokenizerWrapper(vocabulary))

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule import FormatConflictError, UnknownFormatError, formats, get_format, register
+from ferrule import FormatConflictError, UnknownFormatError
 from ferrule.errors import TemplateError
+from ferrule.formats import all_formats, get_format, register
 from ferrule.wire import registry
 from ferrule.wire.detection import DetectionMethod, detect
 
-FORMATS = formats()
+FORMATS = all_formats()
 MARKED = sorted(name for name, form in FORMATS.items() if form.markers)
 PLAIN = "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}{% endfor %}"
 

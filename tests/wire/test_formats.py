@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule import Reply, ToolCall, fold, formats, get_format, parse, render
+from ferrule import Reply, ToolCall, fold
+from ferrule.formats import all_formats, get_format, parse, render
 from ferrule.wire import formats as families
 from ferrule.wire.format import PARIS, Example
 from ferrule.wire.parse_plan import plan_of
@@ -18,7 +19,7 @@ from ferrule.wire.registry import examples, families_of_formats
 from ferrule.wire.round_trip_check import is_same_part
 from wire.weather import TOOLS
 
-FORMATS = formats()
+FORMATS = all_formats()
 FAMILIES = families_of_formats()
 EXAMPLES = examples()
 CANONICAL = [example for example in EXAMPLES if example.is_canonical]

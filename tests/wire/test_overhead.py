@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule import formats, get_format
+from ferrule.formats import all_formats, get_format
 from ferrule.wire.overhead import overhead_of
 
 
-@pytest.mark.parametrize("name", sorted(formats()))
+@pytest.mark.parametrize("name", sorted(all_formats()))
 def test_every_format_has_something_around_a_call_and_around_an_argument(name: str) -> None:
     call, argument = overhead_of(get_format(name))
     assert call > 0

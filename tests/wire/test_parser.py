@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule import (
-    ArgumentsDelta,
-    CallEnd,
-    CallStart,
-    FinishReason,
-    Parser,
-    Reasoning,
-    Text,
-    TextDelta,
-    fold,
-    get_format,
-    parse,
-)
+from ferrule import ArgumentsDelta, CallEnd, CallStart, FinishReason, Reasoning, Text, TextDelta, fold
 from ferrule.core.event import Finish
+from ferrule.formats import Parser, get_format, parse
 from wire.weather import TOOLS
 
 HERMES = get_format("hermes")

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule import Diagnostic, FinishReason, Reasoning, Reply, Text, ToolCall, UnrenderableError, formats, get_format
+from ferrule import Diagnostic, FinishReason, Reasoning, Reply, Text, ToolCall, UnrenderableError
 from ferrule.core.reply import ReplyPart
+from ferrule.formats import all_formats, get_format
 from ferrule.wire.node import Think
 from ferrule.wire.part_order import arrange_parts, blocks
 
-FORMATS = formats()
+FORMATS = all_formats()
 ROME, PING = ToolCall.of("get_weather", {"city": "Rome"}), ToolCall.of("ping")
 
 parts = st.one_of(

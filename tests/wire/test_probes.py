@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule import Reply, ToolCall, UnrenderableError, get_format, parse, render
+from ferrule import Reply, ToolCall, UnrenderableError
+from ferrule.formats import get_format, parse, render
 from wire.weather import TOOLS
 
 # The nine texts that a schema-constrained grammar lets through and a widely used parser then misreads, seven times.

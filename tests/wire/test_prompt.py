@@ -8,7 +8,6 @@ import pytest
 
 from ferrule import (
     ChatMessage,
-    Format,
     Reasoning,
     Role,
     Text,
@@ -16,16 +15,14 @@ from ferrule import (
     ToolDefinition,
     ToolResult,
     format_with_tools,
-    formats,
-    get_format,
     has_native_support,
-    parse,
     parse_tool_calls,
 )
+from ferrule.formats import Format, all_formats, get_format, parse
 from ferrule.wire.prompt import declaration
 from wire.weather import TOOLS
 
-FORMATS = formats()
+FORMATS = all_formats()
 SHOWN_AFTER = "To call one, write exactly in this way:\n"
 
 

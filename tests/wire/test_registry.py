@@ -9,19 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule import (
-    Format,
-    FormatConflictError,
-    Reply,
-    ToolCall,
-    UnknownFormatError,
-    formats,
-    get_format,
-    parse,
-    preset,
-    register,
-    render,
-)
+from ferrule import FormatConflictError, Reply, ToolCall, UnknownFormatError
+from ferrule.formats import Format, all_formats, get_format, parse, preset, register, render
 from ferrule.wire import registry
 from ferrule.wire.node import ARGS, NAME, calls, free, seq, turn
 from wire.weather import TOOLS
@@ -73,7 +62,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_every_format_is_found_under_its_own_name_in_sorted_order() -> None:
-    by_name = formats()
+    by_name = all_formats()
     assert list(by_name) == sorted(by_name)
     assert all(form.name == name and get_format(name) is form for name, form in by_name.items())
 
@@ -81,7 +70,7 @@ def test_every_format_is_found_under_its_own_name_in_sorted_order() -> None:
 def test_an_unknown_name_fails_at_once_and_lists_the_known_ones() -> None:
     with pytest.raises(UnknownFormatError, match="'hermse'") as refusal:
         get_format("hermse")
-    assert all(name in refusal.value.hint for name in formats())
+    assert all(name in refusal.value.hint for name in all_formats())
 
 
 def test_an_unknown_member_of_a_preset_fails_when_the_preset_is_made() -> None:
@@ -114,22 +103,22 @@ def test_a_name_that_is_taken_is_a_conflict(name: str) -> None:
 def test_an_installed_package_brings_a_format(packages: Path) -> None:
     install(packages, "outsider_package", SOURCE, "mine = outsider_package:FORMAT")
     assert get_format("outsider").name == "outsider"
-    assert "hermes" in formats()
+    assert "hermes" in all_formats()
 
 
 def test_an_installed_package_may_bring_several_formats_at_once(packages: Path) -> None:
     install(packages, "outsider_package", SOURCE, "mine = outsider_package:PAIR")
-    assert {"outsider_2", "outsider_3"} <= set(formats())
+    assert {"outsider_2", "outsider_3"} <= set(all_formats())
 
 
 def test_an_installed_package_that_takes_a_known_name_is_a_conflict(packages: Path) -> None:
     install(packages, "outsider_package", SOURCE, "mine = outsider_package:TAKEN")
     with pytest.raises(FormatConflictError, match="llama3"):
-        formats()
+        all_formats()
 
 
 def test_the_names_of_packages_that_are_gone_are_gone() -> None:
-    assert not [name for name in formats() if name.startswith("outsider")]
+    assert not [name for name in all_formats() if name.startswith("outsider")]
 
 
 THREE = {

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ferrule import Reasoning, Reply, ToolCall, ToolResult, UnrenderableError, get_format, parse, render, render_results
+from ferrule import Reasoning, Reply, ToolCall, ToolResult, UnrenderableError
+from ferrule.formats import get_format, parse, render, render_results
 from wire.weather import TOOLS
 
 ROME = ToolCall.of("get_weather", {"city": "Rome"})

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ferrule import Reasoning, Reply, Text, ToolCall, UnrenderableError, get_format
+from ferrule import Reasoning, Reply, Text, ToolCall, UnrenderableError
 from ferrule.core.reply import ReplyPart
+from ferrule.formats import get_format
 from ferrule.wire.round_trip_check import check_round_trip, is_same_part
 from wire.weather import TOOLS
 

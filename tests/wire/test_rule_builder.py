@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ferrule import DefinitionError, FormatError, Reply, ToolCall, ToolChoice, get_format
+from ferrule import DefinitionError, FormatError, Reply, ToolCall, ToolChoice
+from ferrule.formats import get_format
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
 from ferrule.wire.renderer import render

@@ -6,25 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule import (
-    ChatMessage,
-    Reasoning,
-    Reply,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-    formats,
-    get_format,
-    parse,
-    render,
-)
+from ferrule import ChatMessage, Reasoning, Reply, Role, Text, ToolCall, ToolResult
+from ferrule.formats import all_formats, get_format, parse, render
 from ferrule.wire.neutral_text import neutralize
 from ferrule.wire.node import Calls
 from ferrule.wire.template.chat_template import ChatTemplate, messages_of
 from wire.weather import TOOLS
 
-FORMATS = formats()
+FORMATS = all_formats()
 WRITTEN = ChatTemplate("{% for m in messages %}{{ m.content }}\n{% endfor %}")
 # A format without markers has nothing to neutralize: only the model's own text is parsed.
 MARKED = sorted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule import get_format
+from ferrule.formats import get_format
 from ferrule.wire.template.chat_template import ChatTemplate
 from ferrule.wire.template.probe import FaultKind, probe
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule import ToolResult, formats, get_format, parse, render_results
+from ferrule import ToolResult
+from ferrule.formats import all_formats, get_format, parse, render_results
 from ferrule.wire.neutral_text import BREAK, neutralize
 from laws.cuts import two_call_text
 from laws.replies import TOOLS
 
-FORMATS = formats()
+FORMATS = all_formats()
 
 
 def test_a_result_cannot_end_itself_and_begin_another() -> None:

@@ -9,7 +9,7 @@ from ferrule.wire.encoding import encoding_of
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
 from ferrule.wire.parse_plan import plan_of
-from ferrule.wire.registry import families_of_formats, formats
+from ferrule.wire.registry import all_formats, families_of_formats
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def facts_of(format: Format) -> FormatFacts:
 
 
 def all_facts() -> list[FormatFacts]:
-    return [facts_of(format) for format in formats().values()]
+    return [facts_of(format) for format in all_formats().values()]
 
 
 def legible(texts: tuple[str, ...]) -> str:

@@ -46,6 +46,8 @@ from ferrule.integrations.model import engine_of, rejection_reason, reply_events
 from ferrule.run.loop import Decide, deny_all
 from ferrule.sources.source import Source
 
+__all__ = ["FerruleLLM", "FerruleTool", "export_tools", "export_tools_async", "import_tools"]
+
 _SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "n")
 _OPTIONS = ("tool_choice", "tool_choice_policy", "parallel_tool_calls", "top_k")
 _UNSUPPORTED = ("frequency_penalty", "presence_penalty")

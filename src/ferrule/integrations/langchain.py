@@ -55,6 +55,8 @@ from ferrule.schema.checker import checker_for
 from ferrule.schema.tool_decorator import FunctionTool
 from ferrule.sources.source import Source
 
+__all__ = ["ChatFerrule", "FerruleTool", "export_tools", "export_tools_async", "import_tools", "reviewer"]
+
 _Stop: TypeAlias = list[str] | None
 _Tool: TypeAlias = dict[str, Any] | type | Callable[..., Any] | BaseTool
 """What `bind_tools` accepts: LangChain's tools, and functions decorated with `ferrule.tool`."""

@@ -55,6 +55,8 @@ from ferrule.integrations.request import request_of
 from ferrule.run.loop import Decide, deny_all
 from ferrule.sources.source import Source
 
+__all__ = ["FerruleLLM", "FerruleTool", "FerruleToolSpec", "export_tools", "export_tools_async", "import_tools"]
+
 _SETTINGS = {"temperature", "max_tokens", "top_p", "top_k", "seed", "stop", "tool_choice_policy"}
 _ROLES = {
     MessageRole.SYSTEM: Role.SYSTEM,

@@ -64,6 +64,8 @@ from ferrule.run.loop import Decide, deny_all
 from ferrule.schema.checker import checker_for
 from ferrule.sources.source import Source
 
+__all__ = ["FerruleModel", "FerruleProvider", "export_tools", "export_tools_async", "import_tools"]
+
 _MODES = ("auto", "none", "required")
 _UNSUPPORTED = ("frequency_penalty", "presence_penalty", "top_logprobs")
 _EVENTS: Mapping[str, type[Any]] = {

@@ -42,7 +42,7 @@ class Checker:
                 f"the schema cannot be compiled: {str(error).splitlines()[0]:.200}",
                 code="not_a_schema",
                 path=pointer_to(error.instance_path) if isinstance(error, jsonschema_rs.ValidationError) else "",
-                hint="Call ferrule.schema.admission.admit on the schema first; its error says what to change.",
+                hint="Write the schema as JSON Schema 2020-12 defines it.",
             ) from None
 
     def fits(self, value: object) -> bool:

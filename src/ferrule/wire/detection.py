@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from ferrule.errors import FormatConflictError, UnknownFormatError
 from ferrule.wire.format import Format
-from ferrule.wire.registry import formats, get_format
+from ferrule.wire.registry import all_formats, get_format
 from ferrule.wire.template.chat_template import identifiers_of
 
 FALLBACK = "generic_xml"
@@ -84,7 +84,7 @@ def detect_rendered(text: str, *, shows_tools: bool) -> Detection:
 
 def _match_markers(text: str) -> Detection | None:
     """The one format whose markers the text contains, or None."""
-    claims = [form for form in formats().values() if form.markers and all(mark in text for mark in form.markers)]
+    claims = [form for form in all_formats().values() if form.markers and all(mark in text for mark in form.markers)]
     beaten = {name for form in claims for name in form.beats}
     winners = [form for form in claims if form.name not in beaten]
     if len(winners) > 1 or (claims and not winners):

@@ -52,7 +52,7 @@ class Format:
     in the text.
 
     Example:
-        from ferrule import get_format, parse
+        from ferrule.formats import get_format, parse
 
         hermes = get_format("hermes")
         print(hermes.name, hermes.about)

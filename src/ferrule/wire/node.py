@@ -233,6 +233,7 @@ def opener(*spellings: str) -> Lit:
 
 
 def space(canonical: str = "") -> Space:
+    """White space of the markup: rendered as given, parsed as any run of white space, also none."""
     return Space(canonical)
 
 
@@ -245,19 +246,22 @@ def _maybe(text: str | Lit | None) -> Lit | None:
 
 
 def seq(*parts: Node | str) -> Seq:
+    """Parts that follow each other; a string is a literal."""
     return Seq(tuple(lit(part) if isinstance(part, str) else part for part in parts))
 
 
 def literal_args(notation: Notation, *, sorts_keys: bool = False) -> Args:
+    """All arguments of a call as one value in a notation, such as `JSON` or `PYTHON`."""
     return Args(notation, sorts_keys=sorts_keys)
 
 
 def keyword_args(notation: Notation) -> Args:
-    """`(city="Paris", days=2)`."""
+    """All arguments of a call as keyword arguments: `(city="Paris", days=2)`."""
     return Args(notation, "(", KEYWORDS)
 
 
 def envelope(*entries: Entry) -> Envelope:
+    """A JSON object around the name and the arguments of a call; its keys are parsed in any order."""
     return Envelope(entries)
 
 
@@ -270,10 +274,12 @@ def fields(
     quote_when: str = "",
     python_literals: bool = False,
 ) -> Fields:
+    """One element for each argument, with its value as raw text."""
     return Fields(field, _lit(sep), kinds, quote, quote_when, python_literals)
 
 
 def think(open: str | Lit, close: str | Lit, *, calls_inside: bool = True) -> Think:
+    """Reasoning between an opening and a closing text."""
     return Think(_lit(open), _lit(close), calls_inside)
 
 
@@ -285,6 +291,7 @@ THINK_TAGS = think(
 
 
 def free(open: str | Lit | None = None, close: str | Lit | None = None) -> Free:
+    """Visible text, between an opening and a closing text if there are any."""
     return Free(_maybe(open), _maybe(close))
 
 
@@ -299,6 +306,7 @@ def calls(
     only_offered: bool = False,
     max_calls: int | None = None,
 ) -> Calls:
+    """The calls of a turn, and what separates and surrounds them."""
     return Calls(call, _lit(sep), _maybe(open), _maybe(close), _maybe(glue), is_loose, only_offered, max_calls)
 
 
@@ -309,4 +317,5 @@ def turn(
     is_ordered: bool = True,
     fence: str = "",
 ) -> Turn:
+    """A model's whole turn: reasoning, text and calls, in the order in which the family writes them."""
     return Turn(items, also, _maybe(between), is_ordered, fence)

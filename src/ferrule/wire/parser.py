@@ -32,7 +32,8 @@ class Parser:
     `<think>`). `calls_before` is the number of calls earlier in the conversation, for families that count them in ids.
 
     Example:
-        from ferrule import Parser, fold, get_format
+        from ferrule import fold
+        from ferrule.formats import Parser, get_format
 
         parser = Parser(get_format("hermes"))
         events = []
@@ -187,7 +188,7 @@ def parse(
     """Parse a complete text into a `Reply`.
 
     Example:
-        from ferrule import get_format, parse
+        from ferrule.formats import get_format, parse
 
         text = '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
         reply = parse(get_format("hermes"), text)

@@ -29,7 +29,8 @@ def format_with_tools(
     """Return the conversation as system, user and assistant text only, with the tools described in the system message.
 
     Example:
-        from ferrule import ChatMessage, ToolDefinition, format_with_tools, get_format
+        from ferrule import ChatMessage, ToolDefinition, format_with_tools
+        from ferrule.formats import get_format
 
         tools = [ToolDefinition("ping", "Checks the service.")]
         messages = format_with_tools(get_format("generic_xml"), [ChatMessage.user("Is it up?")], tools)
@@ -62,7 +63,8 @@ def parse_tool_calls(format: Format, text: str, tools: Iterable[ToolDefinition] 
     """Return the complete calls in a model's output.
 
     Example:
-        from ferrule import get_format, parse_tool_calls
+        from ferrule import parse_tool_calls
+        from ferrule.formats import get_format
 
         text = '<tool_call>{"name": "ping", "arguments": {}}</tool_call>'
         for call in parse_tool_calls(get_format("hermes"), text):
@@ -75,7 +77,8 @@ def has_native_support(format: Format, template: str) -> bool:
     """Return whether a chat template is written for this format: whether it contains every marker of the format.
 
     Example:
-        from ferrule import get_format, has_native_support
+        from ferrule import has_native_support
+        from ferrule.formats import get_format
 
         has_native_support(get_format("hermes"), "{{ messages }}")  # False
     """

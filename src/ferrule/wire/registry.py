@@ -57,7 +57,7 @@ def register(form: Format) -> Format:
     Example:
         from dataclasses import replace
 
-        from ferrule import get_format, register
+        from ferrule.formats import get_format, register
 
         register(replace(get_format("hermes"), name="my_hermes", about="our fine-tune"))
     """
@@ -67,13 +67,13 @@ def register(form: Format) -> Format:
     return form
 
 
-def formats() -> dict[str, Format]:
+def all_formats() -> dict[str, Format]:
     """Return every known format by name, sorted.
 
     Example:
-        from ferrule import formats
+        from ferrule.formats import all_formats
 
-        for name, form in formats().items():
+        for name, form in all_formats().items():
             print(name, form.about)
     """
     return dict(sorted({**_load_formats(), **_registered}.items()))
@@ -83,11 +83,11 @@ def get_format(name: str) -> Format:
     """Return the format with this name. Raises `UnknownFormatError` and lists the known names.
 
     Example:
-        from ferrule import get_format
+        from ferrule.formats import get_format
 
         hermes = get_format("hermes")
     """
-    by_name = formats()
+    by_name = all_formats()
     if name not in by_name:
         raise UnknownFormatError(f"no format is called {name!r}", hint=f"Known: {', '.join(by_name)}.")
     return by_name[name]
@@ -111,7 +111,7 @@ def preset(name: str, members: Iterable[str]) -> Format:
     If two members begin alike, the earlier one is tried first.
 
     Example:
-        from ferrule import parse, preset
+        from ferrule.formats import parse, preset
 
         lenient = preset("lenient", ["hermes", "llama3", "bare_json"])
         parse(lenient, '{"name": "ping", "parameters": {}}').calls

@@ -47,7 +47,8 @@ def render(
     """Return the text of a reply in this format. Raises `UnrenderableError` if the format cannot express it.
 
     Example:
-        from ferrule import Reply, ToolCall, get_format, render
+        from ferrule import Reply, ToolCall
+        from ferrule.formats import get_format, render
 
         reply = Reply.of("Let me look.", ToolCall.of("get_weather", {"city": "Paris"}))
         print(render(get_format("hermes"), reply))
@@ -62,7 +63,8 @@ def render_results(format: Format, results: Sequence[ToolResult]) -> str:
     """Return the text that sends tool results to the model. Markup inside a result is neutralized.
 
     Example:
-        from ferrule import ToolResult, get_format, render_results
+        from ferrule import ToolResult
+        from ferrule.formats import get_format, render_results
 
         print(render_results(get_format("hermes"), [ToolResult("call_1", "get_weather", "18 degrees")]))
     """

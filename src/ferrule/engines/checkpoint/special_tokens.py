@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ferrule.wire.registry import formats
+from ferrule.wire.registry import all_formats
 
 TokenPiece = tuple[object, int]
 """A token of a text: what it spells, and its id. Some tokens spell only part of a character."""
@@ -34,8 +34,8 @@ def _matching_tokens(pieces: Iterable[TokenPiece], texts: frozenset[str]) -> dic
 
 
 def _call_texts() -> frozenset[str]:
-    return frozenset(token for form in formats().values() for token in form.tokens)
+    return frozenset(token for form in all_formats().values() for token in form.tokens)
 
 
 def _stop_texts() -> frozenset[str]:
-    return frozenset(stop for form in formats().values() for stop in form.stops)
+    return frozenset(stop for form in all_formats().values() for stop in form.stops)

@@ -53,11 +53,12 @@ class TextOptions:
     stays the same.
 
     Example:
-        from ferrule import TextOptions, load_engine
-        from ferrule.engines.llama import llama
+        from ferrule import load_engine
+        from ferrule.engines import TextEngine, TextOptions
+        from ferrule.testing import FakeGenerator
 
-        engine = llama("model.gguf", TextOptions(format="hermes", max_tokens=512))
-        same = load_engine("llama:model.gguf?format=hermes&max_tokens=512")
+        engine = TextEngine(FakeGenerator(["Hello."]), TextOptions(format="hermes", max_tokens=512))
+        same_options = load_engine("llama:model.gguf?format=hermes&max_tokens=512")
     """
 
     format: Format | str | None = None

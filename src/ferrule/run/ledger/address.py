@@ -1,10 +1,15 @@
-"""Opens a ledger by its address: the URL of a Postgres database, or the path of a SQLite file."""
+"""Opens a ledger by its address: the URL of a Postgres database, or the path or URL of a SQLite file."""
 
 from __future__ import annotations
 
+import re
+
+from ferrule.errors import DefinitionError
 from ferrule.run.ledger.sql import SqlLedger
 
 _POSTGRES = ("postgresql://", "postgres://")
+# As in SQLAlchemy: sqlite:///file.db is relative to the current directory, sqlite:////var/file.db is absolute.
+_SQLITE = "sqlite:///"
 
 
 async def open_ledger(address: str, *, must_exist: bool = False) -> SqlLedger:
@@ -15,4 +20,10 @@ async def open_ledger(address: str, *, must_exist: bool = False) -> SqlLedger:
         return await PostgresLedger.connect(address)
     from ferrule.run.ledger.sqlite import SqliteLedger
 
-    return await SqliteLedger.connect(address, must_exist=must_exist)
+    scheme = re.match(r"\w+://", address)
+    if scheme and not address.startswith(_SQLITE):
+        raise DefinitionError(
+            f"a ledger cannot be opened at {scheme[0]}...",
+            hint="Write postgresql://..., sqlite:///FILE or a file's path.",
+        )
+    return await SqliteLedger.connect(address.removeprefix(_SQLITE), must_exist=must_exist)
