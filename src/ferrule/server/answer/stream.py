@@ -68,8 +68,8 @@ class AnswerStream:
             raise StopAsyncIteration
         try:
             event = await self._next_event()
+        # Whatever broke the answer off, everything is closed, and the record has it.
         except BaseException as error:
-            # Whatever broke the answer off, everything is closed, and the record has it.
             await self._close(error)
             raise
         if event is None:

@@ -51,7 +51,7 @@ async def answer_to(elicitation: Elicitation, elicit: Elicit) -> ElicitAnswer:
     """Get the answer, fill in the form's defaults and validate it. Any failure becomes `cancel`."""
     try:
         answer = await elicit(elicitation)
-    # The callback is the program's own code. If it fails, the server still needs an answer, and the call goes on.
+    # The callback is the program's own code. If it fails, the server still needs an answer, and the call continues.
     except Exception:
         _log.exception("the callback that answers %r raised an exception", elicitation.server)
         return ElicitAnswer("cancel")
