@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from ferrule.core.context import CallContext
+from ferrule.core.conversion import register_function_converter
 from ferrule.core.tool import ToolDefinition
 from ferrule.schema.inference import infer
 
@@ -100,3 +101,11 @@ def tool(
         return FunctionTool(function, definition)
 
     return define if function is None else define(function)
+
+
+def _definition_of(function: Callable[..., Any]) -> ToolDefinition:
+    return tool(function).definition
+
+
+# So that a request's `tools` may be plain functions: core makes requests, and must not know type hints.
+register_function_converter(_definition_of)
