@@ -51,7 +51,7 @@ def main() -> None:
     talk = ToolConversation(engine, tools, request=request)
     question = "How is the weather in Rome?"
     print(f"you: {question}")
-    turn = talk.send(question)
+    turn = talk.send_message_sync(question)
     for message in talk.messages:
         for call in message.tool_calls:
             print(f"calls: {call.name} {call.function.arguments}")

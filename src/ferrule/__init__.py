@@ -35,6 +35,7 @@ from ferrule.errors import (
     FerruleError,
     FormatConflictError,
     FormatError,
+    InvalidResponseError,
     SchemaError,
     TemplateError,
     ToolError,
@@ -50,6 +51,7 @@ from ferrule.wire.registry import formats, get_format, preset, register
 from ferrule.wire.renderer import render, render_results
 
 if TYPE_CHECKING:
+    __version__: str
     from ferrule.engines.engine import Engine
     from ferrule.engines.registry import load_engine
     from ferrule.engines.text.engine import TextOptions
@@ -94,6 +96,7 @@ __all__ = [
     "FormatError",
     "FunctionCall",
     "FunctionTool",
+    "InvalidResponseError",
     "JsonSchema",
     "Parser",
     "Reasoning",
@@ -139,4 +142,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"ferrule.{_LAZY[name]}"), name)
+    if name == "__version__":
+        # Read when it is asked for: it takes longer than the rest of the import.
+        return import_module("importlib.metadata").version("ferrule")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -90,7 +90,7 @@ class InstructedEngine(Engine):
     def traits(self) -> Traits:  # pyright: ignore[reportIncompatibleVariableOverride]  # of the engine itself
         return self._engine.traits
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         instructed = replace(request, messages=(self._first, *request.messages))
         async with aclosing(self._engine.stream(instructed)) as events:
             async for event in events:
