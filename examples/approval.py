@@ -39,21 +39,17 @@ def list_in(file: Path) -> FunctionTool[[str], str]:
     return add_item
 
 
-async def ask(call: ToolCall) -> Decision:
+def ask(call: ToolCall) -> Decision:
     """Ask the user: yes, no, or other arguments, which are validated like the model's."""
     # Show the arguments that will be used, with all but ASCII escaped, so that nothing can hide in them.
     visible = json.dumps(call.arguments, ensure_ascii=True)
     try:
-        answer = await asyncio.to_thread(input, f"run {call.name} {visible}? [y, n, or other arguments as JSON] ")
+        answer = input(f"run {call.name} {visible}? [y, n, or other arguments as JSON] ")
     except EOFError:
         answer = ""
     if answer.strip().startswith("{"):
         return Decision(True, arguments=answer)
     return Decision(answer.strip().lower() in ("y", "yes"), "the user refused it")
-
-
-async def agree(call: ToolCall) -> Decision:
-    return Decision(True)
 
 
 async def main() -> None:
@@ -71,7 +67,7 @@ async def main() -> None:
     )
     tools = ToolExecutor(Functions([list_in(file)]), max_iterations=1)
     async with engine_of(args) as engine:
-        talk = ToolConversation(engine, tools, request=request, decide=agree if args.yes else ask)
+        talk = ToolConversation(engine, tools, request=request, decide=(lambda call: True) if args.yes else ask)
         question = "Add milk to the shopping list."
         print(f"you: {question}")
         async with aclosing(talk.stream(question)) as events:

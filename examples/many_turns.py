@@ -47,7 +47,7 @@ def show(messages: list[ChatMessage]) -> None:
 def say(talk: ToolConversation, text: str) -> None:
     previous = len(talk.messages)
     print(f"\nyou: {text}")
-    talk.send(text)
+    talk.send_message_sync(text)
     show(talk.messages[previous + 1 :])
     print(f"  ({len(talk.messages)} messages so far)")
 

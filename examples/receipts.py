@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from engine_option import engine_of, options
 
-from ferrule import ChatMessage, ToolCallRequest, ToolChoice, ToolDefinition
+from ferrule import ToolDefinition
 
 BOOK = ToolDefinition(
     "book_table",
@@ -53,15 +53,14 @@ def main() -> None:
     engine = engine_of(options(__doc__).parse_args())
     for question, expected in QUESTIONS.items():
         print(f"\nyou: {question}")
-        request = ToolCallRequest(
-            messages=(ChatMessage.user(question),),
-            tools=(expected,),
-            tool_choice=ToolChoice.required(),
+        reply = engine.ask_sync(
+            question,
+            tools=[expected],
+            tool_choice="required",
             parallel_tool_calls=False,
             max_tokens=100,
             temperature=0.0,
         )
-        reply = engine.generate(request)
         for call in (*reply.calls, *reply.incomplete):
             print(f"{'calls' if call.complete else 'rejected'}: {call.name} {call.function.arguments}")
             receipt = call.receipt

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Literal
 
 from engine_option import engine_of, options
-
-from ferrule import ChoicePolicy, FinishReason, ToolCallRequest, ToolConversation, ToolExecutor, tool
-from ferrule.sources import Functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,49 +15,30 @@ class Advice:
     sky: Literal["sunny", "cloudy", "rainy"]
 
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string", "maxLength": 20},
-        "degrees": {"type": "integer", "minimum": -60, "maximum": 60},
-        "sky": {"enum": ["sunny", "cloudy", "rainy"]},
-    },
-    "required": ["city", "degrees", "sky"],
-    "additionalProperties": False,
-}
-
-
-@tool
 def get_weather(city: str) -> str:
     """The weather of a city."""
-    return f"{city}: rainy, 21 degrees"
+    result = f"{city}: rainy, 21 degrees"
+    print(f"get_weather returned: {result}")
+    return result
 
 
 def main() -> None:
-    engine = engine_of(options(__doc__).parse_args())
-    request = ToolCallRequest(
-        messages=(),
-        tool_choice_policy=ChoicePolicy.REQUIRED_FIRST_HOP,
-        parallel_tool_calls=False,
-        response_schema=SCHEMA,  # constrains every answer; calls are constrained by the schemas of their tools
-        max_tokens=80,
-        temperature=0.0,
-    )
-    tools = ToolExecutor(Functions([get_weather]), max_iterations=1)
-    talk = ToolConversation(engine, tools, request=request)
     question = "How is the weather in Rome?"
     print(f"you: {question}")
-    turn = talk.send(question)
-    for message in talk.messages:
-        for call in message.tool_calls:
-            print(f"calls: {call.name} {call.function.arguments}")
-        for result in message.results:
-            print(f"{result.name} returned: {result.text}")
+    with engine_of(options(__doc__).parse_args()) as engine:
+        turn = engine.run_sync(
+            question,
+            tools=[get_weather],
+            response_type=Advice,  # constrains every answer; calls are constrained by the schemas of their tools
+            tool_choice_policy="required_first_hop",
+            parallel_tool_calls=False,
+            max_iterations=1,
+            max_tokens=80,
+            temperature=0.0,
+        )
     print(f"model: {turn.text}")
-    if turn.reply.finish_reason is FinishReason.LENGTH:
-        raise SystemExit("the answer was cut off: raise max_tokens")
-    # No validation is needed here: the engine enforced the schema, or Ferrule checked the answer.
-    advice = Advice(**json.loads(turn.text))
+    # An answer that was cut off or does not fit raises InvalidResponseError here.
+    advice: Advice = turn.value
     print(f"as a value: {advice}")
     print("take an umbrella" if advice.sky == "rainy" else "leave the umbrella")
 

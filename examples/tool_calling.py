@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from engine_option import engine_of, options
 
-from ferrule import ChatMessage, Engine, Role, ToolCallRequest, ToolChoice, ToolError, ToolExecutor, tool
+from ferrule import ChatMessage, Engine, Role, ToolError, ToolExecutor, tool
 from ferrule.sources import Functions
 
 WEATHER = {"Paris": "sunny, 24 degrees", "Rome": "showers, 21 degrees", "Oslo": "snow, 2 degrees"}
@@ -68,28 +68,18 @@ QUESTIONS = {
 }
 
 
-async def answer_question(engine: Engine, executor: ToolExecutor, question: str, choice: ToolChoice) -> None:
+async def answer_question(engine: Engine, executor: ToolExecutor, question: str, choice: str) -> None:
     print(f"\nyou: {question}")
-    request = ToolCallRequest(
-        messages=(ChatMessage.user(question),),
-        tools=executor.definitions,
-        tool_choice=choice,
-        max_tokens=100,
-        temperature=0.0,
-    )
-    reply = await engine.generate_with_tools(request)
+    tools = executor.definitions
+    reply = await engine.ask(question, tools=tools, tool_choice=choice, max_tokens=100, temperature=0.0)
     # Each call names an offered tool and matches its schema. The receipt says how that is guaranteed.
     for call in reply.calls:
         print(f"calls: {call.name} {call.function.arguments}\n  {call.receipt}")
     results = [await executor.dispatch(call) for call in reply.calls]
     for result in results:
         print(f"{result.name} {'failed' if result.is_error else 'returned'}: {result.text}")
-    history = (*request.messages, reply.as_message(), ChatMessage(Role.TOOL, tuple(results)))
-    answer = await engine.generate_with_tools(
-        ToolCallRequest(
-            messages=history, tools=request.tools, tool_choice=ToolChoice.none(), max_tokens=40, temperature=0.0
-        )
-    )
+    history = [ChatMessage.user(question), reply.as_message(), ChatMessage(Role.TOOL, results)]
+    answer = await engine.ask(history, tools=tools, tool_choice="none", max_tokens=40, temperature=0.0)
     print(f"model: {answer.text.strip()}")
 
 
@@ -102,8 +92,7 @@ async def main() -> None:
     async with engine_of(args) as engine:
         for question, expected in QUESTIONS.items():
             # A model of 135 million parameters chooses poorly, so the tool is named here, but not its arguments.
-            choice = ToolChoice.auto() if args.choose else ToolChoice.one(expected)
-            await answer_question(engine, executor, question, choice)
+            await answer_question(engine, executor, question, "auto" if args.choose else expected)
 
 
 if __name__ == "__main__":

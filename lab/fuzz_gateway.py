@@ -40,7 +40,7 @@ class ScriptedEngine(Engine):
 
     traits = Traits(name="fake", honours=ALL_CHOICES)
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         is_answered = any(message.role is Role.TOOL for message in request.messages)
         calls = request.tools and not is_answered
         reply = Reply.of(ToolCall.of(request.tools[0].name, {"query": "x"}, "call_1")) if calls else Reply.of("Quiet.")

@@ -55,6 +55,7 @@ from ferrule.errors import (
     FerruleError,
     FormatConflictError,
     FormatError,
+    InvalidResponseError,
     SchemaError,
     TemplateError,
     ToolError,
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from ferrule.run.conversation import ConversationTurn, ToolConversation
     from ferrule.run.executor import ToolExecutor
     from ferrule.run.journal import Decision
+    from ferrule.version import __version__ as __version__
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -93,6 +95,7 @@ else:
             "run.conversation": ["ConversationTurn", "ToolConversation"],
             "run.executor": ["ToolExecutor"],
             "run.journal": ["Decision"],
+            "version": ["__version__"],
         },
         ("engines", "errors", "events", "formats", "gateway", "integrations", "ledger", "sources", "testing"),
     )
@@ -122,6 +125,7 @@ __all__ = [
     "FormatError",
     "FunctionCall",
     "FunctionTool",
+    "InvalidResponseError",
     "JsonSchema",
     "Reasoning",
     "ReasoningDelta",

@@ -24,6 +24,7 @@
     ├── EngineError           an engine failed, or its answer is not valid
     │   ├── EngineUnavailableError   it cannot be reached or is overloaded
     │   ├── EngineTimeoutError       it took too long
+    │   ├── InvalidResponseError     the answer does not fit the response_type of its request
     │   └── UnsupportedError         it cannot do what the request asks; raised before anything is generated
     └── FormatError
         ├── UnknownFormatError    no format has that name
@@ -90,7 +91,7 @@ class FerruleError(Exception):
 
     Example:
         try:
-            turn = conversation.send("hello")
+            turn = conversation.send_message_sync("hello")
         except FerruleError as error:
             print(error.code, error.message, error.hint)
     """
@@ -335,6 +336,20 @@ class EngineTimeoutError(EngineError):
     code = "timeout"
     status = 504
     retryable = True
+
+
+class InvalidResponseError(EngineError):
+    """The answer does not fit the `response_type` of its request.
+
+    Example:
+        reply = await engine.ask("Name a city.", response_type=City)
+        try:
+            city = reply.value
+        except InvalidResponseError as error:
+            print(error.message, reply.text)
+    """
+
+    code = "invalid_response"
 
 
 class UnsupportedError(EngineError):

@@ -3,6 +3,7 @@
 import ast
 import re
 from importlib import import_module
+from importlib.metadata import version
 from textwrap import dedent
 
 import pytest
@@ -95,3 +96,12 @@ def _imports_for_type_checkers(module: str) -> dict[str, str]:
                 if isinstance(one, ast.ImportFrom) and one.module:
                     origins |= {alias.name: one.module for alias in one.names}
     return origins
+
+
+def test_dir_lists_every_public_name_and_the_version() -> None:
+    package = import_module("ferrule")
+    assert {*package.__all__, "__version__"} <= set(dir(package))
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert import_module("ferrule").__version__ == version("ferrule")

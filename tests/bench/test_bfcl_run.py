@@ -33,7 +33,7 @@ class CorrectEngine(Engine):
         self.requests: list[ToolCallRequest] = []
         self._failing, self._failure = failing, failure
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
         if len(self.requests) > self._failing:
             raise self._failure("not now")

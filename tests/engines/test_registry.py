@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from ferrule.engines.registry import (
 )
 from ferrule.engines.text.engine import TextEngine
 from ferrule.engines.text.prompt import FallbackMode
-from ferrule.errors import EngineError
+from ferrule.errors import EngineError, FormatError
 
 
 @pytest.mark.parametrize("name", ["vllm", "sglang", "llama-server"])
@@ -144,3 +145,25 @@ def parrot(on: str, **options: Any) -> FakeEngine:
 )
 def test_a_string_gives_the_address_and_the_model(name: str, expected: tuple[str, str]) -> None:
     assert address_and_model(name) == expected
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8000", "localhost", "gpu-box:8000/v1", "[::1]:8000"])
+def test_an_address_may_lack_its_scheme(address: str) -> None:
+    assert isinstance(load_engine(f"vllm:{address}"), TextEngine)
+    assert address_and_model(f"vllm:{address}")[0] == f"http://{address}"
+    assert address_and_model(f"openai:smol?url={address}") == (f"http://{address}", "smol")
+
+
+@pytest.mark.parametrize("argument", ["Qwen/Qwen3-8B", "gpu-box", "model:latest"])
+def test_what_is_no_address_is_refused_with_the_form_of_one(argument: str) -> None:
+    with pytest.raises(DefinitionError, match="needs a URL") as refusal:
+        load_engine(f"vllm:{argument}")
+    assert refusal.value.hint == "Write vllm:http://HOST:PORT."
+
+
+def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "notes.gguf"
+    file.write_text("not a model", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"notes\.gguf is not a GGUF file") as refusal:
+        load_engine(f"llama:{file}")
+    assert refusal.value.hint == "Pass the .gguf file of a model."

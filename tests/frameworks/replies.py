@@ -80,6 +80,6 @@ class Failing(FakeEngine):
         super().__init__([])
         self._error = error
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         raise self._error
         yield

@@ -39,7 +39,7 @@ class Scripted(Engine):
 
     traits = Traits(name="script", honours=ALL_CHOICES)
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         given = sum(len(message.results) for message in request.messages if message.role is Role.TOOL)
         said = Reply.of("All done.")
         if given < ROUNDS:

@@ -56,7 +56,7 @@ class Counted(Engine):
         self.events = 0
         self.under_way = 0
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         self.under_way += 1
         try:
             async with aclosing(self._engine.stream(request)) as events:

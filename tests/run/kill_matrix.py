@@ -44,7 +44,7 @@ class Scripted(Engine):
 
     traits = Traits(name="scripted", honours=ALL_CHOICES)
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         result_count = sum(message.role is Role.TOOL for message in request.messages)
         reply = (
             Reply.of("all done")

@@ -49,7 +49,7 @@ def post(text: str) -> str:
 def test_bound_tools_run_by_themselves_and_the_turn_is_the_answer() -> None:
     engine = FakeEngine([Reply.of(CALL), Reply.of("five")])
     talk = ToolConversation(engine, [add], system="Be brief.")
-    turn = talk.send("2 and 3?")
+    turn = talk.send_message_sync("2 and 3?")
     assert (turn.text, turn.needs_results, turn.state) == ("five", False, State.DONE)
     roles = [message.role.value for message in talk.messages]
     assert roles == ["system", "user", "assistant", "tool", "assistant"]
@@ -58,7 +58,7 @@ def test_bound_tools_run_by_themselves_and_the_turn_is_the_answer() -> None:
 def test_calls_of_tools_that_are_not_bound_are_handed_out_and_only_results_are_added() -> None:
     engine = FakeEngine([Reply.of(CALL), Reply.of("five")])
     talk = ToolConversation(engine, [ADD])
-    turn = talk.send("2 and 3?")
+    turn = talk.send_message_sync("2 and 3?")
     assert turn.calls == (CALL,)
     after = asyncio.run(talk.submit_tool_results([ToolResult("c1", "add", 5)]))
     assert after.text == "five"
@@ -67,25 +67,25 @@ def test_calls_of_tools_that_are_not_bound_are_handed_out_and_only_results_are_a
 
 def test_results_must_answer_exactly_the_calls_that_were_made() -> None:
     talk = ToolConversation(FakeEngine([Reply.of(CALL)]), [ADD])
-    talk.send("2 and 3?")
+    talk.send_message_sync("2 and 3?")
     for wrong in ([], [ToolResult("other", "add", 5)]):
         with pytest.raises(DefinitionError):
             asyncio.run(talk.submit_tool_results(wrong))
     with pytest.raises(DefinitionError, match="no results yet"):
-        talk.send("and now?")
+        talk.send_message_sync("and now?")
 
 
 @pytest.mark.parametrize("is_bound", [True, False])
 def test_a_saved_conversation_continues_in_another_process(is_bound: bool) -> None:
     tools: Any = [add] if is_bound else [ADD]
     first = ToolConversation(FakeEngine([Reply.of(CALL), Reply.of("five")]), tools)
-    first.send("2 and 3?")
+    first.send_message_sync("2 and 3?")
     saved = json.loads(json.dumps(first.save()))
     engine = FakeEngine([Reply.of("so it was"), Reply.of("so it was")])
     second = ToolConversation.load(saved, engine, tools)
     assert second.messages == first.messages
     if is_bound:
-        assert second.send("sure?").text == "so it was"
+        assert second.send_message_sync("sure?").text == "so it was"
     else:
         assert second.last.calls == (CALL,)
         assert asyncio.run(second.submit_tool_results([ToolResult("c1", "add", 5)])).text == "so it was"
@@ -98,9 +98,9 @@ def test_a_tool_with_side_effects_asks_the_given_decider() -> None:
 
     POSTED.clear()
     replies = [Reply.of(ToolCall.of("post", {"text": "hi"}, id="c1")), Reply.of("ok")]
-    ToolConversation(FakeEngine(replies), [post]).send("post hi")
+    ToolConversation(FakeEngine(replies), [post]).send_message_sync("post hi")
     assert POSTED == []
-    ToolConversation(FakeEngine(replies), [post], decide=yes).send("post hi")
+    ToolConversation(FakeEngine(replies), [post], decide=yes).send_message_sync("post hi")
     assert POSTED == ["hi"]
 
 
@@ -131,3 +131,43 @@ PARTS = st.one_of(
 @given(st.lists(st.builds(ChatMessage, st.sampled_from(Role), st.lists(PARTS, max_size=4).map(tuple)), max_size=4))
 def test_saved_messages_come_back_as_they_were(messages: list[ChatMessage]) -> None:
     assert messages_from_json(json.loads(json.dumps(messages_as_json(messages)))) == tuple(messages)
+
+
+def test_a_string_loads_the_engine_and_the_conversation_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[FakeEngine] = []
+
+    async def close(engine: FakeEngine) -> None:
+        closed.append(engine)
+
+    monkeypatch.setattr(FakeEngine, "close", close)
+    with ToolConversation("fake:hello", [add]) as talk:
+        assert talk.send_message_sync("hi").text == "hello"
+    assert closed == [talk.engine]
+
+
+def test_an_engine_of_the_caller_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def close(engine: FakeEngine) -> None:
+        raise AssertionError("closed")
+
+    monkeypatch.setattr(FakeEngine, "close", close)
+
+    async def scenario() -> str:
+        async with ToolConversation(FakeEngine([Reply.of("hello")])) as talk:
+            return (await talk.send_message([{"role": "user", "content": "hi"}])).text
+
+    assert asyncio.run(scenario()) == "hello"
+
+
+def test_every_step_has_a_synchronous_form() -> None:
+    talk = ToolConversation(FakeEngine([Reply.of(CALL), Reply.of("five"), Reply.of("bye")]), [ADD])
+    assert talk.send_message_sync("2 and 3?").needs_results
+    assert talk.submit_tool_results_sync([ToolResult("c1", "add", 5)]).text == "five"
+    assert [type(event).__name__ for event in talk.stream_sync("thanks")] == ["TextDelta", "Finish", "LoopEnded"]
+    assert talk.resume_sync().text == "bye"
+    talk.close_sync()
+
+
+def test_what_is_no_engine_is_refused() -> None:
+    with pytest.raises(DefinitionError) as refusal:
+        ToolConversation(None)  # pyright: ignore[reportArgumentType]
+    assert "load_engine" in refusal.value.hint

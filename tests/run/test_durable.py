@@ -180,9 +180,9 @@ def test_a_fenced_owner_starts_nothing_more(database: Database) -> None:
     class Slow(FakeEngine):
         """Answers when another process has taken the conversation over."""
 
-        async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
             await taken()
-            async for event in super().stream(request):
+            async for event in super().stream_request(request):
                 yield event
 
     async def taken() -> None:

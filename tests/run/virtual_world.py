@@ -201,7 +201,7 @@ class Unsteady(Engine):
     def __init__(self, luck: random.Random) -> None:
         self._luck = luck
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         await asyncio.sleep(self._luck.choice([0, 0.2, 3]))
         if self._luck.random() < 0.1:
             raise EngineUnavailableError("the engine is unavailable")

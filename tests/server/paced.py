@@ -22,7 +22,7 @@ class Paced(Engine):
         self._words = words
         self._holds_after = holds_after
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         try:
             for word in self._words:
                 if self.written == self._holds_after:

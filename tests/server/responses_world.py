@@ -42,7 +42,7 @@ class SteppingEngine(Engine):
         self.pause = pause
         self.requests: list[ToolCallRequest] = []
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
         result_count = 0
         for message in reversed(request.messages):
@@ -71,7 +71,7 @@ class FailingEngine(Engine):
         self._text = text
         self._error = error or EngineError("it broke")
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         for event in list(events_of(Reply.of(self._text)))[:-1] if self._text else []:
             yield event
         raise self._error
@@ -89,7 +89,7 @@ class EndlessEngine(Engine):
         self.is_stopped = asyncio.Event()
         self.has_begun = asyncio.Event()
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         word = next(iter(events_of(Reply.of("word "))))
         try:
             while True:

@@ -185,7 +185,7 @@ def test_a_client_that_leaves_stops_the_engine() -> None:
     stopped = asyncio.Event()
 
     class Endless(FailingEngine):
-        async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
             try:
                 while True:
                     await asyncio.sleep(0)

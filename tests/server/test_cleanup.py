@@ -34,7 +34,7 @@ class EndlessEngine(Engine):
         self.live_answers: weakref.WeakSet[Answer] = weakref.WeakSet()
         self._pause = pause
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         answer = Answer()
         self.live_answers.add(answer)
         for at in range(1_000_000):

@@ -47,7 +47,7 @@ class Silent(Engine):
         self.failure = failure
         self.query_count = 0
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         raise EngineUnavailableError("http://ann:secret@far:1 is down")
         yield
 

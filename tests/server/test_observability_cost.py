@@ -26,7 +26,7 @@ class FluentEngine(Engine):
         self.traits = Traits(name="fluent")
         self._events = events
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         for _ in range(self._events):
             yield TextDelta("word ")
         yield Finish(FinishReason.STOP)

@@ -164,7 +164,7 @@ def test_a_callers_call_completed_before_the_process_died_is_in_the_history(tmp_
     class Halting(SteppingEngine):
         """Stops after its call, for ever."""
 
-        async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
             async for event in scripted_engine(Reply.of(call)).stream(request):
                 yield event
                 if isinstance(event, CallEnd):

@@ -34,7 +34,7 @@ class FailingEngine(Engine):
         self._error = error
         self._after = after
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         self.request_count += 1
         for _ in range(self._after):
             yield TextDelta("said ")

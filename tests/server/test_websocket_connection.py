@@ -264,7 +264,7 @@ class Broken(Engine):
 
     traits = Traits(name="broken")
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         raise ZeroDivisionError("a secret")
         yield
 

@@ -49,7 +49,7 @@ class Showing(Engine):
     def __init__(self, *, waits: float = 0.0, fails: bool = False, texts: int = 1) -> None:
         self._waits, self._fails, self._texts = waits, fails, texts
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         assert request.shows_wire
         yield RULE
         await asyncio.sleep(self._waits)

@@ -35,7 +35,7 @@ class StepEngine(Engine):
         self.was_closed = False
         self._last = last
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         try:
             for _ in range(self._last):
                 self.started.set()
@@ -57,7 +57,7 @@ class RaisingEngine(Engine):
         self._error = error
         self._after = after
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         local_secret = "sk-local-variable"
         for _ in range(self._after):
             yield TextDelta("said ")

@@ -3,12 +3,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.errors import BusUnavailableError
+from ferrule.cli.main import main
+from ferrule.errors import BusUnavailableError, DefinitionError
 from ferrule.sources.bus.connection import Connection, _one_line
 
 texts = st.text(st.characters() | st.sampled_from(" \t\r\n"), max_size=30)
@@ -46,3 +49,22 @@ def test_a_reason_that_was_lost_in_a_reset_is_asked_for_once_more() -> None:
     output = asyncio.run(scenario())
     assert "Authorization Violation" in output
     assert "guessed" not in output
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nats", None)
+    monkeypatch.delitem(sys.modules, "nats.errors", raising=False)
+    with pytest.raises(DefinitionError, match="nats-py") as refusal:
+        asyncio.run(Connection("nats://127.0.0.1:4222").open())
+    assert refusal.value.hint == 'pip install "ferrule[nats]"'
+
+
+def test_a_worker_without_its_package_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "nats", None)
+    monkeypatch.delitem(sys.modules, "nats.errors", raising=False)
+    file = tmp_path / "kitchen_tools.py"
+    file.write_text('def boil(minutes: int) -> str:\n    """Boil an egg."""\n    return "done"\n', encoding="utf-8")
+    assert main(["worker", f"{file}:boil"]) == 1
+    assert 'pip install "ferrule[nats]"' in capsys.readouterr().err

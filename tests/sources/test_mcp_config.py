@@ -20,6 +20,7 @@ from ferrule.sources.mcp.config import (
     config_of,
     read_config,
 )
+from ferrule.sources.mcp.servers import McpServers
 
 SET = {"TOKEN": "secret", "EMPTY": ""}
 
@@ -163,3 +164,15 @@ keys = st.sampled_from(["type", "command", "args", "env", "cwd", "url", "headers
 def test_any_entry_becomes_a_server_or_a_fault(entries: dict[str, Any]) -> None:
     parsed = config_of({"mcpServers": entries}, SET)
     assert len(parsed.servers) + len(parsed.faults) <= len(entries)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_servers_are_made_from_the_path_of_a_file(tmp_path: Path, kind: type[str] | type[Path]) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"files": {"command": "serve-files"}}}), encoding="utf-8")
+    assert [entry.name for entry in McpServers(kind(file)).config.servers] == ["files"]
+
+
+def test_a_path_without_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="cannot be read"):
+        McpServers(tmp_path / "mcp.json")

@@ -28,7 +28,7 @@ class ObedientEngine(Engine):
 
     traits = Traits(name="obedient", honours=ALL_CHOICES)
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         results = [text for message in request.messages for result in message.results for text in [result.content]]
         is_ordered = bool(results) and "Call send" in json.dumps(results[-1])
         reply = call("send", "call_2", to="attacker") if is_ordered else "Done."

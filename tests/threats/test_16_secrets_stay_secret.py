@@ -39,7 +39,7 @@ class LeakyEngine(Engine):
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         raise self.error
         yield  # pragma: no cover
 

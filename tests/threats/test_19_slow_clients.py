@@ -31,7 +31,7 @@ class SlowEngine(Engine):
     def __init__(self, words: int, pause: float) -> None:
         self.words, self.pause, self.ended = words, pause, asyncio.Event()
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         try:
             for at in range(1_000_000):
                 if at >= self.words:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from ferrule.core.conversion import to_enum, to_texts
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 
@@ -47,6 +49,16 @@ class ToolChoice:
     mode: ChoiceMode
     names: tuple[str, ...] | None = None
 
+    if TYPE_CHECKING:
+        # What the generated constructor accepts, which is more than the types of the fields.
+        def __init__(self, mode: ChoiceMode | str, names: str | Iterable[str] | None = None) -> None: ...
+
+    def __post_init__(self) -> None:
+        if type(self.mode) is not ChoiceMode:
+            object.__setattr__(self, "mode", to_enum(ChoiceMode, self.mode, "the mode of a tool_choice"))
+        if self.names is not None and type(self.names) is not tuple:
+            object.__setattr__(self, "names", to_texts(self.names, "names"))
+
     @staticmethod
     def auto() -> ToolChoice:
         return ToolChoice(ChoiceMode.AUTO)
@@ -65,9 +77,9 @@ class ToolChoice:
         return ToolChoice(ChoiceMode.REQUIRED, (name,))
 
     @staticmethod
-    def allowed(names: Iterable[str], mode: ChoiceMode = ChoiceMode.AUTO) -> ToolChoice:
+    def allowed(names: Iterable[str], mode: ChoiceMode | str = ChoiceMode.AUTO) -> ToolChoice:
         """Allow only these tools. With REQUIRED the model must call one of them."""
-        return ToolChoice(mode, tuple(dict.fromkeys(names)))
+        return ToolChoice(mode, tuple(dict.fromkeys(to_texts(names, "names"))))
 
     def select_tools(self, tools: Iterable[ToolDefinition]) -> tuple[ToolDefinition, ...]:
         """Return the tools that may be called under this choice. An unknown name is an error, not an empty set."""

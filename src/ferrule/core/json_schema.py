@@ -54,7 +54,8 @@ class JsonSchema:
         **keywords: Any,
     ) -> SchemaDict:
         schemas = {name: dict(schema) for name, schema in properties.items()}
-        names = list(required)
+        # A single name is one name, not its letters.
+        names = [required] if isinstance(required, str) else list(required)
         return _schema(
             "object", description, {"properties": schemas, **({"required": names} if names else {}), **keywords}
         )

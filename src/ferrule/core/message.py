@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ferrule.core.call import ToolCall, ToolResult
+from ferrule.errors import DefinitionError
 
 
 class Role(StrEnum):
@@ -50,6 +51,7 @@ class Reasoning:
 
 
 Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult
+_PARTS = frozenset({Text, Reasoning, ToolCall, ToolResult})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,16 @@ class ChatMessage:
 
     role: Role
     parts: tuple[Part, ...] = ()
+
+    if TYPE_CHECKING:
+        # What the generated constructor accepts, which is more than the types of the fields.
+        def __init__(self, role: Role | str, parts: str | Iterable[Part | str] = ()) -> None: ...
+
+    def __post_init__(self) -> None:
+        if type(self.role) is not Role:
+            object.__setattr__(self, "role", _to_role(self.role))
+        if type(self.parts) is not tuple or not _PARTS.issuperset(map(type, self.parts)):
+            object.__setattr__(self, "parts", _to_parts(self.parts))
 
     @staticmethod
     def system(text: str) -> ChatMessage:
@@ -108,3 +120,24 @@ class ChatMessage:
     def tool_call_id(self) -> str | None:
         """The id that a tool message answers; None for the other roles."""
         return self.results[0].tool_call_id if self.results else None
+
+
+def _to_role(value: object) -> Role:
+    try:
+        return Role(cast("str", value))
+    except ValueError:
+        roles = ", ".join(repr(role.value) for role in Role)
+        raise DefinitionError(f"a message has the role {value!r}", hint=f"Write one of {roles}.") from None
+
+
+def _to_parts(value: object) -> tuple[Part, ...]:
+    """Convert one text or a list of texts and parts."""
+    items = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else cast("Iterable[object]", value)
+    parts = tuple(Text(item) if isinstance(item, str) else item for item in items)
+    for part in parts:
+        if not isinstance(part, Text | Reasoning | ToolCall | ToolResult):
+            raise DefinitionError(
+                f"{part!r:.60} is not a part of a message",
+                hint="Write a text, or a list of Text, Reasoning, ToolCall and ToolResult values.",
+            )
+    return cast("tuple[Part, ...]", parts)

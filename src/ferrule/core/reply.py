@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.event import (
@@ -22,6 +23,7 @@ from ferrule.core.event import (
 )
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
 from ferrule.core.receipt import Receipt
+from ferrule.errors import DefinitionError
 
 ReplyPart = Text | Reasoning | ToolCall
 
@@ -31,7 +33,7 @@ class Reply:
     """A model's reply: its parts in order, diagnostics, and how it ended.
 
     Example:
-        reply = engine.generate(request)
+        reply = await engine.ask("How is the weather in Rome?", tools=[get_weather])
         print(reply.text)
         for call in reply.calls:
             print(call.name, call.arguments)
@@ -41,6 +43,8 @@ class Reply:
     diagnostics: tuple[Diagnostic, ...] = ()
     finish: FinishReason | None = None
     usage: Usage | None = None
+    decode: Callable[[Reply], Any] | None = field(default=None, compare=False, repr=False)
+    """Turns the reply into its value, if the request had a `response_type`."""
 
     @staticmethod
     def of(*parts: ReplyPart | str) -> Reply:
@@ -63,6 +67,23 @@ class Reply:
     @property
     def incomplete(self) -> tuple[ToolCall, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolCall) and not part.complete)
+
+    @property
+    def value(self) -> Any:
+        """The answer as an object of the request's `response_type`.
+
+        Raises `InvalidResponseError` if the answer does not fit.
+
+        Example:
+            reply = await engine.ask("Name a city in Italy.", response_type=City)
+            print(reply.value.name)
+        """
+        if self.decode is None:
+            raise DefinitionError(
+                "the request had no response_type",
+                hint="Write engine.ask(..., response_type=Model), or use reply.text.",
+            )
+        return self.decode(self)
 
     @property
     def finish_reason(self) -> FinishReason:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
+from ferrule.core.conversion import MessagesInput, ToolsInput, to_enum, to_messages, to_texts, to_tools
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.tool import ToolDefinition
+from ferrule.errors import DefinitionError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRequest:
     """One request to a model. Generation parameters that are None use the engine's default.
 
+    `messages` may be a text, and dicts or `ChatMessage` values. `tools` may be functions. `tool_choice` may be "auto",
+    "none", "required" or the name of a tool. All are converted and checked when the request is made; anything else
+    raises `DefinitionError`.
+
     Example:
         request = ToolCallRequest(
-            messages=(ChatMessage.user("How is the weather in Rome?"),),
-            tools=(get_weather.definition,),
-            tool_choice=ToolChoice.required(),
+            messages="How is the weather in Rome?",
+            tools=[get_weather],
+            tool_choice="required",
             max_tokens=200,
         )
         reply = engine.generate(request)
@@ -40,6 +47,55 @@ class ToolCallRequest:
     shows_wire: bool = False
     """Whether the events include the rule and the raw model output (`RuleShown`, `WireText`)."""
 
+    if TYPE_CHECKING:
+        # What the generated constructor accepts, which is more than the types of the fields.
+        def __init__(
+            self,
+            *,
+            messages: MessagesInput,
+            tools: ToolsInput = (),
+            tool_choice: ToolChoice | str = ...,
+            tool_choice_policy: ChoicePolicy | str = ChoicePolicy.AUTO,
+            parallel_tool_calls: bool = True,
+            response_schema: Mapping[str, Any] | None = None,
+            model: str | None = None,
+            max_tokens: int | None = None,
+            temperature: float | None = None,
+            top_p: float | None = None,
+            top_k: int | None = None,
+            seed: int | None = None,
+            stop: str | Iterable[str] = (),
+            shows_wire: bool = False,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        self._convert("messages", to_messages(self.messages))
+        self._convert("tools", to_tools(self.tools))
+        if type(self.tool_choice) is not ToolChoice:
+            self._convert("tool_choice", _choice_of(self.tool_choice, self.tools))
+        if type(self.tool_choice_policy) is not ChoicePolicy:
+            policy = to_enum(ChoicePolicy, self.tool_choice_policy, "tool_choice_policy")
+            self._convert("tool_choice_policy", policy)
+        if self.response_schema is not None and type(self.response_schema) is not dict:
+            self._convert("response_schema", _schema_of(self.response_schema))
+        if self.stop or type(self.stop) is not tuple:
+            self._convert("stop", to_texts(self.stop, "stop"))
+        if self.max_tokens is not None:
+            _require_count("max_tokens", self.max_tokens, 1)
+        if self.top_k is not None:
+            # Engines write "no limit" as 0 or -1.
+            _require_count("top_k", self.top_k, -1)
+        if self.temperature is not None:
+            _require_number("temperature", self.temperature, 0.0, None)
+        if self.top_p is not None:
+            _require_number("top_p", self.top_p, 0.0, 1.0)
+        if self.seed is not None and type(self.seed) is not int:
+            raise DefinitionError(f"seed must be a whole number, not {self.seed!r}", hint="Write seed=1.")
+
+    def _convert(self, field: str, value: object) -> None:
+        if value is not getattr(self, field):
+            object.__setattr__(self, field, value)
+
     @property
     def choice(self) -> ToolChoice:
         """The choice with the policy applied, which engines use. NONE and REQUIRED are never weakened."""
@@ -58,3 +114,46 @@ class ToolCallRequest:
             if message.role is Role.USER:
                 return False
         return False
+
+
+def _choice_of(value: object, tools: tuple[ToolDefinition, ...]) -> ToolChoice:
+    """Convert "auto", "none", "required" or the name of a tool."""
+    names = ", ".join(repr(tool.name) for tool in tools)
+    hint = f'Write "auto", "none", "required" or the name of a tool{f": {names}" if names else ""}.'
+    if not isinstance(value, str):
+        raise DefinitionError(
+            f"tool_choice cannot be {value!r:.60}", hint=f"{hint} For several: ToolChoice.allowed([...])."
+        )
+    if value in set(ChoiceMode):
+        return ToolChoice(ChoiceMode(value))
+    # A request without tools may get them later, as in a conversation; then the engine checks the name.
+    if tools and all(tool.name != value for tool in tools):
+        raise DefinitionError(f"tool_choice names an unknown tool: {value}", hint=hint)
+    return ToolChoice.one(value)
+
+
+def _schema_of(value: object) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    raise DefinitionError(
+        f"response_schema must be a JSON Schema, not {value!r:.60}",
+        hint="Write a dict, or pass a class as response_type to engine.ask.",
+    )
+
+
+def _require_count(name: str, value: object, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise DefinitionError(
+            f"{name} must be a whole number of {least} or more, not {value!r}",
+            hint=f"Omit {name} to use the engine's default.",
+        )
+
+
+def _require_number(name: str, value: Any, least: float, most: float | None) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    # A comparison with NaN is false.
+    if not is_number or not value >= least or (most is not None and value > most):
+        bounds = f"{least:g} or more" if most is None else f"between {least:g} and {most:g}"
+        raise DefinitionError(
+            f"{name} must be a number {bounds}, not {value!r}", hint=f"Omit {name} to use the engine's default."
+        )

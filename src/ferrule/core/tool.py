@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from ferrule.core.json_schema import SchemaDict
 from ferrule.core.json_text import digest
@@ -45,11 +45,13 @@ class ToolDefinition:
     _fingerprint: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not isinstance(cast("object", self.name), str) or not _NAME.fullmatch(self.name):
             raise DefinitionError(
                 f"{self.name!r} is not a tool name",
                 hint="Start with a letter or underscore, then letters, digits, _ . - (at most 128 characters).",
             )
+        if type(self.parameters) is not dict:
+            object.__setattr__(self, "parameters", _schema_of(self.parameters, f"the parameters of {self.name!r}"))
 
     def __hash__(self) -> int:
         """Tools are keys of caches. Their parameters are dictionaries, which have no hash of their own."""
@@ -103,12 +105,17 @@ class ToolDefinitionBuilder:
     def parameter(
         self, name: str, schema: Mapping[str, Any], description: str = "", *, required: bool = False
     ) -> ToolDefinitionBuilder:
-        property_schema = {**schema, **({"description": description} if description else {})}
+        property_schema = {
+            **_schema_of(schema, f"parameter {name!r}"),
+            **({"description": description} if description else {}),
+        }
         builder = replace(self, properties={**self.properties, name: property_schema})
         return builder.required(name) if required else builder
 
-    def required(self, *names: str) -> ToolDefinitionBuilder:
-        return replace(self, required_names=_unique((*self.required_names, *names)))
+    def required(self, *names: str | Iterable[str]) -> ToolDefinitionBuilder:
+        """Mark parameters as required: `.required("a", "b")` or `.required(["a", "b"])`."""
+        added = (name for one in names for name in ((one,) if isinstance(one, str) else one))
+        return replace(self, required_names=_unique((*self.required_names, *added)))
 
     def bound_to(self, capability: str, version: str = "1.0") -> ToolDefinitionBuilder:
         return replace(self, capability=capability, version=version)
@@ -131,3 +138,12 @@ class ToolDefinitionBuilder:
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
+
+
+def _schema_of(value: object, what: str) -> SchemaDict:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    raise DefinitionError(
+        f"{what} must be a JSON Schema, not {value!r:.60}",
+        hint='Write a dict such as {"type": "string"}, or JsonSchema.string(). From a function: @tool.',
+    )

@@ -7,19 +7,24 @@ module must not know how an engine generates text or which HTTP API it uses.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from ferrule.core.conversion import MessagesInput, ToolsInput
 from ferrule.core.event import Event
 from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.sync import run
+from ferrule.engines.request_options import PreparedRequest, RequestOptions
+from ferrule.engines.sync import iterate, run
 from ferrule.errors import UnsupportedError
 from ferrule.rules.claims import Claims, claims_of
+
+if TYPE_CHECKING:
+    from ferrule.run.single_turn import ConversationTurn, RunOptions, Tools
 
 # About eight forced tokens lie between two values of a call (measured by `scripts/bench-skip`). A request that costs
 # more than six tokens leaves too little gain.
@@ -70,32 +75,116 @@ def no_enforcement(tool: ToolDefinition) -> Enforcement:
 
 
 class Engine(ABC):
-    """The interface of every engine. Close an engine when you are done, or use it with `async with`.
+    """The interface of every engine: `ask` for one reply, `run` for the tool loop, `stream` for events.
+
+    Each has a synchronous form: `ask_sync`, `run_sync`, `stream_sync`. Close an engine when you are done, or use it
+    with `with` or `async with`. An engine implements `stream_request` and `close`.
 
     Example:
-        from ferrule import ChatMessage, ToolCallRequest, load_engine, tool
+        from ferrule import load_engine
 
-        @tool
         def get_weather(city: str) -> str:
             "The weather of a city."
             return "sunny"
 
-        request = ToolCallRequest(messages=(ChatMessage.user("How is Paris?"),), tools=(get_weather.definition,))
         async with load_engine("llama:model.gguf") as engine:
-            async for event in engine.stream(request):
+            reply = await engine.ask("How is Paris?", tools=[get_weather], tool_choice="required")
+            print(reply.calls)
+            turn = await engine.run("How is Paris?", tools=[get_weather])
+            print(turn.text)
+            async for event in engine.stream("How are you?"):
                 print(event)
     """
 
     traits: Traits
 
     @abstractmethod
-    def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
-        """Yield the answer's events as they are generated. Call `aclose` on the generator to stop the engine."""
+    def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        """Yield the answer's events as they are generated. Engines implement this; callers use `stream`."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release the engine's resources, such as connections."""
+
+    async def ask(
+        self,
+        messages: MessagesInput | ToolCallRequest,
+        *,
+        tools: ToolsInput | None = None,
+        response_type: Any = None,
+        **options: Unpack[RequestOptions],
+    ) -> Reply:
+        """Return one reply. Tools are offered and their calls returned, but not run; `run` does that.
+
+        Args:
+            messages: A prompt, a list of dicts or `ChatMessage` values, or a whole request.
+            tools: Functions, `@tool` functions or definitions.
+            response_type: A pydantic model, a dataclass, a TypedDict or another type. The answer is constrained to it,
+                and `reply.value` is an object of it.
+            options: The other fields of a `ToolCallRequest`, such as `tool_choice`, `max_tokens` and `temperature`.
+
+        Example:
+            reply = await engine.ask("How is Paris?", tools=[get_weather], tool_choice="required")
+            print(reply.calls[0].arguments)
+
+            reply = await engine.ask("Name a city in Italy.", response_type=City)
+            print(reply.value.name)
+        """
+        prepared = PreparedRequest.of(messages, tools, response_type, options)
+        return prepared.with_value(await self.generate_with_tools(prepared.request))
+
+    async def run(
+        self,
+        messages: MessagesInput | ToolCallRequest,
+        *,
+        tools: Tools = (),
+        response_type: Any = None,
+        **options: Unpack[RunOptions],
+    ) -> ConversationTurn:
+        """Run the tool loop: ask, run the calls, ask again, until the model answers or a limit is reached.
+
+        Args:
+            messages: A prompt, a list of dicts or `ChatMessage` values, or a whole request.
+            tools: Functions, a source such as `McpServers`, or a `ToolExecutor`.
+            response_type: As in `ask`, for the last reply of the turn.
+            options: `decide` approves calls with side effects, which are denied by default. `max_iterations`,
+                `per_tool_timeout_seconds` and `max_concurrent` limit the loop. `context` says who is calling. The
+                others are the fields of a `ToolCallRequest`.
+
+        Example:
+            turn = await engine.run("How is Paris?", tools=[get_weather])
+            print(turn.text)
+
+            turn = await engine.run("Book a table.", tools=[book_table], decide=lambda call: input("y/n ") == "y")
+        """
+        # The loop is above engines: it is imported when it is first used.
+        from ferrule.run.single_turn import run_turn
+
+        return await run_turn(self, messages, tools, response_type, options)
+
+    def stream(
+        self,
+        messages: MessagesInput | ToolCallRequest,
+        *,
+        tools: ToolsInput | None = None,
+        response_type: Any = None,
+        **options: Unpack[RequestOptions],
+    ) -> AsyncGenerator[Event, None]:
+        """Yield the events of one reply as they are generated; takes what `ask` takes.
+
+        Call `aclose` on the generator to stop the engine.
+
+        Example:
+            async for event in engine.stream("How are you?"):
+                if isinstance(event, TextDelta):
+                    print(event.text, end="")
+        """
+        return self.stream_request(PreparedRequest.of(messages, tools, response_type, options).request)
 
     async def generate_with_tools(self, request: ToolCallRequest) -> Reply:
-        """Return the whole answer."""
+        """Return the whole answer to a request."""
         folding = ReplyFold()
-        async with aclosing(self.stream(request)) as events:
+        async with aclosing(self.stream_request(request)) as events:
             async for event in events:
                 folding.add(event)
         return folding.reply()
@@ -111,12 +200,58 @@ class Engine(ABC):
         return no_enforcement(tool)
 
     def generate(self, request: ToolCallRequest) -> Reply:
-        """Return the whole answer, for synchronous programs."""
+        """Call `generate_with_tools` from a synchronous program."""
         return run(self.generate_with_tools(request))
 
-    @abstractmethod
-    async def close(self) -> None:
-        """Release the engine's resources, such as connections."""
+    def ask_sync(
+        self,
+        messages: MessagesInput | ToolCallRequest,
+        *,
+        tools: ToolsInput | None = None,
+        response_type: Any = None,
+        **options: Unpack[RequestOptions],
+    ) -> Reply:
+        """Call `ask` from a synchronous program.
+
+        Example:
+            print(engine.ask_sync("How are you?").text)
+        """
+        return run(self.ask(messages, tools=tools, response_type=response_type, **options))
+
+    def run_sync(
+        self,
+        messages: MessagesInput | ToolCallRequest,
+        *,
+        tools: Tools = (),
+        response_type: Any = None,
+        **options: Unpack[RunOptions],
+    ) -> ConversationTurn:
+        """Call `run` from a synchronous program.
+
+        Example:
+            print(engine.run_sync("How is Paris?", tools=[get_weather]).text)
+        """
+        return run(self.run(messages, tools=tools, response_type=response_type, **options))
+
+    def stream_sync(
+        self,
+        messages: MessagesInput | ToolCallRequest,
+        *,
+        tools: ToolsInput | None = None,
+        response_type: Any = None,
+        **options: Unpack[RequestOptions],
+    ) -> Iterator[Event]:
+        """Iterate over `stream` in a synchronous program. Leaving the loop early stops the engine.
+
+        Example:
+            for event in engine.stream_sync("How are you?"):
+                print(event)
+        """
+        return iterate(self.stream(messages, tools=tools, response_type=response_type, **options))
+
+    def close_sync(self) -> None:
+        """Call `close` from a synchronous program."""
+        run(self.close())
 
     async def __aenter__(self) -> Self:
         return self
@@ -125,3 +260,11 @@ class Engine(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_sync()

@@ -77,7 +77,7 @@ class FakeEngine(Engine):
         self.requests: list[ToolCallRequest] = []
         self._replies = iter(replies)
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         self.requests.append(request)
         reply = next(self._replies, None)
         if reply is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferrule.core.json_text import loads
 from ferrule.engines.deadlines import DeadlineTimer
+from ferrule.engines.sync import release_with
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Deadlines:
 DEFAULT_DEADLINES = Deadlines()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class HttpClient:
     """A client for one engine's address. `headers` are sent with every request."""
 
@@ -184,6 +185,7 @@ class HttpClient:
             connector = aiohttp.TCPConnector(limit=0)
             session = aiohttp.ClientSession(headers=self.headers, timeout=timeout, connector=connector)
             self._sessions[loop] = session
+            release_with(self, loop, session.close)
         return session
 
 

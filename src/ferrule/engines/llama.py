@@ -17,7 +17,7 @@ from typing import Any, cast
 from urllib.request import ProxyHandler, Request, build_opener
 
 from ferrule.core.json_text import dumps, loads
-from ferrule.engines.checkpoint.gguf import read_metadata
+from ferrule.engines.checkpoint.gguf import read_metadata, require_gguf
 from ferrule.engines.completions import CompletionDecoder
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
@@ -60,6 +60,8 @@ class LlamaGenerator:
             raise EngineError(
                 f"there is no model file {path}", code="no_such_model", hint="Pass the path of a .gguf file."
             )
+        # llama.cpp's own message about another file does not say what is wrong.
+        require_gguf(path)
         self.traits = Traits(name="llama", targets=_TARGETS, continuation_cost=_CONTINUATION_COST)
         self._path = path
         self._context = context
@@ -175,4 +177,11 @@ def _start_server(path: Path, threads: int, slots: int, context: int, gpu_layers
     params.warmup = False
     params.verbosity = 0
     params.api_keys = [key]
-    return library.Server(params)
+    try:
+        return library.Server(params)
+    except RuntimeError as failure:
+        raise EngineError(
+            f"llama.cpp cannot load {path.name}: {failure}",
+            code="bad_model_file",
+            hint="Download the file again, or try a smaller context or fewer slots: llama:PATH?context=2048&slots=1",
+        ) from failure

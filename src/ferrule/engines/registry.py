@@ -8,6 +8,7 @@ group "ferrule.engines": a callable that takes the argument and the options as k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -34,6 +35,9 @@ from ferrule.wire.rule_builder import ReasoningMode
 
 ENTRY_POINTS = "ferrule.engines"
 
+# An address is recognised by its port, or as this machine. A name alone may as well be that of a model.
+_ADDRESS = re.compile(r"(?:localhost|[\d.]+|(?:[\w.\-]+|\[[\da-fA-F:]+\]):\d+)(?::\d+)?(?:/.*)?")
+
 OptionParser = Callable[[str], Any]
 """Parses an option's text; raises `ValueError` or `KeyError` if the text is not valid."""
 
@@ -43,6 +47,15 @@ def _parse_bool_or_text(text: str) -> bool | str:
         return parse_boolean(text)
     except ValueError:
         return text
+
+
+def _parse_url(text: str) -> str:
+    """Complete an address without a scheme, as people type it: 127.0.0.1:8000."""
+    if "://" in text:
+        return text
+    if not _ADDRESS.fullmatch(text):
+        raise ValueError(f"{text!r} is not a URL")
+    return f"http://{text}"
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
@@ -118,7 +131,7 @@ _HTTP = 'pip install "ferrule[http]"'
 _OVER_HTTP: dict[str, Any] = {"argument": "URL", "install": _HTTP, "groups": (_TEXT, _DEADLINES)}
 _BY_API: dict[str, Any] = {"argument": "MODEL", "install": _HTTP, "groups": (_CHAT, _DEADLINES)}
 _LLAMA_OPTIONS = {"threads": int, "slots": int, "context": int, "gpu_layers": int}
-_API_OPTIONS: dict[str, OptionParser] = {"url": str, "key": str, "reasoning": parse_boolean}
+_API_OPTIONS: dict[str, OptionParser] = {"url": _parse_url, "key": str, "reasoning": parse_boolean}
 
 ENGINES: dict[str, _EngineEntry] = {
     "anthropic": _EngineEntry(
@@ -149,13 +162,14 @@ def load_engine(name: str, **options: Any) -> Engine:
 
         local = load_engine("llama:model.gguf?threads=4")
         remote = load_engine("openai:gpt-4o-mini", key="...")
-        server = load_engine("vllm:http://127.0.0.1:8000", max_tokens=512)
+        server = load_engine("vllm:127.0.0.1:8000", max_tokens=512)
     """
     spec = parse_engine_spec(name)
     merged = {**spec.options, **options}
     if spec.kind in ENGINES:
         entry = ENGINES[spec.kind]
-        return entry.build(spec.argument, _parse_settings(spec.kind, entry, spec.argument, merged))
+        settings = _parse_settings(spec.kind, entry, spec.argument, merged)
+        return entry.build(_parse_argument(spec.kind, entry, spec.argument), settings)
     for point in entry_points(group=ENTRY_POINTS):
         if point.name == spec.kind:
             return point.load()(spec.argument, **merged)
@@ -184,7 +198,8 @@ def address_and_model(name: str) -> tuple[str, str]:
     if entry is None:
         return "", ""
     values = {"url": entry.default_url, **spec.options, entry.argument.lower(): spec.argument}
-    return values.get("url", ""), values.get("model", "")
+    url = values.get("url", "")
+    return f"http://{url}" if _ADDRESS.fullmatch(url) else url, values.get("model", "")
 
 
 def check_engine_spec(name: str) -> None:
@@ -192,6 +207,7 @@ def check_engine_spec(name: str) -> None:
     spec = parse_engine_spec(name)
     if spec.kind in ENGINES:
         _parse_settings(spec.kind, ENGINES[spec.kind], spec.argument, spec.options)
+        _parse_argument(spec.kind, ENGINES[spec.kind], spec.argument)
     elif all(point.name != spec.kind for point in entry_points(group=ENTRY_POINTS)):
         raise _unknown_engine(spec.kind)
 
@@ -211,6 +227,17 @@ def _parse_settings(kind: str, entry: _EngineEntry, argument: str, options: Mapp
             f"{kind} has no option {', '.join(map(repr, unknown))}", hint=f"It has: {', '.join(sorted(parsers))}."
         )
     return {name: _parse_value(name, value, parsers[name]) for name, value in options.items()}
+
+
+def _parse_argument(kind: str, entry: _EngineEntry, argument: str) -> str:
+    if entry.argument != "URL":
+        return argument
+    try:
+        return _parse_url(argument)
+    except ValueError:
+        raise DefinitionError(
+            f"engine {kind!r} needs a URL, not {argument!r}", hint=f"Write {kind}:http://HOST:PORT."
+        ) from None
 
 
 def _parse_value(name: str, value: Any, parser: OptionParser) -> Any:

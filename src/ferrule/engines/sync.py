@@ -1,18 +1,25 @@
 """Synchronous access: the one place where synchronous code waits for asynchronous code.
 
 Everything runs in one event loop in its own thread. So an engine's connections live as long as the process, and a
-program that already runs a loop, such as a notebook, can use the synchronous functions too.
+program that already runs a loop, such as a notebook, can use the synchronous functions too. What was opened in that
+loop is released when its owner is garbage, or when the program ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+_Release = Callable[[], Coroutine[Any, Any, None]]
+
+_EXIT_SECONDS = 2.0
+_finalizers: set[weakref.finalize[[_Release], object]] = set()
 
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
@@ -34,6 +41,39 @@ def iterate(steps: AsyncGenerator[_T, None]) -> Iterator[_T]:
         run(steps.aclose())
 
 
+def release_with(owner: object, loop: asyncio.AbstractEventLoop, release: _Release) -> None:
+    """Call `release` in the loop of this module once `owner` is garbage, or when the program ends.
+
+    Does nothing for any other loop: who runs a loop also closes what is open in it.
+    """
+    is_started = _loop.cache_info().currsize > 0
+    if not is_started or loop is not _loop():
+        return
+    finalizer = weakref.finalize(owner, _release_later, release)
+    finalizer.atexit = False
+    _finalizers.difference_update([each for each in _finalizers if not each.alive])
+    _finalizers.add(finalizer)
+
+
+def _release_later(release: _Release) -> None:
+    asyncio.run_coroutine_threadsafe(release(), _loop())
+
+
+def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """Release what is open, and stop the loop. Runs when the program ends, which must not wait for long."""
+
+    async def release_all() -> None:
+        releases = [detached[2][0] for each in _finalizers if (detached := each.detach())]
+        if releases:
+            await asyncio.wait([asyncio.ensure_future(release()) for release in releases], timeout=_EXIT_SECONDS)
+
+    run(release_all())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(_EXIT_SECONDS)
+    if not thread.is_alive():
+        loop.close()
+
+
 async def _next(steps: AsyncGenerator[_T, None]) -> tuple[_T] | None:
     async for step in steps:
         return (step,)
@@ -43,5 +83,7 @@ async def _next(steps: AsyncGenerator[_T, None]) -> tuple[_T] | None:
 @lru_cache(maxsize=1)
 def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="ferrule", daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, name="ferrule", daemon=True)
+    thread.start()
+    atexit.register(_stop, loop, thread)
     return loop

@@ -9,36 +9,35 @@ and another process can resume it in the middle of a turn.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, cast
 
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.choice import ToolChoice
 from ferrule.core.context import CallContext
+from ferrule.core.conversion import MessagesInput, to_messages
 from ferrule.core.event import Event
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.message_json import messages_as_json, messages_from_json
 from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
-from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
-from ferrule.engines.sync import run
+from ferrule.engines.sync import iterate, run
 from ferrule.errors import DefinitionError
+from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import Ledger
-from ferrule.run.loop import Decide, Loop, decide_later, deny_all
+from ferrule.run.loop import Loop, decide_later, deny_all
 from ferrule.run.machine import FINAL_STATES, Machine, State
+from ferrule.run.tool_binding import Tools, bind_tools
 from ferrule.run.tool_usage import ToolUsage
-from ferrule.schema.tool_decorator import FunctionTool
-from ferrule.sources.functions import Functions
-from ferrule.sources.source import Source
 
 _VERSION = 1
-Tools = Source | ToolExecutor | Iterable[ToolDefinition | FunctionTool[..., Any] | Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,11 @@ class ConversationTurn:
         return self.reply.text
 
     @property
+    def value(self) -> Any:
+        """The answer as an object of the `response_type`; see `Reply.value`."""
+        return self.reply.value
+
+    @property
     def needs_results(self) -> bool:
         return bool(self.calls)
 
@@ -69,27 +73,29 @@ class ConversationTurn:
 class ToolConversation:
     """A conversation with a model that has tools.
 
-    `tools` are functions or a source, which run automatically, or bare definitions, whose calls you run yourself.
-    `request` holds everything else that goes with every turn: the choice, the budget, the temperature. `decide` is
-    asked before a tool with side effects runs; by default such calls are denied.
+    `engine` may be a string for `load_engine`; `close` then closes the engine too. `tools` are functions or a source,
+    which run automatically, or bare definitions, whose calls you run yourself. `request` holds everything else that
+    goes with every turn: the choice, the budget, the temperature. `decide` is asked before a tool with side effects
+    runs; by default such calls are denied. Methods are asynchronous; those that end in `_sync` are for synchronous
+    programs.
 
     Example:
         @tool
         def add(a: int, b: int) -> int:
             return a + b
 
-        conversation = ToolConversation(load_engine("llama:model.gguf"), [add], system="Be brief.")
-        print(conversation.send("What is 2 and 3?").text)
+        with ToolConversation("llama:model.gguf", [add], system="Be brief.") as conversation:
+            print(conversation.send_message_sync("What is 2 and 3?").text)
     """
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | str,
         tools: Tools = (),
         *,
         system: str = "",
         request: ToolCallRequest | None = None,
-        decide: Decide = deny_all,
+        decide: DecideInput = deny_all,
         context: CallContext | None = None,
         instructions: str = "",
         on_usage: Callable[[str, ToolUsage], None] | None = None,
@@ -98,14 +104,15 @@ class ToolConversation:
 
         `on_usage` is called after each reply to which tools were offered, with the model and the tools it called.
         """
-        self.engine = engine
+        self.engine = _to_engine(engine)
+        self._owns_engine = isinstance(engine, str)
         self.messages: list[ChatMessage] = [ChatMessage.system(system)] if system else []
         self._request = request or ToolCallRequest(messages=())
-        self._decide = decide
+        self._decide = to_decide(decide)
         self._context = context or CallContext()
         self._preamble = (ChatMessage.system(instructions),) if instructions else ()
         self._on_usage = on_usage
-        self._executor, self._definitions = _bind(tools)
+        self._executor, self._definitions = bind_tools(tools)
         self._last = ConversationTurn(Reply())
         self._lease: Lease | None = None
         self._releases = True
@@ -117,12 +124,12 @@ class ToolConversation:
     async def open(
         ledger: Ledger,
         id: str,
-        engine: Engine,
+        engine: Engine | str,
         tools: Tools = (),
         *,
         lease: float = 30.0,
         patience: float = 0.0,
-        decide: Decide = decide_later,
+        decide: DecideInput = decide_later,
         clock: Callable[[], float] = time.time,
         **options: Any,
     ) -> ToolConversation:
@@ -145,7 +152,7 @@ class ToolConversation:
         tools: Tools = (),
         *,
         patience: float = 0.0,
-        decide: Decide = decide_later,
+        decide: DecideInput = decide_later,
         **options: Any,
     ) -> ToolConversation:
         """Open a conversation on which this process already has a lease."""
@@ -190,13 +197,18 @@ class ToolConversation:
         return self.save()
 
     async def close(self) -> None:
-        """Release the conversation, so that another process can open it at once. With `with_lease`, do nothing."""
+        """Release the conversation, so that another process can open it at once; with `with_lease`, the lease stays.
+
+        An engine that the conversation loaded from a string is closed.
+        """
         if self._lease is not None and self._releases:
             await self._lease.release()
         self._lease = None
+        if self._owns_engine:
+            await self.engine.close()
 
-    async def send_message(self, text: str) -> ConversationTurn:
-        """Send a user message and return the finished turn."""
+    async def send_message(self, text: MessagesInput) -> ConversationTurn:
+        """Send a user message, or messages of any role, and return the finished turn."""
         async with aclosing(self.stream(text)) as events:
             async for _ in events:
                 pass
@@ -218,9 +230,9 @@ class ToolConversation:
                 pass
         return self._last
 
-    def stream(self, text: str) -> AsyncGenerator[LoopEvent]:
+    def stream(self, text: MessagesInput) -> AsyncGenerator[LoopEvent]:
         """Do the same as `send_message`, but yield the events. Afterwards the turn is in `last`."""
-        return self.answer((ChatMessage.user(text),))
+        return self.answer(to_messages(text))
 
     def answer(self, messages: Iterable[ChatMessage]) -> AsyncGenerator[LoopEvent]:
         """Append messages of any role, run the turn and yield its events."""
@@ -230,9 +242,41 @@ class ToolConversation:
         """Do the same as `resume`, but yield the events."""
         return self._run_loop()
 
-    def send(self, text: str) -> ConversationTurn:
+    def send_message_sync(self, text: MessagesInput) -> ConversationTurn:
         """Call `send_message` from a synchronous program."""
         return run(self.send_message(text))
+
+    def submit_tool_results_sync(self, results: Iterable[ToolResult]) -> ConversationTurn:
+        """Call `submit_tool_results` from a synchronous program."""
+        return run(self.submit_tool_results(results))
+
+    def stream_sync(self, text: MessagesInput) -> Iterator[LoopEvent]:
+        """Iterate over `stream` in a synchronous program."""
+        return iterate(self.stream(text))
+
+    def resume_sync(self) -> ConversationTurn:
+        """Call `resume` from a synchronous program."""
+        return run(self.resume())
+
+    def close_sync(self) -> None:
+        """Call `close` from a synchronous program."""
+        run(self.close())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_sync()
 
     @property
     def last(self) -> ConversationTurn:
@@ -244,7 +288,7 @@ class ToolConversation:
         return self._state(self._unfinished_loop)
 
     @staticmethod
-    def load(data: Mapping[str, Any], engine: Engine, tools: Tools = (), **options: Any) -> ToolConversation:
+    def load(data: Mapping[str, Any], engine: Engine | str, tools: Tools = (), **options: Any) -> ToolConversation:
         """Restore a conversation from what `save` returned."""
         conversation = ToolConversation(engine, tools, **options)
         conversation._restore(data)
@@ -351,20 +395,17 @@ def messages_of(data: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     return (*messages_from_json(data["messages"]), *new_messages)
 
 
-def _bind(tools: Tools) -> tuple[ToolExecutor | None, tuple[ToolDefinition, ...]]:
-    if isinstance(tools, ToolExecutor):
-        return tools, ()
-    if isinstance(tools, Source):
-        return ToolExecutor(tools), ()
-    items = tuple(tools)
-    definitions = tuple(one for one in items if isinstance(one, ToolDefinition))
-    functions = [one for one in items if not isinstance(one, ToolDefinition)]
-    if definitions and functions:
+def _to_engine(engine: Engine | str) -> Engine:
+    if isinstance(engine, Engine):
+        return engine
+    if not isinstance(cast("object", engine), str):
         raise DefinitionError(
-            "tools mix functions, which run automatically, with definitions, which do not",
-            hint="Pass only functions, or only definitions and run every call yourself.",
+            f"{engine!r:.60} is not an engine", hint='Write "llama:PATH", or load_engine("llama:PATH").'
         )
-    return (ToolExecutor(Functions(functions)), ()) if functions else (None, definitions)
+    # Only a string needs the engines themselves; a conversation otherwise knows their interface.
+    from ferrule.engines.registry import load_engine
+
+    return load_engine(engine)
 
 
 def _complete_rounds(new_messages: list[ChatMessage]) -> list[ChatMessage]:

@@ -89,6 +89,13 @@ def infer(function: Callable[..., object], injected: frozenset[type] = frozenset
     return InferredTool(_name_of(function), docstring.description, parameters)
 
 
+def infer_type(annotation: Any) -> dict[str, Any]:
+    """Infer the JSON Schema of a type: a class, or any other annotation that a parameter may have."""
+    definitions = _Definitions()
+    schema = _schema(annotation, definitions, "")
+    return {**schema, **({"$defs": definitions.schemas} if definitions.schemas else {})}
+
+
 def _name_of(function: Any) -> str:
     named = getattr(function, "func", function)
     name = str(getattr(named, "__name__", type(named).__name__))

@@ -61,6 +61,14 @@ def arguments_for(annotations: Mapping[str, Any], arguments: Mapping[str, object
         ) from None
 
 
+def value_for(annotation: Any, value: object) -> Any:
+    """Convert one JSON value to the annotated type."""
+    try:
+        return _convert(annotation, value, "")
+    except _MismatchError as error:
+        raise SchemaError(str(error), code="argument_mismatch", path=error.path) from None
+
+
 def _refuse_unknown(values: Mapping[str, object], annotations: Mapping[str, Any], path: str) -> None:
     for name in values:
         if name not in annotations:

@@ -10,6 +10,7 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from ferrule.core.context import CallContext
+from ferrule.core.conversion import register_function_converter
 from ferrule.core.tool import ToolDefinition
 from ferrule.schema.inference import infer
 
@@ -157,3 +158,11 @@ def _split_receiver(function: Callable[P, R]) -> tuple[Callable[P, R], Receiver]
     # By name, as the schema does, because a function is decorated before its class exists.
     is_method = inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") in _RECEIVERS
     return function, Receiver.INSTANCE if is_method else Receiver.NONE
+
+
+def _definition_of(function: Callable[..., Any]) -> ToolDefinition:
+    return tool(function).definition
+
+
+# So that a request's `tools` may be plain functions: core makes requests, and must not know type hints.
+register_function_converter(_definition_of)

@@ -79,7 +79,7 @@ class RoutedEngine(Engine):
     def traits(self) -> Traits:  # pyright: ignore[reportIncompatibleVariableOverride]  # those of the engine that is used first
         return self._preference_order()[0].engine.traits
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         last_error: EngineError | None = None
         order = self._preference_order()
         for replica in order:

@@ -65,7 +65,7 @@ class ChatEngine(Engine):
         self.traits: Traits = Traits(name=api.name, honours=api.honours | {"auto"}, parallel=api.parallel)
         self._http = HttpClient(url.rstrip("/"), api.headers, deadlines)
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         admitted = replace(
             request, tools=admit_tools(request.tools), response_schema=admit_schema(request.response_schema)
         )

@@ -25,9 +25,16 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """Read the keys and values at the head of a GGUF file."""
     try:
         with path.open("rb") as file:
+            _require_magic(file, path.name)
             return _read_head(file)
     except (struct.error, UnicodeDecodeError) as damage:
         raise FormatError(f"{path.name} is damaged or cut off", code="bad_model_file") from damage
+
+
+def require_gguf(path: Path) -> None:
+    """Raise `FormatError` if the file is not a GGUF file. Reads only its first bytes."""
+    with path.open("rb") as file:
+        _require_magic(file, path.name)
 
 
 def vocabulary_of(metadata: Mapping[str, Any]) -> Vocabulary:
@@ -44,9 +51,12 @@ def vocabulary_of(metadata: Mapping[str, Any]) -> Vocabulary:
     return Vocabulary(token_bytes, specials, end=int(metadata["tokenizer.ggml.eos_token_id"]))
 
 
+def _require_magic(file: BinaryIO, name: str) -> None:
+    if file.read(len(_MAGIC)) != _MAGIC:
+        raise FormatError(f"{name} is not a GGUF file", code="bad_model_file", hint="Pass the .gguf file of a model.")
+
+
 def _read_head(file: BinaryIO) -> dict[str, Any]:
-    if file.read(4) != _MAGIC:
-        raise FormatError("not a GGUF file", code="bad_model_file", hint="Pass the .gguf file of a model.")
     (version,) = _unpack(file, "I")
     if version not in (2, 3):
         raise FormatError(f"GGUF version {version} is not supported", code="bad_model_file")

@@ -100,7 +100,7 @@ class TextEngine(Engine):
         # By default only where skipping is faster and does not change the answer.
         return self.generator.traits.continues_cheaply and self._target in CANONICAL_TOKEN_TARGETS
 
-    async def stream(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         model = await self._load_model()
         job = await self._prepare(request, model)
         shows_wire = request.shows_wire

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ferrule.errors import BusError, BusUnavailableError
+from ferrule.errors import BusError, BusUnavailableError, DefinitionError
 from ferrule.sources.status import SourceState
 
 if TYPE_CHECKING:
@@ -99,8 +99,13 @@ class Connection:
         self._client = await self._new_client()
 
     async def _new_client(self) -> Client:
-        import nats.errors
-        from nats.aio.client import Client
+        try:
+            import nats.errors
+            from nats.aio.client import Client
+        except ImportError as missing:
+            raise DefinitionError(
+                "the bus needs nats-py", code="missing_package", hint='pip install "ferrule[nats]"'
+            ) from missing
 
         self._error_type = nats.errors.Error
         options: dict[str, Any] = {"user_credentials": self.credentials} if self.credentials else {}

@@ -11,13 +11,14 @@ import importlib
 import importlib.util
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.sources.mcp.config import McpConfig, Server
+from ferrule.sources.mcp.config import McpConfig, Server, read_config
 from ferrule.sources.mcp.elicitation import Elicit, decline
 from ferrule.sources.mcp.names import offered_name, prefixes
 from ferrule.sources.mcp.pins import Pins
@@ -47,13 +48,15 @@ class _Offer:
 
 
 class McpServers(Source):
-    """The tools of several MCP servers. `pins` grow as tools are seen; save them and pass them in next time.
+    """The tools of several MCP servers, from the path of an mcp.json or a configuration that was read from one.
+
+    `pins` grow as tools are seen; save them and pass them in next time.
 
     `elicit` answers servers' requests for input during a call; by default they are declined. `settle_seconds` is how
     long opening waits for slow servers. They join later, and `changes` reports it.
 
     Example:
-        async with McpServers(read_config("mcp.json")) as servers:
+        async with McpServers("mcp.json") as servers:
             tools = await servers.tools()
     """
 
@@ -61,7 +64,7 @@ class McpServers(Source):
 
     def __init__(
         self,
-        config: McpConfig | Iterable[Server],
+        config: str | Path | McpConfig | Iterable[Server],
         *,
         pins: Pins | None = None,
         elicit: Elicit = decline,
@@ -70,6 +73,8 @@ class McpServers(Source):
         options: ConnectionOptions | None = None,
     ) -> None:
         self.id = id
+        if isinstance(config, str | Path):
+            config = read_config(config)
         self.config = config if isinstance(config, McpConfig) else McpConfig(tuple(config))
         self.pins = pins or Pins()
         self._settle_seconds = settle_seconds
