@@ -29,6 +29,9 @@ _LONGEST = (
     "test_hearth_model.py",
     "test_gateway_kills.py",
     "test_gateway_failover.py",
+    "test_virtual_schedules.py",
+    "test_responses_takeover.py",
+    "test_workers.py",
 )
 _RANKS = {name: rank for rank, name in enumerate(_LONGEST)}
 
