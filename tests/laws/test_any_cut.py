@@ -16,6 +16,7 @@ from ferrule.wire.parser import Parser
 from ferrule.wire.registry import all_formats
 from ferrule.wire.renderer import render
 from laws.cuts import essence, two_call_text
+from laws.examples import per_format
 from laws.replies import ALL_MARKERS, TOOLS, replies
 
 FORMATS = all_formats()
@@ -42,6 +43,7 @@ def test_every_two_way_split_of_a_two_call_reply_sums_to_the_same(name: str) -> 
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@per_format(20)
 @given(data=st.data())
 def test_any_cut_of_a_rendered_reply_sums_to_the_same(name: str, data: st.DataObject) -> None:
     form = FORMATS[name]
@@ -53,6 +55,7 @@ def test_any_cut_of_a_rendered_reply_sums_to_the_same(name: str, data: st.DataOb
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@per_format(20)
 @given(data=st.data())
 def test_any_cut_of_broken_text_sums_to_the_same(name: str, data: st.DataObject) -> None:
     form = FORMATS[name]

@@ -13,6 +13,7 @@ from ferrule.wire.format import Format
 from ferrule.wire.parser import Parser, parse
 from ferrule.wire.registry import all_formats
 from laws.cuts import two_call_text
+from laws.examples import per_format
 from laws.replies import ALL_MARKERS, TOOLS, own_markers
 
 FORMATS = all_formats()
@@ -33,6 +34,7 @@ def junk(form: Format) -> st.SearchStrategy[str]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@per_format(20)
 @given(data=st.data())
 def test_junk_never_raises_and_every_character_comes_out_once(name: str, data: st.DataObject) -> None:
     form = FORMATS[name]

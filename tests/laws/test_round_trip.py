@@ -16,6 +16,7 @@ from ferrule.wire.parser import parse
 from ferrule.wire.registry import all_formats
 from ferrule.wire.renderer import render
 from ferrule.wire.round_trip_check import is_same_part
+from laws.examples import per_format
 from laws.replies import TOOLS, all_strings, easy_text, notations, own_markers, replies
 
 FORMATS = all_formats()
@@ -40,6 +41,7 @@ def is_same_reply(form: Format, expected: Reply, actual: Reply) -> bool:
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@per_format(20)
 @given(data=st.data())
 def test_a_rendered_reply_reads_back_as_itself_or_is_refused_for_a_marker_in_it(name: str, data: st.DataObject) -> None:
     form = FORMATS[name]
@@ -57,6 +59,7 @@ def test_a_rendered_reply_reads_back_as_itself_or_is_refused_for_a_marker_in_it(
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@per_format(20)
 @given(data=st.data())
 def test_a_reply_without_markers_in_it_is_never_refused(name: str, data: st.DataObject) -> None:
     form = FORMATS[name]

@@ -19,6 +19,7 @@ from ferrule.wire.part_order import arrange_parts
 from ferrule.wire.rule_builder import bind
 from laws.replies import TOOLS, own_markers, replies
 from laws.test_rule_protects import CHOICES
+from sampling import sampled
 
 FORMATS = all_formats()
 ORDER = {tool.name: list(tool.properties) for tool in TOOLS}
@@ -79,8 +80,7 @@ def plain_matcher(name: str, choice: str) -> llguidance.LLMatcher:
     return llguidance.LLMatcher(llguidance.LLTokenizer("byte"), llguidance.LLMatcher.grammar_from_lark(grammar))
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name, choice", sampled("rule admits", FORMATS, CHOICES, 2))
 @settings(max_examples=8)
 @given(data=st.data())
 def test_the_rule_admits_what_is_rendered(name: str, choice: str, data: st.DataObject) -> None:

@@ -24,6 +24,7 @@ from ferrule.wire.rule_builder import bind
 from laws.minded import NO_TOKENIZER, PROMPT, ScriptedModel, Vocabulary
 from laws.replies import TOOLS, replies
 from laws.test_rule_admits import CHOICES, writable_text
+from sampling import sampled
 
 FORMATS = all_formats()
 
@@ -47,8 +48,7 @@ def generated_text(skipper: SkipGenerator, model: ScriptedModel) -> str:
     return asyncio.run(collect())
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name, choice", sampled("skip", FORMATS, CHOICES, 1))
 @settings(max_examples=4)
 @given(data=st.data())
 def test_the_output_is_what_the_model_would_have_written(name: str, choice: str, data: st.DataObject) -> None:

@@ -16,6 +16,7 @@ from laws.cuts import two_calls
 from laws.replies import TOOLS, easy_text, own_markers, replies, texts
 from rules.fitting import CHOICES, fit_reply, is_expressible
 from rules.gbnf_acceptor import Acceptor
+from sampling import sampled
 
 FORMATS = all_formats()
 MODE = JsonSchema.enum(["on", "off"])
@@ -57,8 +58,7 @@ def describe_refusal(admits: Acceptor, text: str) -> str:
     return f"refused at {text[at : at + 40]!r} of {text!r}"
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name, choice", sampled("gbnf two calls", FORMATS, CHOICES, 1))
 def test_reasoning_text_and_two_calls_are_admitted(name: str, choice: str) -> None:
     form = FORMATS[name]
     reply = fit_reply(form, CHOICES[choice], two_calls(form))
@@ -67,8 +67,7 @@ def test_reasoning_text_and_two_calls_are_admitted(name: str, choice: str) -> No
     assert acceptor(name, choice).accepts(text), describe_refusal(acceptor(name, choice), text)
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name, choice", sampled("gbnf rendered", FORMATS, CHOICES, 1))
 @settings(max_examples=8)
 @given(data=st.data())
 def test_whatever_is_rendered_is_admitted(name: str, choice: str, data: st.DataObject) -> None:

@@ -18,6 +18,7 @@ from ferrule.schema.checker import Checker
 from ferrule.wire.registry import get_format
 from ferrule.wire.renderer import render
 from ferrule.wire.rule_builder import bind
+from sampling import sampled
 from schema.test_hostile import REFUSED
 
 FORMATS = ("hermes", "qwen_xml", "pythonic", "gemma4")
@@ -132,8 +133,7 @@ def assert_admitted(form: str, tools: list[ToolDefinition], name: str, arguments
     )
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case, form", sampled("hard schemas", CASES, FORMATS, 2))
 def test_a_hard_schema_binds_compiles_and_admits_a_call(case: str, form: str) -> None:
     schema, arguments = CASES[case]
     assert not Checker(admit(schema)).faults(arguments)

@@ -12,6 +12,7 @@ from ferrule.rules.rule import OneOf, Prose, Repeat, Rule, Seq, Text
 from ferrule.rules.structural_tag import emit_structural_tag
 from ferrule.wire.rule_builder import bind
 from laws.replies import TOOLS
+from sampling import sampled
 
 CHOICES = {"auto": ToolChoice.auto(), "required": ToolChoice.required(), "one": ToolChoice.one("get_weather")}
 
@@ -32,8 +33,7 @@ def of_type(tag: Any, name: str) -> list[dict[str, Any]]:
     return [node for node in nodes(tag) if node["type"] == name]
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", all_formats())
+@pytest.mark.parametrize("name, choice", sampled("structural tag", all_formats(), CHOICES, 1))
 def test_every_format_gives_a_tag_that_is_json(name: str, choice: str) -> None:
     tag = emit_structural_tag(bind(all_formats()[name], TOOLS, CHOICES[choice]))
     assert json.loads(json.dumps(tag)) == tag

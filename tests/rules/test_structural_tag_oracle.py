@@ -24,6 +24,7 @@ from laws.cuts import two_calls
 from laws.replies import TOOLS, all_strings, notations, replies
 from laws.test_rule_admits import allowed_reply, holds_a_marker
 from laws.test_rule_protects import CHOICES
+from sampling import sampled
 
 pytestmark = pytest.mark.oracle
 
@@ -99,8 +100,7 @@ def is_admissible(reply: Reply | None, form: Format) -> TypeGuard[Reply]:
     return not holds_a_marker(form, reply)
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name, choice", sampled("xgrammar two calls", FORMATS, CHOICES, 1))
 def test_two_calls_with_hard_values_are_admitted(xgrammar: Worker, name: str, choice: str) -> None:
     form = FORMATS[name]
     reply = allowed_reply(form, choice, two_calls(form))
@@ -110,8 +110,7 @@ def test_two_calls_with_hard_values_are_admitted(xgrammar: Worker, name: str, ch
     assert admit_texts(xgrammar, tag_of(name, choice), render(form, reply, TOOLS)) == [True]
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name, choice", sampled("xgrammar rendered", FORMATS, CHOICES, 1))
 @settings(max_examples=10)
 @given(data=st.data())
 def test_what_is_rendered_is_admitted(xgrammar: Worker, name: str, choice: str, data: st.DataObject) -> None:
@@ -126,8 +125,7 @@ def test_what_is_rendered_is_admitted(xgrammar: Worker, name: str, choice: str, 
     assert admit_texts(xgrammar, tag_of(name, choice), text) == [True], text
 
 
-@pytest.mark.parametrize("choice", ["required", "one"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name, choice", sampled("xgrammar wrong calls", FORMATS, ["required", "one"], 1))
 def test_a_call_that_does_not_fit_is_not_admitted(xgrammar: Worker, name: str, choice: str) -> None:
     texts = [single_call(FORMATS[name], *wrong, WRONG_TOOLS) for wrong in WRONG_CALLS.values()]
     right = single_call(FORMATS[name], "get_weather", {"city": CITY, "days": 2}, TOOLS)
