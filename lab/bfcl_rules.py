@@ -16,7 +16,7 @@ from rich.progress import track
 
 from ferrule.bench.bfcl_tools import RULES, FunctionDocument, distinct_documents, function_documents
 from ferrule.bench.tables import Table, markdown, print_table
-from ferrule.core.choice import ToolChoice
+from ferrule.core.request import ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError
 from ferrule.rules.gbnf import emit_gbnf

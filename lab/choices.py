@@ -12,11 +12,10 @@ from rich.progress import Progress
 
 from ferrule.bench.tables import Table, markdown, print_table
 from ferrule.bench.validity_count import run_concurrently
-from ferrule.core.choice import ChoiceMode, ToolChoice
 from ferrule.core.json_text import loads
 from ferrule.core.message import ChatMessage
 from ferrule.core.reply import Reply
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.text.engine import TextOptions

@@ -20,10 +20,10 @@ from rich.progress import Progress
 from ferrule.bench.bfcl_requests import Question, load_questions
 from ferrule.bench.tables import Table, markdown, print_table
 from ferrule.bench.validity_count import ReplyCounts, calls_of, run_concurrently
-from ferrule.core.choice import ToolChoice
+from ferrule.core.call import Receipt
 from ferrule.core.event import FinishReason
-from ferrule.core.receipt import Receipt
 from ferrule.core.reply import Reply
+from ferrule.core.request import ToolChoice
 from ferrule.engines.engine import Engine
 from ferrule.engines.vllm import vllm
 from ferrule.errors import FerruleError

@@ -19,7 +19,7 @@ from rich.progress import Progress
 from ferrule.bench.bfcl_requests import Question, load_questions
 from ferrule.bench.tables import Table, markdown, print_table
 from ferrule.bench.validity_count import ReplyCounts, count_replies
-from ferrule.core.choice import ToolChoice
+from ferrule.core.request import ToolChoice
 from ferrule.engines.http import HttpClient
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextEngine

@@ -5,7 +5,7 @@ from typing import Any
 
 from ferrule.bench.bfcl_requests import Question
 from ferrule.bench.validity_count import ReplyCounts, run_concurrently
-from ferrule.core.choice import ToolChoice
+from ferrule.core.request import ToolChoice
 from ferrule.engines.http import HttpClient
 from ferrule.errors import FerruleError
 

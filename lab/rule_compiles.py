@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import llguidance
 
-from ferrule.core.choice import ToolChoice
+from ferrule.core.request import ToolChoice
 from ferrule.errors import FormatError
 from ferrule.rules.cache import RuleCache, rule_key
 from ferrule.rules.gbnf import emit_gbnf

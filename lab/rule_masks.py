@@ -17,7 +17,7 @@ import numpy
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 from numpy.typing import NDArray
 
-from ferrule.core.choice import ToolChoice
+from ferrule.core.request import ToolChoice
 from ferrule.errors import FerruleError, FormatError
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Prose, Rule

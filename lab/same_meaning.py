@@ -15,9 +15,9 @@ from rich.progress import Progress
 from ferrule.bench.bfcl_requests import Question, load_questions
 from ferrule.bench.tables import Table, markdown, print_table
 from ferrule.bench.validity_count import run_concurrently
-from ferrule.core.choice import ToolChoice
+from ferrule.core.call import Receipt
 from ferrule.core.message import ChatMessage
-from ferrule.core.receipt import Receipt
+from ferrule.core.request import ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.text.engine import TextOptions

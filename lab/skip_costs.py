@@ -21,9 +21,9 @@ from rich.progress import Progress, TimeRemainingColumn
 
 from ferrule.bench.bfcl_requests import Question, load_questions
 from ferrule.bench.tables import Table, markdown, print_table
-from ferrule.core.choice import ToolChoice
 from ferrule.core.event import WireText
 from ferrule.core.reply import Reply
+from ferrule.core.request import ToolChoice
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from lab.environment import describe_environment, measured_environment
 from lab.real_engines import BY_MATCHER

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ferrule.bench.bfcl.chart import Bar, Group, render_chart
+from ferrule.bench.bfcl.run import Bar, Group, render_chart
 from ferrule.bench.tables import Table
 
 MODES: Final = ("free", "whole", "skip")

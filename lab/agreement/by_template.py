@@ -7,9 +7,8 @@ from typing import Any
 
 from ferrule.core.call import ToolResult
 from ferrule.wire.format import Format
-from ferrule.wire.part_order import arrange_parts
 from ferrule.wire.registry import get_format
-from ferrule.wire.renderer import render, render_results
+from ferrule.wire.renderer import arrange_parts, render, render_results
 from lab.agreement.cases import CASES, TOOLS, AgreementCase, openai_results, openai_tools, openai_turn
 from lab.agreement.rows import AgreementRow, AgreementVerdict, compare_texts
 from lab.template_formats import TEMPLATES, Template

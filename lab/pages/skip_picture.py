@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from ferrule.core.choice import ToolChoice
+from ferrule.core.request import ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.skip.steps import SkipPlan
 from ferrule.wire.registry import get_format

@@ -23,8 +23,7 @@ Example:
 
 from typing import TYPE_CHECKING
 
-from ferrule.core.call import FunctionCall, ToolCall, ToolResult
-from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
+from ferrule.core.call import FunctionCall, Receipt, ToolCall, ToolResult
 from ferrule.core.context import CallContext
 from ferrule.core.event import (
     ArgumentsDelta,
@@ -43,9 +42,8 @@ from ferrule.core.event import (
 from ferrule.core.fault import Fault
 from ferrule.core.json_schema import JsonSchema
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
-from ferrule.core.receipt import Receipt
 from ferrule.core.reply import Reply, fold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import (
     DefinitionError,

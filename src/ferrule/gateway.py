@@ -32,7 +32,7 @@ from ferrule.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ferrule.core.reply import Reply
     from ferrule.core.request import ToolCallRequest
-    from ferrule.run.tool_settings import ToolSettings
+    from ferrule.run.executor import ToolSettings
     from ferrule.server.app import application
     from ferrule.server.config.config import (
         Config,
@@ -48,7 +48,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "run.tool_settings": ["ToolSettings"],
+            "run.executor": ["ToolSettings"],
             "server.app": ["application"],
             "server.config.config": [
                 *("Config", "EngineConfig", "GatewayLimits", "KeyConfig", "ModelConfig", "ServerConfig")

@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *(
             "ferrule.engines.engine",
             "ferrule.engines.registry",
-            "ferrule.engines.profile_file",
+            "ferrule.engines.profile",
             "ferrule.engines.deadlines",
         ),
     ),

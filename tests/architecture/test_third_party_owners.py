@@ -24,7 +24,7 @@ OWNERS = {
     "llguidance": "ferrule.rules",
     "numpy": "ferrule.rules",
     "mcp": "ferrule.sources.mcp.client",
-    "msgspec": "ferrule.core.json_wire",
+    "msgspec": "ferrule.core.json_text",
     "nats": "ferrule.sources.bus.connection",
     # Comes with agents: the types of the items that it is made of.
     "openai": "ferrule.integrations.openai_agents",

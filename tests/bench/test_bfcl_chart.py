@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.bench.bfcl.chart import Bar, Group, render_chart
+from ferrule.bench.bfcl.run import Bar, Group, render_chart
 
 SPACE = "{http://www.w3.org/2000/svg}"
 words = st.text(alphabet=st.characters(min_codepoint=32, exclude_categories=("Cs", "Cc", "Cn")), max_size=12)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.bench.bfcl.miss import Reason
-from ferrule.bench.bfcl.values import TYPES, fault_of
+from ferrule.bench.bfcl.score import TYPES, fault_of
 
 STRING, INTEGER, FLOAT, BOOLEAN = ({"type": name} for name in ("string", "integer", "float", "boolean"))
 STRINGS, FLOATS, OBJECTS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.command_line import run
-from ferrule.cli.settings_page import abouts, settings_page
+from ferrule.cli.config import abouts, settings_page
 from ferrule.server.config.tables import TABLES
 from sources.mcp_servers import PLAIN, tool
 

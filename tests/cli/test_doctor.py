@@ -6,10 +6,9 @@ import pytest
 
 from cli.command_line import run
 from engines.endpoints import Endpoint, serve_endpoint
-from ferrule.cli.doctor_advice import ADVICE, advice_on
+from ferrule.cli.doctor import ADVICE, advice_on
 from ferrule.engines.doctor import PROBES
-from ferrule.engines.profile import Finding, Profile, Verdict, honoured_choices
-from ferrule.engines.profile_file import load_profile
+from ferrule.engines.profile import Finding, Profile, Verdict, honoured_choices, load_profile
 
 BAD = frozenset({"named is auto", "required alone holds no schema"})
 

@@ -11,8 +11,7 @@ import pytest
 
 from cli.command_line import run
 from engines.endpoints import Endpoint, serve_endpoint
-from ferrule.cli.serve import config_of
-from ferrule.cli.serve_banner import banner, curl
+from ferrule.cli.serve import banner, config_of, curl
 from ferrule.cli.serve_flags import add_flags, layer_of, name_of, probe_model
 from ferrule.core.tool import ToolDefinition
 from ferrule.server.config.config import Config, EngineConfig, KeyConfig, ModelConfig, ServerConfig

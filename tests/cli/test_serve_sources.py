@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.cli.serve_pins import PinnedServers, PinsFile
-from ferrule.cli.serve_sources import functions_of, mcp_of, sources_of
+from ferrule.cli.serve_sources import PinnedServers, PinsFile, functions_of, mcp_of, sources_of
 from ferrule.errors import DefinitionError
 from ferrule.server.config.config import Config, EngineConfig, SourcesConfig
 from ferrule.sources.bus.bus import Bus

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.command_line import run
-from ferrule.cli.stats_tables import WIDTH, bar, use_rows, version_rows
+from ferrule.cli.stats import WIDTH, bar, use_rows, version_rows
 from ferrule.core.context import Principal
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.reply_record import ReplyRecord
-from ferrule.run.tool_usage import SHORT_HASH, AttemptStatus, CallAttempt, ToolUsage
-from ferrule.run.usage_figures import UsageCounts, UsageRow
+from ferrule.run.tool_usage import SHORT_HASH, AttemptStatus, CallAttempt, ToolUsage, UsageCounts, UsageRow
 
 LOOK = ToolDefinition("look", "Looks.")
 BETTER = replace(LOOK, description="Looks at a place by its name.")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cli.command_line import run
 from ferrule import Reply, ToolCall, tool
-from ferrule.cli.timeline import WIDTH, Span, Timeline
+from ferrule.cli.trace import WIDTH, Span, Timeline
 from ferrule.core.context import CallContext, Principal
 from ferrule.engines.fake import FakeEngine
 from ferrule.run.conversation import ToolConversation

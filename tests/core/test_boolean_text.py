@@ -10,8 +10,8 @@ import pytest
 from architecture.source_tree import modules
 from ferrule.core.boolean_text import parse_boolean
 from ferrule.errors import DefinitionError
-from ferrule.run.tool_settings import ToolSettings
-from ferrule.server.config.types import setting_type_of
+from ferrule.run.executor import ToolSettings
+from ferrule.server.config.tables import setting_type_of
 
 WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 

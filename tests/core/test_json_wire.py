@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.json_text import dumps, loads
-from ferrule.core.json_wire import json_bytes, read_json
+from ferrule.core.json_text import dumps, json_bytes, loads, read_json
 
 TEXT = st.text(st.characters(exclude_categories=())) | st.text()
 VALUES: st.SearchStrategy[Any] = st.recursive(

@@ -1,9 +1,8 @@
 """What a receipt prints, and that it is not part of its call."""
 
-from ferrule.core.call import ToolCall
+from ferrule.core.call import How, Receipt, ToolCall
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart
 from ferrule.core.json_text import dumps
-from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import fold
 
 SEALED = Receipt(

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from ferrule import ChatMessage, ToolCall, ToolCallRequest, ToolChoice, ToolDefinition
-from ferrule.core.choice import ChoicePolicy
+from ferrule.core.request import ChoicePolicy
 
 HELLO = (ChatMessage.user("hello"),)
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ferrule import JsonSchema, ToolDefinition, fold
-from ferrule.core.call import ToolCall
+from ferrule.core.call import How, Receipt, ToolCall
 from ferrule.core.event import (
     ArgumentsDelta,
     CallEnd,
@@ -23,7 +23,6 @@ from ferrule.core.event import (
     Usage,
 )
 from ferrule.core.json_text import dumps, loads
-from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 
 TOOLS = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dialects.replies import TOOLS
 from dialects.requests import requests
 from ferrule import ChatMessage, DefinitionError, ToolCall, ToolCallRequest, ToolChoice
-from ferrule.core.choice import ChoicePolicy
+from ferrule.core.request import ChoicePolicy
 from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.dialects.anthropic import request_decoder as anthropic_reading
 from ferrule.dialects.anthropic import request_encoder as anthropic_request

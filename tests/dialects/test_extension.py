@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dialects.replies import receipts, receipts_of, streams, through_json
 from ferrule import Event, fold
-from ferrule.core.receipt import Receipt
+from ferrule.core.call import Receipt
 from ferrule.dialects.extension import Extension, receipt_from
 
 

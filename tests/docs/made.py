@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from architecture.test_import_rules import MAY_IMPORT
-from ferrule.cli.formats_markdown import formats_page
-from ferrule.cli.settings_page import settings_page
+from ferrule.cli.config import settings_page
+from ferrule.cli.formats import formats_page
 from lab.pages.api_page import api_page
 from lab.pages.commands_page import commands_page
 from lab.pages.errors_page import errors_page

@@ -13,8 +13,7 @@ from ferrule import ToolCall
 from ferrule.bench.bfcl.categories import Scoring
 from ferrule.bench.bfcl.score import AnswerKey, PossibleCall, miss_of
 from ferrule.engines.openai import openai
-from ferrule.engines.profile import Finding, Profile, Verdict
-from ferrule.engines.profile_file import save_profile
+from ferrule.engines.profile import Finding, Profile, Verdict, save_profile
 from ferrule.schema.bounds import bounds_for
 
 URL = "http://127.0.0.1:8080/v1"

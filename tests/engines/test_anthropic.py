@@ -11,7 +11,7 @@ import pytest
 from engines.providers import QUICK, CannedResponse, generate, json_response, sse, stream_events
 from engines.tools import TAGS, WEATHER, make_request
 from ferrule import DefinitionError, FinishReason, ReasoningDelta, TextDelta, ToolChoice, Usage
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from ferrule.engines.anthropic import anthropic
 from ferrule.engines.chat.engine import ChatEngine
 from ferrule.errors import EngineError, UnsupportedError

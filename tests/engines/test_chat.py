@@ -37,7 +37,7 @@ from ferrule import (
     ToolDefinition,
     Usage,
 )
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.http import Deadlines
 from ferrule.engines.openai import openai

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engines.tools import PING, TAGS, WEATHER, make_request
 from ferrule import ChoiceMode, DefinitionError, ToolChoice
 from ferrule.engines.chat.api import ALL_CHOICES, ChatApi
-from ferrule.engines.chat.choice import adapt_request, choice_kind, require_call
+from ferrule.engines.chat.engine import adapt_request, choice_kind, require_call
 from ferrule.engines.ollama import ollama
 from ferrule.engines.openai import openai
 from ferrule.errors import UnsupportedError

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.json_text import dumps
-from ferrule.engines.doctor.continuation_cost import PATH, measure_continuation_cost
+from ferrule.engines.doctor.examination import PATH, measure_continuation_cost
 from ferrule.errors import EngineError
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece
-from ferrule.engines.grammar_probe import PROBE_GRAMMARS, PROBE_WORD, honours_grammar
+from ferrule.engines.grammar import PROBE_GRAMMARS, PROBE_WORD, honours_grammar
 from ferrule.errors import EngineError, EngineUnavailableError
 from ferrule.rules.matcher import grammar_error
 

@@ -12,7 +12,7 @@ import pytest
 from engines.providers import QUICK, CannedResponse, generate, ndjson
 from engines.tools import TAGS, WEATHER, make_request
 from ferrule import FinishReason, ToolChoice, Usage
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.ollama import ollama
 

@@ -12,11 +12,10 @@ import pytest
 from engines.providers import QUICK, call, chunk, generate, json_response, sse
 from engines.tools import TAGS, WEATHER, make_request
 from ferrule import DefinitionError, FinishReason, ToolChoice, Usage
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from ferrule.engines.chat.engine import ChatEngine
 from ferrule.engines.openai import openai
-from ferrule.engines.profile import Finding, Profile, Verdict
-from ferrule.engines.profile_file import save_profile
+from ferrule.engines.profile import Finding, Profile, Verdict, save_profile
 from ferrule.errors import UnsupportedError
 
 GOOD = '{"city": "Paris"}'

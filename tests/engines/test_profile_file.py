@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.engines.profile import Finding, Profile, Verdict
-from ferrule.engines.profile_file import find_profile, load_profile, profile_path, save_profile
+from ferrule.engines.profile import Finding, Profile, Verdict, find_profile, load_profile, profile_path, save_profile
 from ferrule.errors import DefinitionError
 
 PROFILE = Profile("http://one:1", "small", "2026-01-31", (Finding("required", Verdict.IGNORED, "It made no call."),))

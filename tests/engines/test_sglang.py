@@ -12,7 +12,7 @@ import pytest
 from engines.providers import QUICK, CannedResponse, ReceivedRequest, generate, json_response, sse
 from engines.tools import PLAIN_TEMPLATE, make_request
 from ferrule import FinishReason, Reply, ToolCallRequest, ToolChoice, Usage
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from ferrule.engines.sglang import sglang
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError

@@ -23,7 +23,7 @@ from ferrule import (
     ToolChoice,
     ToolDefinition,
 )
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import ModelFacts
 from ferrule.engines.text.engine import TextEngine, TextOptions

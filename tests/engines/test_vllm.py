@@ -10,7 +10,7 @@ import pytest
 from engines.providers import CannedResponse, generate, json_response, sse
 from engines.tools import make_request
 from ferrule import ToolChoice
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.engines.vllm import vllm
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.receipt import How, Receipt
+from ferrule.core.call import How, Receipt
 from lab.distributed import CLAIMS, COMPARISONS, Answer, count_equal, differences
 from lab.ray_server import end_session, members_of_session
 

@@ -9,8 +9,7 @@ from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
-from ferrule.wire.part_order import arrange_parts
-from ferrule.wire.renderer import render
+from ferrule.wire.renderer import arrange_parts, render
 from laws.replies import TOOLS
 
 

@@ -16,8 +16,8 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.schema.notation import Notation
 from ferrule.wire.format import Format
 from ferrule.wire.node import Args, Calls, Fields, Free, Lit, Node, Seq, Think
-from ferrule.wire.part_order import arrange_parts
 from ferrule.wire.registry import all_formats
+from ferrule.wire.renderer import arrange_parts
 
 TOOLS = (
     ToolDefinition.build("get_weather")

@@ -14,8 +14,7 @@ from ferrule.wire.format import Format
 from ferrule.wire.parse_plan import plan_of
 from ferrule.wire.parser import parse
 from ferrule.wire.registry import all_formats
-from ferrule.wire.renderer import render
-from ferrule.wire.round_trip_check import is_same_part
+from ferrule.wire.renderer import is_same_part, render
 from laws.examples import per_format
 from laws.replies import TOOLS, all_strings, easy_text, notations, own_markers, replies
 

@@ -15,7 +15,7 @@ from ferrule.core.json_text import dumps
 from ferrule.formats import all_formats, render
 from ferrule.rules.lark import emit_lark
 from ferrule.wire.format import Format
-from ferrule.wire.part_order import arrange_parts
+from ferrule.wire.renderer import arrange_parts
 from ferrule.wire.rule_builder import bind
 from laws.replies import TOOLS, own_markers, replies
 from laws.test_rule_protects import CHOICES

@@ -21,7 +21,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.engines.registry import load_engine
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.run.executor import ToolSettings
 from ferrule.schema.tool_decorator import FunctionTool, tool
 from ferrule.server.app import application
 from ferrule.server.config.config import Config, EngineConfig, ServerConfig

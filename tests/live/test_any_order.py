@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ferrule import ChatMessage, ToolCallRequest, ToolChoice, ToolDefinition
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from live.model import smol
 
 pytestmark = pytest.mark.live

@@ -25,7 +25,7 @@ from ferrule import (
     ToolDefinition,
     fold,
 )
-from ferrule.core.receipt import How
+from ferrule.core.call import How
 from ferrule.engines.anthropic import anthropic
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.openai import openai

@@ -13,7 +13,7 @@ from mcp import Client as McpClient
 from mcp import MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.run.executor import ToolSettings
 from ferrule.server.config.config import ServerConfig
 from ferrule.server.process.server import serve
 from ferrule.sources.mcp.config import HttpTransport, Server

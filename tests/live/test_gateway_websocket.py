@@ -13,8 +13,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from ferrule import tool
+from ferrule.core.call import How
 from ferrule.core.event import Event
-from ferrule.core.receipt import How
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.frames import server_frames as out
 from ferrule.dialects.frames.client_frames import (

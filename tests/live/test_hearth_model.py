@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ferrule import ChatMessage, ChoicePolicy, Role, ToolCallRequest, ToolConversation
+from ferrule.core.call import How
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered
-from ferrule.core.receipt import How
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import ApprovalState, Ledger

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from ferrule.core.call import ToolCall
-from ferrule.core.choice import ChoiceMode, ToolChoice
 from ferrule.core.json_text import dumps
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply
+from ferrule.core.request import ChoiceMode, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.wire.format import Format
 from ferrule.wire.parse_plan import opening_texts
-from ferrule.wire.part_order import arrange_parts
+from ferrule.wire.renderer import arrange_parts
 from laws.replies import TOOLS, notations, own_markers
 
 CHOICES = {

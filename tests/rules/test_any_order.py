@@ -14,7 +14,7 @@ from ferrule.formats import all_formats, get_format
 from ferrule.rules.gbnf import emit_gbnf
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
-from ferrule.wire.encoding import encoding_of
+from ferrule.wire.format import encoding_of
 from ferrule.wire.renderer import render
 from ferrule.wire.rule_builder import bind
 

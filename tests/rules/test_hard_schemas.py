@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from ferrule.core.call import ToolCall
-from ferrule.core.choice import ToolChoice
 from ferrule.core.json_text import dumps
 from ferrule.core.reply import Reply
+from ferrule.core.request import ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import SchemaError
 from ferrule.rules.lark import emit_lark

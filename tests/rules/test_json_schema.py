@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import FormatError, ToolChoice, ToolDefinition
-from ferrule.core.choice import ChoiceMode
+from ferrule.core.request import ChoiceMode
 from ferrule.rules.json_schema import emit_json_schema
 from laws.replies import TOOLS
 

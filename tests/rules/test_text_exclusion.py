@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.rules.text_exclusion import text_excluding
+from ferrule.rules.lark import text_excluding
 
 MARKERS = st.lists(st.text("<[]/ab\n", min_size=1, max_size=5), min_size=1, max_size=4)
 

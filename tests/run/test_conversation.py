@@ -22,7 +22,7 @@ from ferrule import (
     ToolResult,
     tool,
 )
-from ferrule.core.message_json import messages_as_json, messages_from_json
+from ferrule.core.message import messages_as_json, messages_from_json
 from ferrule.engines.fake import FakeEngine
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.journal import Decision

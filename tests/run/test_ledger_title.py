@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import ChatMessage
-from ferrule.core.message_json import messages_as_json
+from ferrule.core.message import messages_as_json
 from ferrule.run.ledger.claim import encode_json
 from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger

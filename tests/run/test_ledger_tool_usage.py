@@ -11,13 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ferrule.core.call import ToolCall
-from ferrule.core.choice import ToolChoice
+from ferrule.core.call import How, Receipt, ToolCall
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, Outcome
-from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import FencedError
@@ -27,8 +25,16 @@ from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.tables import VERSION
 from ferrule.run.reply_record import ReplyRecord
-from ferrule.run.tool_usage import PICKED, WRONG, AttemptStatus, CallAttempt, ToolUsage
-from ferrule.run.usage_figures import UsageCounts, UsageQuery, UsageRow
+from ferrule.run.tool_usage import (
+    PICKED,
+    WRONG,
+    AttemptStatus,
+    CallAttempt,
+    ToolUsage,
+    UsageCounts,
+    UsageQuery,
+    UsageRow,
+)
 from ferrule.sources.fake import FakeSource
 from run.ledger_databases import ANN, LEASE, Database, claim, fresh_name, sqlite_database
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ferrule import ChatMessage, EngineError, Reply, TextDelta, ToolCall, ToolCallRequest, ToolDefinition
-from ferrule.core.choice import ChoiceMode
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, Outcome
+from ferrule.core.request import ChoiceMode
 from ferrule.engines.fake import FakeEngine
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolProgressed, ToolStarted
 from ferrule.run.executor import ToolExecutor

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule import ChatMessage, FinishReason, Reply, ToolCall, ToolConversation, ToolError, Usage, tool
-from ferrule.core.message_json import messages_from_json
+from ferrule.core.message import messages_from_json
 from ferrule.core.outcome import Answered
 from ferrule.engines.fake import FakeEngine
 from ferrule.run.executor import ToolExecutor

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule import DefinitionError, ToolDefinition
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.run.executor import ToolSettings
 from ferrule.sources.fake import FakeSource
 
 TOOLS = tuple(ToolDefinition.build(name).done() for name in ("one", "two"))

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.call import ToolCall
-from ferrule.core.choice import ChoiceMode, ToolChoice
+from ferrule.core.call import How, Receipt, ToolCall
 from ferrule.core.event import FinishReason
 from ferrule.core.message import ChatMessage
-from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.tool_usage import MAX_NAME, PICKED, AttemptStatus, CallAttempt, ToolUsage, closest_name, tool_usage_of
 

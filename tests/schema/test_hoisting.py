@@ -1,7 +1,7 @@
 from typing import Any
 
 from ferrule.schema.admission import admit
-from ferrule.schema.hoisting import hoist
+from ferrule.schema.inference import hoist
 
 
 def free_in(definitions: dict[str, object]) -> Any:

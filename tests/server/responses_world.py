@@ -15,7 +15,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.errors import EngineError, FerruleError
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.run.executor import ToolSettings
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.config.config import Config, EngineConfig
 from ferrule.sources.functions import Functions

@@ -15,7 +15,7 @@ import pytest
 from ferrule.core.event import Event, TextDelta
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
-from ferrule.server.cleanup import cancel_and_wait
+from ferrule.server.asgi import cancel_and_wait
 from server.client import gateway_of
 
 CHAT = "/v1/chat/completions"

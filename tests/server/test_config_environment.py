@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.server.config.environment import read_environment, variable_part
 from ferrule.server.config.layers import SettingPath
+from ferrule.server.config.loader import read_environment, variable_part
 
 NAMES = st.text("abz09-._", min_size=1, max_size=8)
 

@@ -7,7 +7,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.server.config.locations import lines_of
+from ferrule.server.config.file import lines_of
 
 WORDS = st.text("abcdefgh-_", min_size=1, max_size=6)
 VALUES = st.sampled_from(

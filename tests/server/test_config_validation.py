@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ferrule.server.addresses import is_loopback, mask_secrets
 from ferrule.server.config.config import Config, EngineConfig, KeyConfig, ModelConfig, ServerConfig, SourcesConfig
 from ferrule.server.config.validation import find_errors, find_warnings
+from ferrule.server.startup import is_loopback, mask_secrets
 
 LOCAL = Config(engines=(EngineConfig(name="e", use="fake:hi"),))
 KEY = KeyConfig(name="k", sha256="1" * 64)

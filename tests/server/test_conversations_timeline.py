@@ -9,8 +9,7 @@ from typing import Any
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.event import Usage
-from ferrule.core.message import ChatMessage
-from ferrule.core.message_json import messages_as_json
+from ferrule.core.message import ChatMessage, messages_as_json
 from ferrule.core.outcome import Answered
 from ferrule.core.reply import Reply
 from ferrule.run.ledger.claim import Claim, canonical_bytes

@@ -15,8 +15,7 @@ from ferrule.core.event import Event
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Enforcement, Engine, Traits, no_enforcement
 from ferrule.engines.fake import FakeGenerator
-from ferrule.engines.profile import Finding, Profile, Verdict
-from ferrule.engines.profile_file import save_profile
+from ferrule.engines.profile import Finding, Profile, Verdict, save_profile
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineUnavailableError
 from ferrule.server.app import application

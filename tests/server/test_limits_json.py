@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.errors import TooLargeError
-from ferrule.server.auth.json_limits import check_json
+from ferrule.server.auth.request_limits import check_json
 
 TEXTS = st.text(st.sampled_from('[]{},:"\\ab\u00e9 '), max_size=12)
 VALUES = st.recursive(

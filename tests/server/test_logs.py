@@ -18,9 +18,14 @@ from ferrule.core.reply import Reply
 from ferrule.errors import EngineUnavailableError
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.config.config import Config, EngineConfig, ModelConfig
-from ferrule.server.observability.library_logs import capture_library_logs
-from ferrule.server.observability.logs import MAX_ITEMS, MAX_TEXT_LENGTH, Log
-from ferrule.server.observability.stack_trace import error_types, stack_frames
+from ferrule.server.observability.logs import (
+    MAX_ITEMS,
+    MAX_TEXT_LENGTH,
+    Log,
+    capture_library_logs,
+    error_types,
+    stack_frames,
+)
 from ferrule.sources.functions import Functions
 from server.client import scripted_engine
 from server.keys import bearer, config_with_keys, key

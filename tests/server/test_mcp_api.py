@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.dialects.mcp_server import HANDSHAKE, METHOD_NOT_FOUND, MODERN
-from ferrule.run.tool_settings import ToolSettings
-from ferrule.server.apis.mcp_bodies import without_header_keywords
-from ferrule.server.apis.mcp_call_identity import first_open_number
+from ferrule.run.executor import ToolSettings
+from ferrule.server.apis.mcp import first_open_number, without_header_keywords
 from server.keys import bearer
 from server.tool_world import World, run_story
 

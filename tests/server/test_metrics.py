@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from ferrule.server.observability.metrics import FAMILIES, MAX_SERIES, OTHER, Counts
-from ferrule.server.observability.metrics_page import render_page
-from ferrule.server.observability.metrics_shared import SharedCounts
+from ferrule.server.observability.metrics import FAMILIES, MAX_SERIES, OTHER, Counts, SharedCounts
+from ferrule.server.observability.metrics_api import render_page
 
 VALUES = [name for name, family in FAMILIES.items() if not family.bounds]
 HISTOGRAMS = [name for name, family in FAMILIES.items() if family.bounds]

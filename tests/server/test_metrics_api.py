@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ferrule.core.call import ToolCall
+from ferrule.core.call import How, Receipt, ToolCall
 from ferrule.core.event import FinishReason, Usage
-from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 from ferrule.engines.engine import Engine
 from ferrule.errors import EngineUnavailableError
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.config.config import Config, EngineConfig, ModelConfig
-from ferrule.server.observability.metrics import Counts
+from ferrule.server.observability.metrics import Counts, SharedCounts
 from ferrule.server.observability.metrics_api import share_counts
-from ferrule.server.observability.metrics_shared import SharedCounts
 from ferrule.sources.functions import Functions
 from server.client import Client, gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key

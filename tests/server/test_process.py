@@ -13,8 +13,7 @@ import pytest
 
 from ferrule.errors import DefinitionError
 from ferrule.server.config.config import ServerConfig
-from ferrule.server.process.port import open_port
-from ferrule.server.process.server import serve
+from ferrule.server.process.server import open_port, serve
 from server.client import Client
 from server.watched import BODIES, CHAT, LogLines, StepEngine, gateway_with_log
 

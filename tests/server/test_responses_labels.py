@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ferrule import ToolDefinition
-from ferrule.cli.serve_pins import PinnedServers, PinsFile
+from ferrule.cli.serve_sources import PinnedServers, PinsFile
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.reply import Reply
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.run.executor import ToolSettings
 from ferrule.server.apis.responses.labels import Labels
 from ferrule.server.tool_catalog import ToolCatalog
 from ferrule.sources.adapters import ApprovalAdapter, FilterAdapter, PrefixAdapter, TimeoutAdapter

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ferrule import ToolDefinition
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.run.executor import ToolSettings
 from ferrule.sources.fake import FakeSource
 from ferrule.sources.source import Source
 from ferrule.sources.status import QuarantinedTool, SourceState, SourceStatus, ToolSnapshot, Trust

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ferrule import Reply, ToolCall
-from ferrule.core.choice import ChoiceMode, ChoicePolicy
+from ferrule.core.request import ChoiceMode, ChoicePolicy
 from ferrule.server.config.config import Config, EngineConfig
 from server.client import gateway_of, scripted_engine
 

@@ -8,17 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.call import ToolCall
-from ferrule.core.choice import ToolChoice
-from ferrule.core.receipt import How, Receipt
+from ferrule.core.call import How, Receipt, ToolCall
 from ferrule.core.reply import Reply, fold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.fake import events_of
 from ferrule.errors import EngineUnavailableError
 from ferrule.run.tool_usage import SHORT_HASH, ToolUsage, tool_usage_of
-from ferrule.server.observability.metrics import MAX_SERIES, Counts
-from ferrule.server.observability.tool_usage import CHOICE_EVENTS, ToolUsageCounter
+from ferrule.server.observability.metrics import CHOICE_EVENTS, MAX_SERIES, Counts, ToolUsageCounter
 from server.client import scripted_engine
 from server.test_metrics_api import CALL, REPAIRED, metrics_after, order, weather
 from server.test_router import FailingEngine

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.run.executor import ToolSettings
 from ferrule.server.apis.tools import HOPS, wire_code
 from server.keys import bearer
 from server.tool_world import World, run_story, world_of

@@ -11,8 +11,8 @@ import pytest
 
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
+from ferrule.run.executor import ToolSettings
 from ferrule.run.ledger.claim import Claim
-from ferrule.run.tool_settings import ToolSettings
 from ferrule.server.tools.service import CallKey, ToolService
 from server.tool_world import World, run_story, world_of
 

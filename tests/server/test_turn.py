@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ferrule.core.choice import ChoiceMode
 from ferrule.core.context import Principal
 from ferrule.core.message import ChatMessage
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.server.answer.plan import ToolOwner, Turn, turn_of

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ferrule.core.call import ToolCall
-from ferrule.core.choice import ChoiceMode
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.reply import Reply
+from ferrule.core.request import ChoiceMode
 from ferrule.dialects.frames import server_frames as out
 from ferrule.dialects.frames.client_frames import AskFrame, CallerResultFrame, CancelFrame
 from ferrule.engines.fake import FakeEngine

@@ -19,7 +19,7 @@ import pytest
 
 from ferrule.errors import DefinitionError
 from ferrule.server.config.config import ServerConfig
-from ferrule.server.process.port import open_port
+from ferrule.server.process.server import open_port
 from waiting import eventually
 
 TESTS = Path(__file__).parents[1]

@@ -15,10 +15,9 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.mcp.config import HttpTransport, McpConfig, Server, StdioTransport, Timeouts
-from ferrule.sources.mcp.names import prefixes
 from ferrule.sources.mcp.pins import Pins
 from ferrule.sources.mcp.server_connection import SourceState
-from ferrule.sources.mcp.servers import McpServers
+from ferrule.sources.mcp.servers import McpServers, prefixes
 from ferrule.sources.status import Trust
 from sources.mcp_servers import SWIFT, call_tool, plain, tool
 from waiting import until

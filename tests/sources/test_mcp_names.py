@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.mcp.names import LONGEST_NAME, offered_name, prefixes
+from ferrule.sources.mcp.servers import LONGEST_NAME, offered_name, prefixes
 
 # Few letters, so that names are often prefixes of each other.
 awkward = st.text("ab_-", min_size=1, max_size=5)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.fake import FakeSource
-from ferrule.sources.mcp.names import offered_name, prefixes
+from ferrule.sources.mcp.servers import offered_name, prefixes
 from server.client import gateway_of, scripted_engine
 from threats.gateway_fixture import CHAT, USER, call, succeed
 

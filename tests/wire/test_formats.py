@@ -16,7 +16,7 @@ from ferrule.wire.format import PARIS, Example
 from ferrule.wire.parse_plan import plan_of
 from ferrule.wire.parser import Parser
 from ferrule.wire.registry import examples, families_of_formats
-from ferrule.wire.round_trip_check import is_same_part
+from ferrule.wire.renderer import is_same_part
 from wire.weather import TOOLS
 
 FORMATS = all_formats()

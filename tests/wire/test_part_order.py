@@ -12,7 +12,7 @@ from ferrule import Diagnostic, FinishReason, Reasoning, Reply, Text, ToolCall, 
 from ferrule.core.reply import ReplyPart
 from ferrule.formats import all_formats, get_format
 from ferrule.wire.node import Think
-from ferrule.wire.part_order import arrange_parts, blocks
+from ferrule.wire.renderer import arrange_parts, blocks
 
 FORMATS = all_formats()
 ROME, PING = ToolCall.of("get_weather", {"city": "Rome"}), ToolCall.of("ping")

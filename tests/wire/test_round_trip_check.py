@@ -9,7 +9,7 @@ import pytest
 from ferrule import Reasoning, Reply, Text, ToolCall, UnrenderableError
 from ferrule.core.reply import ReplyPart
 from ferrule.formats import get_format
-from ferrule.wire.round_trip_check import check_round_trip, is_same_part
+from ferrule.wire.renderer import check_round_trip, is_same_part
 from wire.weather import TOOLS
 
 ROME = ToolCall.of("get_weather", '{"city": "Rome", "days": 1}', id="c1")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.wire.stops import Hit, Stops
+from ferrule.wire.tape import Hit, Stops
 from schema.json_values import cut_offsets, split_text
 
 # Few characters, so that literals overlap; some of them mean something inside a character class.

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from ferrule.bench.bfcl_tools import normalize_types
-from ferrule.core.choice import ToolChoice
 from ferrule.core.message import ChatMessage, Role, Text
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ferrule.bench.tables import Table
-from ferrule.core.choice import ToolChoice
 from ferrule.core.message import ChatMessage
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece, TextGenerator

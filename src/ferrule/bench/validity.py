@@ -11,7 +11,7 @@ from typing import Final
 from ferrule.bench.bfcl_requests import CATEGORIES, Question
 from ferrule.bench.tables import Table
 from ferrule.bench.validity_count import ReplyCounts, count_replies
-from ferrule.core.choice import ToolChoice
+from ferrule.core.request import ToolChoice
 from ferrule.engines.engine import Engine
 from ferrule.engines.text.engine import TextEngine
 

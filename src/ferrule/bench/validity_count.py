@@ -9,9 +9,9 @@ import jsonschema
 
 from ferrule.bench.bfcl_requests import Question
 from ferrule.core.call import ToolCall
-from ferrule.core.choice import ToolChoice
 from ferrule.core.event import FinishReason
 from ferrule.core.reply import Reply
+from ferrule.core.request import ToolChoice
 from ferrule.engines.engine import Engine
 from ferrule.errors import FerruleError
 

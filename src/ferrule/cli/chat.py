@@ -15,8 +15,7 @@ from ferrule.cli.command import Command
 from ferrule.cli.function_option import AnyTool, read_functions
 from ferrule.cli.grammars import parse_choice
 from ferrule.core.call import ToolCall
-from ferrule.core.choice import ChoicePolicy, ToolChoice
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.engines.registry import load_engine
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import ConfirmationRequired, LoopEnded, ToolFinished, ToolProgressed, ToolStarted

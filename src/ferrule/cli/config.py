@@ -2,26 +2,182 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import inspect
+import json
 import os
 import sys
+import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from contextlib import aclosing
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ferrule.cli import streams, terminal
 from ferrule.cli.command import Command
-from ferrule.cli.config_probe import probe_config
-from ferrule.cli.config_view import HEADINGS, config_rows, effects_of
-from ferrule.cli.serve_sources import mcp_of, sources_of
-from ferrule.cli.settings_page import settings_page
-from ferrule.engines.registry import ENGINES, parse_engine_spec
-from ferrule.errors import DefinitionError
-from ferrule.server.addresses import host_of, is_loopback
-from ferrule.server.config.config import Config
+from ferrule.cli.config_view import HEADINGS, Row, config_rows, effects_of
+from ferrule.cli.serve_flags import PLACES
+from ferrule.cli.serve_sources import bus_of, mcp_of, sources_of
+from ferrule.core.message import ChatMessage
+from ferrule.core.request import ToolCallRequest
+from ferrule.engines.registry import ENGINES, load_engine, parse_engine_spec
+from ferrule.errors import DefinitionError, FerruleError
+from ferrule.server.config.config import Config, EngineConfig
 from ferrule.server.config.loader import load_config
+from ferrule.server.config.tables import PREFIX, TABLES, Setting, Table, variables_of
 from ferrule.server.config.validation import find_warnings
+from ferrule.server.startup import host_of, is_loopback, mask_secrets
 from ferrule.sources.mcp.config import HttpTransport
+from ferrule.sources.mcp.servers import McpServers
+
+_HEAD = """# Settings
+
+Generated from the classes in `src/ferrule/server/config/config.py` by `ferrule config settings`. A test keeps it up to
+date.
+
+You can set a setting with a flag of `ferrule serve`, with an environment variable, or in `ferrule.toml` (in the current
+directory, or `--config FILE`). A flag overrides a variable, a variable overrides the file, and the file overrides the
+default. `ferrule config check` reads all of them, shows what would be served, and reports each error with its location
+and a fix.
+
+- A variable is named `FERRULE_TABLE_SETTING`, in capitals. If a table has a name, it is
+  `FERRULE_TABLE_NAME_SETTING`; characters in the name that are not letters or digits become `_`.
+  `FERRULE_ENGINES_SMOL_USE` sets `use` of the engine `smol`, and creates that engine if it does not exist.
+- A list in a variable is separated by commas, or is a JSON list: `a,b` or `["a", "b"]`.
+- `${NAME}` in a string in the file is replaced by the environment variable; `${NAME:-default}` gives a default. Write
+  `$${` for a literal `${`.
+- Paths are relative to the directory where the gateway is started.
+- Unknown settings, tables and variables are errors, and so are values of the wrong type.
+"""
+_ROW_HEAD = "| setting | type | default | also set by | description |\n| --- | --- | --- | --- | --- |\n"
+_TITLES = {"engines": "[engines.NAME]", "models": "[models.NAME]", "keys": "[[keys]]"}
+_MORE = {
+    "engines": "Engine options can be separate settings, such as `key` and `url` here; they need no escaping.\n\n"
+    '```toml\n[engines.big]\nuse = "openai:gpt-x"\nurl = "https://api.example.com/v1"\nkey = "${EXAMPLE_KEY}"\n```\n',
+    "models": "An engine that no model names is served as a model under its own name.\n\n"
+    '```toml\n[models.smol]\nengines = ["here", "there"]\n```\n',
+    "keys": "Each key has a `name`. `ferrule keys new NAME` generates a key and prints these lines for it.\n",
+    "tools": "The variables are also read without the prefix `FERRULE_`.\n",
+}
+
+
+def settings_page() -> str:
+    return _HEAD + "".join(map(_section, TABLES.values()))
+
+
+def abouts(owner: type[Any]) -> dict[str, str]:
+    """The docstring under each field of a class, from the source, because Python does not keep them."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    texts: dict[str, str] = {}
+    for field, after in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            texts[field.target.id] = " ".join(text.split()) if isinstance(text, str) else ""
+    return texts
+
+
+def _section(table: Table) -> str:
+    about = " ".join((inspect.getdoc(table.config_class) or "").split("\n\n")[0].split())
+    descriptions = {**abouts(Config), **abouts(table.config_class)}
+    rows = "".join(_row(table, setting, descriptions.get(setting.name, "")) for setting in table.settings.values())
+    more = f"\n{_MORE[table.name]}" if table.name in _MORE else ""
+    title = _TITLES.get(table.name, f"[{table.name}]")
+    return f"\n## {title}\n\n{about}\n\n{_ROW_HEAD}{rows}{more}"
+
+
+def _row(table: Table, setting: Setting, about: str) -> str:
+    default = "" if setting.is_required else f"`{_toml(setting.default)}`"
+    also = ", ".join(f"`{entry}`" for entry in _also(table, setting))
+    cells = (f"`{setting.name}`", setting.setting_type.description, default or "required", also, about)
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells) + " |\n"
+
+
+def _also(table: Table, setting: Setting) -> Iterator[str]:
+    if table.is_named:
+        yield f"{PREFIX}{table.name.upper()}_NAME_{setting.name.upper()}"
+    else:
+        yield variables_of(setting)[0]
+    for option, place in PLACES.items():
+        if place == (table.name, setting.name):
+            yield f"--{option.replace('_', '-')}"
+
+
+def _toml(value: object) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value)  # pyright: ignore[reportUnknownArgumentType]  # texts
+
+
+_TIMEOUT_SECONDS = 60.0
+_READY = "ready"
+
+
+async def probe_config(config: Config) -> tuple[list[Row], list[str]]:
+    """Probe every engine and source. Returns table rows and error messages."""
+    rows: list[Row] = []
+    problems: list[str] = []
+    for result in await asyncio.gather(*(_engine(engine) for engine in config.engines), _mcp(config), _bus(config)):
+        rows += result[0]
+        problems += result[1]
+    return rows, problems
+
+
+ProbeResult = tuple[list[Row], list[str]]
+
+
+async def _engine(engine: EngineConfig) -> ProbeResult:
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            message = await _one_token(engine.use)
+    except TimeoutError:
+        message = f"no answer within {_TIMEOUT_SECONDS:g} seconds"
+    except FerruleError as failure:
+        message = mask_secrets(failure.message)
+    else:
+        return [("engine", engine.name, message, "probe")], []
+    return [("engine", engine.name, "does not answer", "probe")], [f"engine {engine.name}: {message}"]
+
+
+async def _one_token(use: str) -> str:
+    # In a thread: an in-process engine loads its model when it is created.
+    engine = await asyncio.to_thread(load_engine, use)
+    request = ToolCallRequest(messages=(ChatMessage.user("Hello."),), max_tokens=1)
+    try:
+        async with aclosing(engine.stream(request)) as events:
+            async for _ in events:
+                pass
+    finally:
+        await engine.close()
+    return f"answers ({engine.traits.name})"
+
+
+async def _mcp(config: Config) -> ProbeResult:
+    servers = mcp_of(config.sources)
+    if not servers.servers:
+        return [], []
+    async with McpServers(servers, settle_seconds=_TIMEOUT_SECONDS) as source:
+        statuses = source.servers
+    rows: list[Row] = [
+        ("source", f"MCP {status.name}", f"{status.state}, {len(status.tools)} tools", "probe") for status in statuses
+    ]
+    return rows, [
+        f"the MCP server {status.name}: {'; '.join(status.notices)}" for status in statuses if status.state != _READY
+    ]
+
+
+async def _bus(config: Config) -> ProbeResult:
+    if not config.sources.nats:
+        return [], []
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECONDS), bus_of(config.sources) as bus:
+            tools = await bus.tools()
+    except (FerruleError, TimeoutError) as failure:
+        message = failure.message if isinstance(failure, FerruleError) else "no answer"
+        return [("source", "NATS", "does not answer", "probe")], [f"NATS: {mask_secrets(message)}"]
+    return [("source", "NATS", f"{len(tools)} tools", "probe")], []
+
 
 _DATABASES = ("postgresql://", "postgres://")
 

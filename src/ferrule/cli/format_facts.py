@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ferrule.core.json_text import dumps
-from ferrule.wire.encoding import encoding_of
-from ferrule.wire.format import Format
+from ferrule.wire.format import Format, encoding_of
 from ferrule.wire.node import Think
 from ferrule.wire.parse_plan import plan_of
 from ferrule.wire.registry import all_formats, families_of_formats

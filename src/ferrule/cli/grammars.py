@@ -10,8 +10,8 @@ from typing import cast
 from ferrule.cli import json_view
 from ferrule.cli.command import add_format_option
 from ferrule.cli.tools_file import read_tools
-from ferrule.core.choice import ChoiceMode, ToolChoice
 from ferrule.core.json_text import loads
+from ferrule.core.request import ChoiceMode, ToolChoice
 from ferrule.errors import DefinitionError
 from ferrule.rules.rule import Rule
 from ferrule.schema.admission import admit

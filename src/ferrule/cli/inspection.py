@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ferrule.cli.format_facts import facts_of
 from ferrule.cli.grammars import TARGETS
 from ferrule.core.call import ToolCall
-from ferrule.core.choice import ToolChoice
 from ferrule.core.json_schema import JsonSchema
 from ferrule.core.message import ChatMessage
+from ferrule.core.request import ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.checkpoint.checkpoint import Checkpoint
 from ferrule.errors import FerruleError

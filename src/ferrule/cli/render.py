@@ -12,8 +12,7 @@ from ferrule.cli.reply_json import ReplyDocument, reply_from_json
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.wire.format import Format
-from ferrule.wire.part_order import arrange_parts
-from ferrule.wire.renderer import render
+from ferrule.wire.renderer import arrange_parts, render
 
 
 def _add_options(parser: ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from ferrule.errors import FerruleError
 from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.observability.logs import Log
-from ferrule.server.observability.metrics_shared import SharedCounts
+from ferrule.server.observability.metrics import SharedCounts
 from ferrule.server.process import event_loop
 from ferrule.server.process.workers import FAILED, WorkerSlot, supervise
 
@@ -45,7 +45,7 @@ async def serve_gateway(
 ) -> None:
     """Run one gateway until it is stopped."""
     from ferrule.server.app import application
-    from ferrule.server.observability.library_logs import capture_library_logs
+    from ferrule.server.observability.logs import capture_library_logs
     from ferrule.server.observability.metrics_api import share_counts
     from ferrule.server.observability.telemetry import Telemetry
     from ferrule.server.process.server import serve

@@ -3,21 +3,81 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from ferrule.cli import json_view
 from ferrule.cli.bus_option import KEY_VARIABLE
 from ferrule.cli.function_option import AnyTool, read_functions
-from ferrule.cli.serve_pins import PinnedServers, PinsFile
+from ferrule.core.json_text import loads
+from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.server.config.config import Config, SourcesConfig
+from ferrule.sources.adapters import SourceAdapter
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.functions import Functions
 from ferrule.sources.mcp.config import McpConfig, Server, StdioTransport, read_config
+from ferrule.sources.mcp.pins import Pins
 from ferrule.sources.mcp.server_connection import ConnectionOptions
 from ferrule.sources.mcp.servers import McpServers
 from ferrule.sources.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class PinsFile:
+    """A file of pins. It need not exist yet."""
+
+    path: Path
+
+    def read(self) -> Pins:
+        try:
+            return Pins.from_json(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return Pins()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise DefinitionError(f"cannot read {self.path}", hint="Name a file of pins, or a new file.") from problem
+
+    def write(self, pins: Pins) -> None:
+        """Write the file atomically: a concurrent reader sees the old file or the new one."""
+        text = json_view.page(loads(pins.to_json())) + "\n"
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", dir=self.path.parent, prefix=f".{self.path.name}-", delete=False
+            ) as new:
+                new.write(text)
+            os.replace(new.name, self.path)
+        except OSError as problem:
+            raise DefinitionError(
+                f"cannot write {self.path}: {problem.strerror}",
+                hint="Name a file in a writable directory.",
+            ) from problem
+
+
+class PinnedServers(SourceAdapter):
+    """MCP servers whose pins are saved as soon as they change."""
+
+    def __init__(self, inner: McpServers, file: PinsFile) -> None:
+        super().__init__(inner)
+        self.servers = inner
+        self._file = file
+        self._saved = inner.pins
+
+    async def tools(self) -> tuple[ToolDefinition, ...]:
+        listed = await self.servers.tools()
+        pins = self.servers.pins
+        if pins != self._saved:
+            try:
+                self._file.write(pins)
+            except DefinitionError:
+                # If only the texts changed, the pins in a read-only file are still valid: texts are only for display.
+                if pins.hashes != self._saved.hashes:
+                    raise
+            self._saved = pins
+        return listed
+
 
 COMMAND_SERVER = "mcp"
 """The name of the server from `mcp_command`."""

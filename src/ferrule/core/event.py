@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from ferrule.core.receipt import Receipt
+from ferrule.core.call import Receipt
 
 
 @dataclass(frozen=True, slots=True)

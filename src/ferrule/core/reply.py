@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ferrule.core.call import FunctionCall, ToolCall
+from ferrule.core.call import FunctionCall, Receipt, ToolCall
 from ferrule.core.event import (
     ArgumentsDelta,
     CallEnd,
@@ -22,7 +22,6 @@ from ferrule.core.event import (
     WireText,
 )
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
-from ferrule.core.receipt import Receipt
 from ferrule.errors import DefinitionError
 
 ReplyPart = Text | Reasoning | ToolCall

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
 
 
 def narrow_tools(request: ToolCallRequest) -> ToolCallRequest:

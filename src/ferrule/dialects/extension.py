@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
-from ferrule.core.call import FunctionCall, ToolCall
+from ferrule.core.call import FunctionCall, How, Receipt, ToolCall
 from ferrule.core.event import Diagnostic
-from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 from ferrule.dialects.lenient_json import entries, mapping
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ferrule.core.json_wire import read_json
+from ferrule.core.json_text import read_json
 from ferrule.dialects.sse import SseDecoder, SseMessage
 from ferrule.errors import EngineError
 

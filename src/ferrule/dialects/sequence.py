@@ -12,9 +12,8 @@ import re
 import string
 from collections import deque
 
-from ferrule.core.call import FunctionCall
+from ferrule.core.call import FunctionCall, Receipt
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Event, Finish, FinishReason
-from ferrule.core.receipt import Receipt
 from ferrule.dialects.extension import Extension
 from ferrule.schema.reader import Reader
 

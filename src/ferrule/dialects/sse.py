@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ferrule.core.json_wire import json_bytes
+from ferrule.core.json_text import json_bytes
 from ferrule.dialects.line_splitter import MAX_LINE, LineSplitter, too_long
 from ferrule.errors import DefinitionError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ferrule.core.request import ChoicePolicy
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 
@@ -28,3 +29,10 @@ def read_tools(field: Field, read: Callable[[Field], ToolDefinition]) -> tuple[T
             raise entry.refusal(f"duplicate tool name {tool.name!r}", "Give each tool a unique name.")
         tools[tool.name] = tool
     return tuple(tools.values())
+
+
+_POLICIES = {policy.value: policy for policy in ChoicePolicy}
+
+
+def read_policy(root: Field) -> ChoicePolicy:
+    return root["tool_choice_policy"].or_else(lambda field: field.one_of(_POLICIES), ChoicePolicy.AUTO)

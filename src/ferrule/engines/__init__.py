@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ferrule.engines.constrained_generator import ConstrainedToolGenerator
     from ferrule.engines.engine import Engine, Traits
     from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece, TextGenerator
-    from ferrule.engines.grammar_probe import honours_grammar
+    from ferrule.engines.grammar import honours_grammar
     from ferrule.engines.registry import load_engine
     from ferrule.engines.text.engine import TextEngine, TextOptions
     from ferrule.rules.logit_processor import LogitProcessor
@@ -32,7 +32,7 @@ else:
             "engines.generator": [
                 *("CompletionEnd", "CompletionRequest", "Grammar", "ModelFacts", "Piece", "TextGenerator")
             ],
-            "engines.grammar_probe": ["honours_grammar"],
+            "engines.grammar": ["honours_grammar"],
             "engines.registry": ["load_engine"],
             "engines.text.engine": ["TextEngine", "TextOptions"],
             "rules.logit_processor": ["LogitProcessor"],

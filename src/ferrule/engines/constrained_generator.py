@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ferrule.core.choice import ToolChoice
 from ferrule.core.event import Finish, FinishReason
 from ferrule.core.reply import Reply, fold
+from ferrule.core.request import ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.logit_processor import LogitProcessor, NextLogits, generate
 from ferrule.rules.vocabulary import Vocabulary

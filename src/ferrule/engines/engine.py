@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # more than six tokens leaves too little gain.
 _MAX_CHEAP_CONTINUATION = 6.0
 ALL_CHOICES = frozenset({"auto", "none", "required", "one", "allowed"})
-"""Every kind of `tool_choice`; `engines.chat.choice.choice_kind` names the kind of one choice."""
+"""Every kind of `tool_choice`; `engines.chat.engine.choice_kind` names the kind of one choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
+from ferrule.core.call import How, Receipt
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, ReasoningDelta, TextDelta
 from ferrule.core.message import Reasoning, Text
-from ferrule.core.receipt import How, Receipt
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits

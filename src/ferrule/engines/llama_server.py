@@ -18,10 +18,10 @@ from ferrule.engines.checkpoint.special_tokens import (
 from ferrule.engines.completions import stream_completion
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
-from ferrule.engines.grammar_probe import honours_grammar
+from ferrule.engines.grammar import honours_grammar
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
-from ferrule.engines.llama_body import completion_body, tokenize_body
-from ferrule.engines.profile_file import continuation_cost_at
+from ferrule.engines.llama import completion_body, tokenize_body
+from ferrule.engines.profile import continuation_cost_at
 from ferrule.engines.text.engine import TextEngine, TextOptions
 
 _TARGETS = ("lark", "gbnf")

@@ -24,8 +24,7 @@ from ferrule.engines.chat.api import ChatApi, ReplyDecoder
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.engine import ALL_CHOICES
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines
-from ferrule.engines.profile import honoured_choices
-from ferrule.engines.profile_file import load_profile
+from ferrule.engines.profile import honoured_choices, load_profile
 from ferrule.errors import DefinitionError, UnsupportedError
 
 OPENAI = "https://api.openai.com/v1"

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ferrule.core.call import How, Receipt
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Event
 from ferrule.core.fault import Fault
 from ferrule.core.json_text import loads
-from ferrule.core.receipt import How, Receipt
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.claims import claims_of
 from ferrule.schema.bounds import Bounds, reaches_bounds
 from ferrule.schema.checker import checker_for
-from ferrule.wire.value_reader import REPEATED_KEY
+from ferrule.wire.open_call import REPEATED_KEY
 
 NOT_OFFERED = "not_offered"
 INVALID_ARGUMENTS = "invalid_arguments"

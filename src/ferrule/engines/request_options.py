@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, cast
 
-from ferrule.core.choice import ChoicePolicy, ToolChoice
 from ferrule.core.conversion import MessagesInput, ToolsInput
 from ferrule.core.reply import Reply
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.schema.response_type import ResponseType
 
 

@@ -22,7 +22,7 @@ from ferrule.engines.completions import raise_on_error
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
-from ferrule.engines.profile_file import continuation_cost_at
+from ferrule.engines.profile import continuation_cost_at
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
 

@@ -24,9 +24,9 @@ from ferrule.engines.checkpoint.special_tokens import call_tokens_among, end_tok
 from ferrule.engines.completions import stream_completion
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece
-from ferrule.engines.grammar_probe import honours_grammar
+from ferrule.engines.grammar import honours_grammar
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
-from ferrule.engines.profile_file import continuation_cost_at
+from ferrule.engines.profile import continuation_cost_at
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
 

@@ -23,13 +23,12 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from langchain_core.utils.pydantic import is_basemodel_subclass
 
 from ferrule.core.call import ToolCall, ToolResult
-from ferrule.core.choice import ChoicePolicy
 from ferrule.core.context import CallContext
 from ferrule.core.event import ArgumentsDelta, CallStart, Event, ReasoningDelta, TextDelta, Usage
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
 from ferrule.core.reply import Reply, ReplyFold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoicePolicy, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.field import Field

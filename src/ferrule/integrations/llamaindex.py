@@ -34,13 +34,12 @@ from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMe
 from llama_index.core.tools.tool_spec.base import BaseToolSpec
 
 from ferrule.core.call import ToolCall, ToolResult
-from ferrule.core.choice import ChoicePolicy
 from ferrule.core.context import CallContext
 from ferrule.core.event import CallEnd, Diagnostic, Finish, ReasoningDelta, TextDelta
 from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
 from ferrule.core.reply import Reply, ReplyFold, ReplyPart
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoicePolicy, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.openai_chat.usage import usage_body

@@ -40,21 +40,19 @@ from agents.tool import invoke_function_tool
 from agents.tool_context import ToolContext
 from openai.types import responses as wire
 
-from ferrule.core.call import ToolCall
-from ferrule.core.choice import ChoicePolicy
+from ferrule.core.call import Receipt, ToolCall
 from ferrule.core.context import CallContext
 from ferrule.core.event import Usage as OurUsage
 from ferrule.core.json_text import dumps
-from ferrule.core.receipt import Receipt
 from ferrule.core.reply import Reply, ReplyFold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoicePolicy, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.dialects.choice_policy import read_policy
 from ferrule.dialects.field import Field
-from ferrule.dialects.openai_chat.parameters import read_parameters
+from ferrule.dialects.openai_chat.request_decoder import read_parameters
 from ferrule.dialects.openai_responses.event_encoder import EventEncoder
 from ferrule.dialects.openai_responses.request_decoder import read_request
 from ferrule.dialects.result_text import result_text
+from ferrule.dialects.tool_definitions import read_policy
 from ferrule.engines.engine import Engine
 from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, ToolError
 from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, wrap_tools, wrap_tools_async

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ferrule.core.choice import ToolChoice
 from ferrule.core.message import ChatMessage
-from ferrule.core.request import ToolCallRequest
-from ferrule.dialects.choice_policy import read_policy
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.dialects.field import Field
-from ferrule.dialects.openai_chat.parameters import read_parameters
-from ferrule.dialects.openai_chat.tool_choice import read_choice, read_tool
-from ferrule.dialects.tool_definitions import read_tools
+from ferrule.dialects.openai_chat.request_decoder import read_choice, read_parameters, read_tool
+from ferrule.dialects.tool_definitions import read_policy, read_tools
 
 _CHOICES: dict[str | bool, ToolChoice] = {
     "auto": ToolChoice.auto(),

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
-from ferrule.core.choice import ToolChoice
 from ferrule.core.json_text import fingerprint
+from ferrule.core.request import ToolChoice
 from ferrule.core.tool import ToolDefinition
 
 

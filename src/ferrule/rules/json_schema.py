@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from ferrule.core.choice import ChoiceMode, ToolChoice
+from ferrule.core.request import ChoiceMode, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FormatError
 from ferrule.schema.keywords import SUBSCHEMA_KEYWORDS

@@ -50,13 +50,12 @@ again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 from ferrule.core.json_text import dumps
-from ferrule.rules.any_order import UnorderedMembers, lines_of, members_of
 from ferrule.rules.cache import ByteCache
 from ferrule.rules.closed_objects import close_objects
 from ferrule.rules.lowering import Lowering
@@ -81,8 +80,114 @@ from ferrule.rules.rule import (
     prepend_text,
 )
 from ferrule.rules.text_delimiters import delimit
-from ferrule.rules.text_exclusion import text_excluding
 from ferrule.schema.notation import JSON, Escapes, Quote
+
+# Grammar rules for an object with members in any order: each at most once, all required ones present.
+#
+# llguidance's own schema compiler fixes the order of members to that of the schema. Its grammar rules can carry a set
+# of bits, one for each member that is already written. With these bits, every order takes only as many alternatives
+# as there are members.
+
+MAX_MEMBERS = 64
+_SUPPORTED_KEYWORDS = frozenset(
+    {"type", "properties", "required", "additionalProperties", "$defs", "x-guidance"}
+    | {"title", "description", "default", "examples", "$schema", "$id", "$comment", "deprecated"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of an object. `schema` is self-contained: it carries the definitions that it refers to."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UnorderedMembers:
+    """The members of an object, required ones first. `required` is the number of required members."""
+
+    each: tuple[Member, ...]
+    required: int
+
+
+def members_of(schema: Mapping[str, Any]) -> UnorderedMembers | None:
+    """The members of a closed object, or None if any order cannot be expressed for it or makes no difference."""
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    if (
+        not 2 <= len(properties) <= MAX_MEMBERS
+        or schema.get("additionalProperties") is not False
+        or not {*schema} <= _SUPPORTED_KEYWORDS
+    ):
+        return None
+    required = frozenset(cast("list[str]", schema.get("required") or ()))
+    if not required <= {*properties}:
+        return None
+    # Every reference points into `$defs` by now, so a member that carries these two keywords is self-contained.
+    shared_keywords = {key: schema[key] for key in ("$defs", "x-guidance") if key in schema}
+    required_first = sorted(properties.items(), key=lambda pair: pair[0] not in required)
+    return UnorderedMembers(
+        tuple(Member(name, _standalone_schema(subschema, shared_keywords)) for name, subschema in required_first),
+        len(required),
+    )
+
+
+def lines_of(name: str, members: UnorderedMembers, values: list[str]) -> dict[str, str]:
+    """The grammar lines, by rule name, of an object. `values` are the rule names of its members' values."""
+    return {
+        name: f'{name}: "{{" {name}f::0x0 "}}"',
+        f"{name}f": f"{name}f::_: {_alternatives(name, members, values, '')}",
+        f"{name}r": f"{name}r::_: {_alternatives(name, members, values, ', ')}",
+    }
+
+
+def _alternatives(name: str, members: UnorderedMembers, values: list[str], separator: str) -> str:
+    condition = f" %if is_ones([0:{members.required}])" if members.required else ""
+    each = (
+        f"{dumps(separator + dumps(member.name) + ': ')} {value} {name}r::set_bit({bit}) %if bit_clear({bit})"
+        for bit, (member, value) in enumerate(zip(members.each, values, strict=True))
+    )
+    return " | ".join([f'""{condition}', *each])
+
+
+def _standalone_schema(schema: Any, shared_keywords: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(schema, Mapping):
+        return {**cast("Mapping[str, Any]", schema), **shared_keywords}
+    return {**({} if schema else {"not": {}}), **shared_keywords}
+
+
+Escape = Callable[[str], str]
+
+
+def text_excluding(markers: Iterable[str], escape: Escape) -> str | None:
+    """A regex for whole texts without the markers.
+
+    Returns None if the first character of a marker also occurs later in a marker. That case needs a real automaton.
+    """
+    nonempty = [marker for marker in markers if marker]
+    firsts = "".join(sorted({marker[0] for marker in nonempty}))
+    if not nonempty or any(char in firsts for marker in nonempty for char in marker[1:]):
+        return None
+    other_text = f"[^{escape(firsts)}]*"
+    after_prefix = "|".join(
+        f"{escape(first)}{_after_prefix([marker[1:] for marker in nonempty if marker[0] == first], firsts, escape)}"
+        for first in firsts
+        if first not in nonempty
+    )
+    return f"{other_text}(?:{after_prefix})*" if after_prefix else other_text
+
+
+def _after_prefix(tails: Sequence[str], firsts: str, escape: Escape) -> str:
+    """A regex for what may follow a marker's prefix, up to the next first character: nothing, or diverging text."""
+    nexts = "".join(sorted({tail[0] for tail in tails}))
+    diverged = f"[^{escape(firsts + nexts)}][^{escape(firsts)}]*"
+    continued = [
+        escape(char) + _after_prefix([tail[1:] for tail in tails if tail[0] == char], firsts, escape)
+        for char in nexts
+        if char not in tails
+    ]
+    return f"(?:{'|'.join([*continued, diverged])})?"
+
 
 # The separators that the renderer writes, so that constrained and rendered text are the same language.
 _JSON_OPTIONS = {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False}

@@ -53,10 +53,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ferrule.core.json_text import dumps
-from ferrule.rules.atoms import BARE_KEY, BOOLEAN, INTEGER, NULL, NUMBER, POSITIVE_NUMBER
 from ferrule.rules.integer_ranges import LOWER, integers
 from ferrule.rules.rule import (
     EMPTY,
+    Chars,
     Members,
     Prose,
     Raw,
@@ -70,14 +70,31 @@ from ferrule.rules.rule import (
     in_order,
     map_children,
     maybe,
+    once,
     one_of,
     seq,
 )
 from ferrule.rules.schema_merge import merge_schemas, types_of
-from ferrule.schema.notation import JSON, Notation
+from ferrule.schema.notation import BARE_KEY_CHARACTERS, JSON, Notation
 from ferrule.schema.refs import local_target
 from ferrule.schema.value_decoder import encode, type_name, types_allowed
 from ferrule.schema.value_text import UnrepresentableError, bare_key, loads_verbatim, write_key, write_value
+
+BOOLEAN = ("true", "false")
+NULL = "null"
+
+_DIGIT = Chars((("0", "9"),))
+_FRACTION = maybe(seq(".", Repeat(_DIGIT, 1, 40)))
+_EXPONENT = maybe(seq(Chars((("e", "e"), ("E", "E"))), maybe(Chars((("+", "+"), ("-", "-")))), Repeat(_DIGIT, 1, 3)))
+_SIGN = maybe(Text("-"))
+
+# Forty digits hold every double and every 128-bit integer. The limit stops a model that repeats digits without end.
+NATURAL = once(one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 40))))
+INTEGER = once(seq(_SIGN, NATURAL))
+POSITIVE_NUMBER = once(seq(NATURAL, _FRACTION, _EXPONENT))
+NUMBER = once(seq(_SIGN, NATURAL, _FRACTION, _EXPONENT))
+BARE_KEY = Repeat(Chars(BARE_KEY_CHARACTERS), 1, 41)
+
 
 _ANYTHING: dict[str, Any] = {}
 MAX_COUNTED_LENGTH = 512

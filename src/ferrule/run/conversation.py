@@ -16,14 +16,12 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from ferrule.core.call import ToolCall, ToolResult
-from ferrule.core.choice import ToolChoice
 from ferrule.core.context import CallContext
 from ferrule.core.conversion import MessagesInput, to_messages
 from ferrule.core.event import Event
-from ferrule.core.message import ChatMessage, Role
-from ferrule.core.message_json import messages_as_json, messages_from_json
+from ferrule.core.message import ChatMessage, Role, messages_as_json, messages_from_json
 from ferrule.core.reply import Reply, ReplyFold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.engines.engine import Engine
 from ferrule.engines.sync import iterate, run
 from ferrule.errors import DefinitionError

@@ -15,14 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import ToolCall
-from ferrule.core.choice import ToolChoice
 from ferrule.core.context import CallContext, Progress
 from ferrule.core.ids import make_unique
-from ferrule.core.message import ChatMessage, Role
-from ferrule.core.message_json import messages_as_json
+from ferrule.core.message import ChatMessage, Role, messages_as_json
 from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.reply import Reply, ReplyFold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.engines.engine import Engine
 from ferrule.run.events import (
     ConfirmationRequired,
@@ -140,7 +138,7 @@ class Loop:
 
     async def stop(self) -> None:
         """Cancel what is in progress and wait until it has ended."""
-        tasks = [task for task in (self._driver, *self._tasks) if task is not None]
+        tasks: list[asyncio.Task[Any]] = [*self._tasks, *((self._driver,) if self._driver else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -8,20 +8,180 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import TypedDict, cast
+from typing import TypeAlias, TypedDict, cast
 
 import jsonschema_rs
 
 from ferrule.core.fault import Fault
 from ferrule.core.json_text import canonical, dumps, loads
 from ferrule.errors import SchemaError
-from ferrule.schema.cost_limit import is_explainable
-from ferrule.schema.fault_location import FaultLocation, locate_fault
 from ferrule.schema.fault_messages import KeywordFailure, fault_of, preview
-from ferrule.schema.pointer import pointer_to
+from ferrule.schema.keywords import Child, Subschema, children
+from ferrule.schema.pointer import escape, from_fragment, pointer_to
 from ferrule.schema.refs import local_target
+
+# Find one part of a value that does not fit, if listing all faults would take too long.
+#
+# The search follows references and parts. Among alternatives it follows the one whose constants match the value:
+# {"op": "and", ...} matches the alternative in which `op` is "and". Each step only asks whether a part fits. This
+# module does not depend on the validator.
+
+_MAX_STEPS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class FaultLocation:
+    """A part of the value with its path, and the pointer to the schema that it should fit."""
+
+    schema_path: str
+    path: str
+    value: object
+
+
+Fits: TypeAlias = Callable[[FaultLocation], bool]
+
+
+def locate_fault(root: Subschema, value: object, fits: Fits) -> FaultLocation:
+    """The deepest part on the way down that does not fit, given that the whole value does not."""
+    location = FaultLocation("", "", value)
+    for _ in range(_MAX_STEPS):
+        schema = local_target("#" + location.schema_path, root)
+        inner = (
+            next((candidate for candidate in _required_locations(schema, location) if not fits(candidate)), None)
+            if isinstance(schema, dict)
+            else None
+        )
+        if inner is None and isinstance(schema, dict):
+            inner = _intended_alternative(schema, location, fits)
+        if inner is None:
+            return location
+        location = inner
+    return location
+
+
+def _required_locations(schema: dict[str, object], location: FaultLocation) -> Iterator[FaultLocation]:
+    """Every location that must fit if this one is to fit."""
+    schema_path, path, part = location.schema_path, location.path, location.value
+    if "$ref" in schema:
+        yield FaultLocation(from_fragment(str(schema["$ref"])[1:]), path, part)
+    for index in range(_count(schema, "allOf")):
+        yield FaultLocation(f"{schema_path}/allOf/{index}", path, part)
+    if isinstance(part, dict):
+        properties = cast("dict[str, object]", schema.get("properties", {}))
+        for name, inner in cast("dict[str, object]", part).items():
+            if name in properties:
+                yield FaultLocation(f"{schema_path}/properties/{escape(name)}", f"{path}/{escape(name)}", inner)
+    if isinstance(part, list):
+        prefix = _count(schema, "prefixItems")
+        for index, inner in enumerate(cast("list[object]", part)):
+            keyword = f"prefixItems/{index}" if index < prefix else "items"
+            if index < prefix or "items" in schema:
+                yield FaultLocation(f"{schema_path}/{keyword}", f"{path}/{index}", inner)
+
+
+def _intended_alternative(schema: dict[str, object], location: FaultLocation, fits: Fits) -> FaultLocation | None:
+    """The only alternative whose constants match the value; None if there are none or several, or if one fits."""
+    for keyword in ("oneOf", "anyOf"):
+        locations = [
+            FaultLocation(f"{location.schema_path}/{keyword}/{index}", location.path, location.value)
+            for index in range(_count(schema, keyword))
+        ]
+        if not locations or any(fits(candidate) for candidate in locations):
+            continue
+        branches = cast("list[Subschema]", schema[keyword])
+        matching = [
+            candidate
+            for candidate, branch in zip(locations, branches, strict=True)
+            if _has_constants(branch, location.value)
+        ]
+        if len(matching) == 1:
+            return matching[0]
+    return None
+
+
+def _has_constants(branch: Subschema, part: object) -> bool:
+    properties = cast("dict[str, object]", branch.get("properties", {})) if isinstance(branch, dict) else {}
+    constants = {
+        name: cast("dict[str, object]", inner)["const"]
+        for name, inner in properties.items()
+        if isinstance(inner, dict) and "const" in inner
+    }
+    if not constants or not isinstance(part, dict):
+        return False
+    members = cast("dict[str, object]", part)
+    return all(name in members and members[name] == constant for name, constant in constants.items())
+
+
+def _count(schema: dict[str, object], keyword: str) -> int:
+    return len(cast("list[object]", schema.get(keyword, [])))
+
+
+_BASE = 5_000
+_PER_PART = 8
+
+_Step: TypeAlias = tuple[Subschema, object]
+
+
+def is_explainable(schema: Subschema, value: object, root: Subschema) -> bool:
+    """Whether the number of pairs (part of the value, schema that applies to it) stays within a linear budget."""
+    budget = _BASE + _PER_PART * _parts(value)
+    pending: list[_Step] = [(schema, value)]
+    while pending:
+        inner, part = pending.pop()
+        for step in _steps(inner, part, root) if isinstance(inner, dict) else ():
+            pending.append(step)
+            budget -= 1
+            if budget < 0:
+                return False
+    return True
+
+
+def _parts(value: object) -> int:
+    count = 0
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        count += 1
+        pending.extend(_children(part))
+    return count
+
+
+def _children(part: object) -> list[object]:
+    if isinstance(part, list):
+        return cast("list[object]", part)
+    return [inner for _, inner in _members(part)]
+
+
+def _members(part: object) -> list[tuple[str, object]]:
+    return list(cast("dict[str, object]", part).items()) if isinstance(part, dict) else []
+
+
+def _steps(schema: dict[str, object], part: object, root: Subschema) -> Iterator[_Step]:
+    """Each subschema with a part that it applies to. Too many pairs do no harm: they only shorten an explanation."""
+    if "$ref" in schema:
+        target = local_target(schema["$ref"], root)
+        if target is not None:
+            yield target, part
+    # Iterate over the value's names: a schema may list hundreds that the value does not have.
+    properties = cast("dict[str, Subschema]", schema.get("properties", {}))
+    yield from ((properties[name], inner) for name, inner in _members(part) if name in properties)
+    others = {keyword: value for keyword, value in schema.items() if keyword != "properties"}
+    for child in children(others):
+        yield from ((child.schema, inner) for inner in _applicable_parts(child, part))
+
+
+def _applicable_parts(child: Child, part: object) -> list[object]:
+    keyword, key = child.tokens[0], child.tokens[-1]
+    if child.applies_to != "part":
+        return [part] if child.applies_to == "value" else []
+    if keyword == "prefixItems":
+        return _children(part)[cast(int, key) : cast(int, key) + 1]
+    takes_items = keyword in ("items", "contains", "unevaluatedItems")
+    return _children(part) if takes_items is isinstance(part, list) else []
+
 
 MAX_FAULTS = 32
 _CACHED = 256

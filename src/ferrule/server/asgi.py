@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from traceback import clear_frames
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -21,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ferrule.dialects.openai_error import error_body as openai_error
+from ferrule.engines.deadlines import DeadlineTimer
 from ferrule.errors import FerruleError, NotFoundError, TooLargeError, TooSlowError
-from ferrule.server.cleanup import cancel_and_wait
 from ferrule.server.http import (
     ANY,
     SMALL_BODY_BYTES,
@@ -35,7 +36,84 @@ from ferrule.server.http import (
     StalledClientError,
     StreamingResponse,
 )
-from ferrule.server.response_writer import ResponseWriter
+
+# ResponseWriter: sends the chunks of one streaming response.
+#
+# It drops clients that do not read, and sends keep-alive chunks while there is nothing else to send.
+
+
+class ResponseWriter:
+    """`send_seconds` limits how long a client may leave a chunk unread: flow control alone would wait forever."""
+
+    __slots__ = ("_deadline", "_has_started", "_loop", "_send", "_send_seconds", "_sent_at")
+
+    def __init__(self, send: Send, send_seconds: float) -> None:
+        self._send = send
+        self._send_seconds = send_seconds
+        self._deadline = DeadlineTimer()
+        self._loop = asyncio.get_running_loop()
+        self._sent_at = self._loop.time()
+        self._has_started = False
+
+    async def start(self, head: Message) -> None:
+        await self._write(head)
+        self._has_started = True
+
+    async def send(self, chunk: bytes) -> None:
+        await self._write({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end(self) -> None:
+        # From here on no keep-alive may be sent.
+        self._has_started = False
+        await self._write({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def send_keep_alive(self, chunk: bytes, seconds: float) -> None:
+        """Send `chunk` whenever nothing else was sent for `seconds`. Runs until it is cancelled."""
+        while True:
+            idle_seconds = self._loop.time() - self._sent_at
+            if idle_seconds >= seconds and self._has_started:
+                self._sent_at = self._loop.time()
+                await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+                idle_seconds = 0.0
+            await asyncio.sleep(max(seconds - idle_seconds, 0.01))
+
+    def close(self) -> None:
+        self._deadline.close()
+
+    async def _write(self, message: Message) -> None:
+        self._deadline.start(self._send_seconds)
+        try:
+            await self._send(message)
+        except asyncio.CancelledError as cancelled:
+            self._deadline.reraise_unless_expired(cancelled)
+            raise StalledClientError from cancelled
+        self._deadline.stop()
+        self._sent_at = self._loop.time()
+
+
+async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks, wait until they have ended, and free what their frames held."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        try:
+            error = task.exception()
+        except asyncio.CancelledError as cancelled:
+            error = cancelled
+        if error is not None:
+            clear_tracebacks(error)
+
+
+def clear_tracebacks(error: BaseException) -> None:
+    """Clear the local variables of all frames that an exception, its causes and its contexts passed through."""
+    visited: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in visited:
+        visited.add(id(current))
+        clear_frames(current.__traceback__)
+        current = current.__cause__ or current.__context__
+
 
 _REQUEST_ID = "x-request-id"
 _POLICY_VIOLATION, _TRY_AGAIN_LATER = 1008, 1013

@@ -11,8 +11,8 @@ from ferrule.errors import AuthorityError
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.auth.request_limits import RequestLimits
 from ferrule.server.config.config import Config
+from ferrule.server.observability.metrics import ToolUsageCounter
 from ferrule.server.observability.telemetry import Telemetry
-from ferrule.server.observability.tool_usage import ToolUsageCounter
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.tool_catalog import ToolCatalog
 

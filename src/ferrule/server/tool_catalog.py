@@ -15,8 +15,7 @@ from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError, SchemaError
-from ferrule.run.executor import ToolExecutor
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.run.executor import ToolExecutor, ToolSettings
 from ferrule.schema.admission_cache import admit_tool
 from ferrule.sources.combined_sources import CombinedSources
 from ferrule.sources.source import Source

@@ -12,12 +12,10 @@ from functools import lru_cache
 from ferrule.core.json_text import dumps, escape_text
 from ferrule.schema.value_decoder import decode
 from ferrule.wire.node import Fields, Kind, Lit, Node, Slot, Space
-from ferrule.wire.open_call import OpenCall
+from ferrule.wire.open_call import REPEATED_KEY, OpenCall, repeated_keys_message
 from ferrule.wire.parse_plan import first, first_of
-from ferrule.wire.stops import Stops
-from ferrule.wire.tape import MAX_NAME, MisfitError, Tape, Walk
+from ferrule.wire.tape import MAX_NAME, MisfitError, Stops, Tape, Walk
 from ferrule.wire.tool_offer import ToolOffer
-from ferrule.wire.value_reader import REPEATED_KEY, repeated_keys_message
 
 _STRING_ONLY = frozenset({"string"})
 

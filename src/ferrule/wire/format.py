@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ferrule.core.call import ToolCall
 from ferrule.core.ids import ANY_ID, IdPolicy
 from ferrule.core.reply import Reply
-from ferrule.wire.node import Calls, Node, Seq, Turn, seq
+from ferrule.schema.notation import JSON
+from ferrule.wire.node import Args, Calls, Envelope, Fields, Keyed, Node, Seq, Turn, seq
 
 __all__ = ["PARIS", "ROME", "Declaration", "Example", "Format", "Results", "results"]
 
@@ -92,3 +94,32 @@ class Example:
 PARIS = ToolCall.of("get_weather", {"city": "Paris", "days": 2})
 ROME = ToolCall.of("get_weather", {"city": "Rome"})
 """The two calls used in every family's examples."""
+
+
+def encoding_of(format: Format) -> str:
+    """The name of the format's argument encoding: "JSON", "Python", "tagged", "typed tags", "typed literal", "none"."""
+    for node in _pieces(format.calls.call):
+        match node:
+            case Envelope() | Keyed():
+                return "JSON"
+            case Fields():
+                return "typed tags" if node.kinds else "tagged"
+            case Args():
+                return _notation(node)
+            case _:
+                pass
+    return "none"
+
+
+def _notation(node: Args) -> str:
+    if node.root.assign == "=":
+        return "Python"
+    return "JSON" if node.notation.quotes == JSON.quotes else "typed literal"
+
+
+def _pieces(node: Node) -> Iterator[Node]:
+    if isinstance(node, Seq):
+        for part in node.parts:
+            yield from _pieces(part)
+    else:
+        yield node

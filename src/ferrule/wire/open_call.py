@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Event
 from ferrule.core.ids import IdMaker
+from ferrule.schema.reader import Reader
+from ferrule.wire.tape import MisfitError, Tape, Walk
 
 Emit = Callable[[Event], None]
 
@@ -83,3 +85,31 @@ class OpenCall:
         for note in self._notes:
             self._emit(note)
         self._notes.clear()
+
+
+REPEATED_KEY = "repeated_key"
+# A duplicate among the arguments themselves is an error, because the schema lists them. In objects inside an argument,
+# which may be free-form, the first value wins and the duplicate is reported.
+ARGUMENTS_DEPTH = 1
+
+
+def repeated_keys_message(keys: Iterable[str]) -> str:
+    names = ", ".join(f'"{key}"' for key in dict.fromkeys(keys))
+    return f"duplicate key {names} in one object; the first value is used"
+
+
+def read_value(tape: Tape, reader: Reader, call: OpenCall | None) -> Walk[None]:
+    """Run a reader to the end of its value. With a call, its output goes to the call as it arrives."""
+    while True:
+        tape.at = reader.read(tape.text, tape.at, tape.ended)
+        if call is not None:
+            call.add_json(reader.take())
+        if reader.is_done:
+            if call is not None and reader.duplicate_keys:
+                call.note(REPEATED_KEY, repeated_keys_message(reader.duplicate_keys))
+            return
+        if reader.is_bad:
+            raise MisfitError(reader.problem)
+        if tape.ended:
+            raise MisfitError("the text ends in a value")
+        yield

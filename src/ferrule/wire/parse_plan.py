@@ -27,7 +27,7 @@ from ferrule.wire.node import (
     Space,
     Think,
 )
-from ferrule.wire.stops import Stops
+from ferrule.wire.tape import Stops
 
 # A shorter closer ("]", "}", ")") is not a marker: it occurs in any prose.
 _MARKER_SIZE = 3

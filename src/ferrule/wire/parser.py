@@ -11,6 +11,7 @@ code of a streaming parser as simple as that of one that has the whole text.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from ferrule.core.event import Diagnostic, Event, ReasoningDelta, TextDelta
 from ferrule.core.reply import Reply, fold
@@ -21,7 +22,33 @@ from ferrule.wire.node import Think
 from ferrule.wire.parse_plan import LiteralAction, LiteralMeaning, ParseMode, plan_of
 from ferrule.wire.tape import Tape, Walk
 from ferrule.wire.tool_offer import ToolOffer
-from ferrule.wire.trace import Span, Trace
+
+
+class Span(NamedTuple):
+    """A range of the model's text; `kind` is "text", "reasoning", "call", "markup" or "diagnostic"."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class Trace:
+    """Spans in order, without gaps: each begins where the previous one ended."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._at = 0
+
+    def add(self, kind: str, end: int) -> None:
+        if end > self._at:
+            self._spans.append(Span(kind, self._at, end))
+            self._at = end
+
+    def clear(self) -> None:
+        self._spans.clear()
+
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(self._spans)
 
 
 class Parser:

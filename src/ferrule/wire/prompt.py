@@ -17,8 +17,7 @@ from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
 from ferrule.wire.format import Format
 from ferrule.wire.parser import parse
-from ferrule.wire.part_order import arrange_parts
-from ferrule.wire.renderer import render, render_results
+from ferrule.wire.renderer import arrange_parts, render, render_results
 
 _EXAMPLE_TOOL = ToolDefinition.build("example_tool").parameter("name", {"type": "string"}).done()
 

@@ -7,17 +7,19 @@ text, a closing marker inside a raw value) raises an error that names the part, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.json_text import dumps
 from ferrule.core.message import Reasoning, Text
-from ferrule.core.reply import Reply
+from ferrule.core.reply import Reply, ReplyPart
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import UnrenderableError
 from ferrule.schema.notation import JSON, OBJECT
 from ferrule.schema.reader import normalize_json
-from ferrule.schema.value_text import UnrepresentableError, bare_key, members, write_key, write_value
-from ferrule.wire.fields_writer import write_fields
+from ferrule.schema.value_decoder import encode
+from ferrule.schema.value_text import UnrepresentableError, bare_key, loads_verbatim, members, write_key, write_value
 from ferrule.wire.format import Format
 from ferrule.wire.neutral_text import neutralize
 from ferrule.wire.node import (
@@ -28,17 +30,202 @@ from ferrule.wire.node import (
     Fields,
     Free,
     HeaderId,
+    Item,
     Keyed,
+    Kind,
     Lit,
     Node,
     Seq,
     Slot,
     Space,
     Think,
+    Turn,
 )
-from ferrule.wire.part_order import Block, blocks
-from ferrule.wire.round_trip_check import check_round_trip
+from ferrule.wire.parse_plan import plan_of
+from ferrule.wire.parser import parse
+from ferrule.wire.tape import Stops
 from ferrule.wire.tool_offer import ToolOffer
+
+# Put a reply's parts into the order in which the format writes them.
+#
+# `blocks` raises for a reply that is not in that order; `arrange_parts` reorders it, for histories from other
+# sources.
+
+_KINDS: dict[type[Item], type[ReplyPart]] = {Think: Reasoning, Free: Text, Calls: ToolCall}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive parts that one item of the turn renders."""
+
+    item: Item
+    parts: tuple[ReplyPart, ...]
+    follows_text: bool = False
+
+
+def blocks(turn: Turn, reply: Reply) -> list[Block]:
+    """Pair the items of a turn with the parts that they render. Raises `UnrenderableError` if a part fits none."""
+    groups = [(kind, tuple(parts)) for kind, parts in groupby(_nonempty_parts(reply), key=lambda part: part.__class__)]
+    result: list[Block] = []
+    at = 0
+    for number, (kind, parts) in enumerate(groups):
+        index = _item_index(turn, kind, at, is_last=number == len(groups) - 1)
+        if index is None:
+            raise UnrenderableError(
+                f"it cannot be written {'after ' + _NAMES[groups[number - 1][0]] if number else 'in this format'}",
+                where=_NAMES[kind],
+                hint="arrange_parts(format, reply) puts the parts into the order in which the format writes them.",
+            )
+        at = index + 1 if turn.is_ordered else 0
+        item = turn.items[index]
+        if isinstance(item, Calls) and item.max_calls is not None and len(parts) > item.max_calls:
+            raise UnrenderableError(f"this family allows {item.max_calls} per turn", where=f"{len(parts)} calls")
+        result.append(Block(item, parts, follows_text=bool(result) and isinstance(result[-1].item, Free)))
+    return result
+
+
+_NAMES: dict[type[ReplyPart], str] = {Reasoning: "reasoning", Text: "text", ToolCall: "a call"}
+
+
+def _nonempty_parts(reply: Reply) -> list[ReplyPart]:
+    return [part for part in reply.parts if isinstance(part, ToolCall) or part.text]
+
+
+def _item_index(turn: Turn, kind: type[ReplyPart], at: int, *, is_last: bool) -> int | None:
+    places = [n for n, item in enumerate(turn.items) if n >= at and _KINDS[item.__class__] is kind]
+    if not places:
+        return None
+    # With two positions for text, the last one is for the text that ends the turn.
+    return places[-1] if is_last and not turn.is_ordered else places[0]
+
+
+def arrange_parts(format: Format, reply: Reply) -> Reply:
+    """Return the reply with its parts in the format's order, adjacent texts merged.
+
+    Reasoning is dropped if the format has no markers for it. Nothing else is dropped.
+    """
+    turn = format.reply
+    parts = _nonempty_parts(reply)
+    if turn.is_ordered:
+        order = [_KINDS[item.__class__] for item in turn.items]
+        parts = [part for kind in dict.fromkeys(order) for part in parts if isinstance(part, kind)]
+    return replace(reply, parts=tuple(_merge_adjacent(parts)))
+
+
+def _merge_adjacent(parts: list[ReplyPart]) -> list[ReplyPart]:
+    result: list[ReplyPart] = []
+    for kind, group in groupby(parts, key=lambda part: part.__class__):
+        if kind is ToolCall:
+            result.extend(group)
+        else:
+            text = "".join(part.text for part in group if not isinstance(part, ToolCall))
+            result.append(Text(text) if kind is Text else Reasoning(text))
+    return result
+
+
+_TYPES: dict[type, str] = {dict: "object", list: "array", bool: "boolean", type(None): "null"}
+
+
+def write_fields(node: Fields, tool: str, arguments: str, offer: ToolOffer) -> str:
+    return node.sep.canonical.join(_field(node, tool, key, value, offer) for key, value in members(arguments))
+
+
+def _field(node: Fields, tool: str, key: str, value: object, offer: ToolOffer) -> str:
+    kind = _kind_of(node, value)
+    raw = _raw(value, kind, key, offer.types(tool, key), node.python_literals)
+    pieces: list[str] = []
+    for part in node.field.parts:
+        match part:
+            case Lit() | Space():
+                pieces.append(part.canonical)
+            case Slot.KEY:
+                pieces.append(key)
+            case Slot.KIND:
+                pieces.append(kind.word if kind else "")
+            case _:
+                pieces.append(_quote_value(node, key, raw))
+    return "".join(pieces)
+
+
+def _kind_of(node: Fields, value: object) -> Kind | None:
+    name = json_type(value)
+    return next((kind for kind in node.kinds if name in kind.types), None)
+
+
+def json_type(value: object) -> str:
+    """The JSON type of a value from `loads_verbatim`, which returns numbers as a subclass of str."""
+    if value.__class__ is str:
+        return "string"
+    return _TYPES.get(value.__class__, "number")
+
+
+def _raw(value: object, kind: Kind | None, key: str, allowed: frozenset[str], python_literals: bool) -> str:
+    if kind is not None:
+        return str(value) if kind.is_raw else write_value(value, JSON)
+    json_text = dumps(value) if value.__class__ is str else write_value(value, JSON)
+    raw = encode(json_text, allowed, python_literals)
+    if raw is None:
+        expected = " or ".join(sorted(allowed))
+        raise UnrepresentableError(f"the value of {key!r} is of type {json_type(value)}; the tool expects {expected}")
+    return raw
+
+
+def _quote_value(node: Fields, key: str, raw: str) -> str:
+    """The raw value, quoted if necessary. Raises if the value contains the text that ends it."""
+    if node.quote and any(character in raw for character in node.quote_when):
+        _refuse(raw, (node.quote[1],), key)
+        return node.quote[0] + raw + node.quote[1]
+    last = node.field.parts[node.field.parts.index(Slot.VALUE) + 1]
+    if isinstance(last, Lit):
+        _refuse(raw, last.spellings, key)
+    if node.quote and raw.startswith(node.quote[0]):
+        raise UnrepresentableError(
+            f"the value of {key!r} begins with {node.quote[0]!r}, which would be read as a quote"
+        )
+    return raw
+
+
+def _refuse(raw: str, closers: tuple[str, ...], key: str) -> None:
+    if Stops(closers).scan(raw + closers[0], 0, True).at < len(raw):
+        raise UnrepresentableError(
+            f"the value of {key!r} contains {closers[-1]!r}, which would end it; this format has no escape for it"
+        )
+
+
+def check_round_trip(
+    format: Format, reply: Reply, text: str, tools: Iterable[ToolDefinition] | None, calls_before: int
+) -> None:
+    """Raise `UnrenderableError` that names the first part of the reply that parsing `text` does not give back."""
+    expected = arrange_parts(format, reply).parts
+    actual = parse(format, text, tools, calls_before=calls_before).parts
+    ids_are_written = plan_of(format).writes_ids
+    for place, part in enumerate(expected):
+        if place >= len(actual) or not is_same_part(part, actual[place], ids_are_written):
+            raise UnrenderableError(
+                "it contains text that this format parses as markup",
+                where=_name(part),
+                hint="This format has no way to write such text: quote it or change it.",
+            )
+    if len(actual) > len(expected):
+        raise UnrenderableError(
+            "parsing it again would give more parts than were rendered", where=_name(actual[len(expected)])
+        )
+
+
+def is_same_part(expected: ReplyPart, actual: ReplyPart, with_ids: bool) -> bool:
+    """Whether two parts are equal in meaning. Ids count only if the format writes them and one was expected."""
+    if not isinstance(expected, ToolCall) or not isinstance(actual, ToolCall):
+        return expected == actual
+    if with_ids and expected.id and expected.id != actual.id:
+        return False
+    if (expected.name, expected.complete) != (actual.name, actual.complete):
+        return False
+    # Compared as values, because some families sort the keys; numbers are compared as they are written.
+    return loads_verbatim(expected.function.arguments) == loads_verbatim(actual.function.arguments)
+
+
+def _name(part: ReplyPart) -> str:
+    return f"the call of {part.name!r}" if isinstance(part, ToolCall) else part.__class__.__name__.lower()
 
 
 def render(

@@ -11,8 +11,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-from ferrule.core.choice import ChoiceMode, ToolChoice
 from ferrule.core.json_text import dumps
+from ferrule.core.request import ChoiceMode, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FormatError
 from ferrule.rules.rule import (
@@ -37,8 +37,7 @@ from ferrule.rules.rule import Seq as RuleSeq
 from ferrule.rules.rule import Text as Exactly
 from ferrule.schema.notation import JSON, OBJECT
 from ferrule.schema.value_decoder import types_allowed
-from ferrule.wire.encoding import encoding_of
-from ferrule.wire.format import Format
+from ferrule.wire.format import Format, encoding_of
 from ferrule.wire.node import (
     Args,
     Calls,

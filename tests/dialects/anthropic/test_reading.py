@@ -25,7 +25,7 @@ from ferrule import (
     ToolChoice,
     ToolResult,
 )
-from ferrule.core.receipt import How, Receipt
+from ferrule.core.call import How, Receipt
 from ferrule.dialects.anthropic.request_decoder import read_request
 from ferrule.dialects.anthropic.request_encoder import request_body
 from ferrule.dialects.anthropic.response_body import body_of, count_body, error_body

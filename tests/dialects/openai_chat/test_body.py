@@ -21,8 +21,8 @@ from ferrule import (
     ToolCall,
     Usage,
 )
+from ferrule.core.call import How, Receipt
 from ferrule.core.event import ArgumentsDelta
-from ferrule.core.receipt import How, Receipt
 from ferrule.dialects.openai_chat.chunk_encoder import ChunkEncoder
 from ferrule.dialects.openai_chat.response_body import body_of, error_body
 

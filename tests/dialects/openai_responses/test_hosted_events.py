@@ -19,8 +19,7 @@ from dialects.openai_responses.hosted_rounds import (
 )
 from dialects.replies import is_object, through_json
 from ferrule import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Finish, FinishReason, TextDelta, ToolCall, Usage
-from ferrule.core.call import ToolResult
-from ferrule.core.receipt import How, Receipt
+from ferrule.core.call import How, Receipt, ToolResult
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.snapshot import Snapshot
 from ferrule.errors import EngineError, EngineUnavailableError, FerruleError, TooManyError

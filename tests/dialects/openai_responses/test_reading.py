@@ -22,7 +22,7 @@ from ferrule import (
     ToolCallRequest,
     ToolChoice,
 )
-from ferrule.core.receipt import How, Receipt
+from ferrule.core.call import How, Receipt
 from ferrule.dialects.field import wants_stream
 from ferrule.dialects.openai_responses.request_decoder import read_request
 from ferrule.dialects.openai_responses.request_encoder import request_body

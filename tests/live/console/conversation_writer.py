@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.event import Usage
-from ferrule.core.message import ChatMessage
-from ferrule.core.message_json import messages_as_json
+from ferrule.core.message import ChatMessage, messages_as_json
 from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.claim import Claim, canonical_bytes

@@ -10,8 +10,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Answered, Unknown
 from ferrule.core.tool import ToolDefinition
-from ferrule.engines.profile import Finding, Profile, Verdict
-from ferrule.engines.profile_file import save_profile
+from ferrule.engines.profile import Finding, Profile, Verdict, save_profile
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.tool_usage import AttemptStatus, CallAttempt

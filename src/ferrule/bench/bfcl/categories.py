@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ferrule.core.choice import ToolChoice
+from ferrule.core.request import ToolChoice
 from ferrule.errors import DefinitionError
 
 

@@ -12,9 +12,8 @@ from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
 from ferrule.core.request import ToolCallRequest
 from ferrule.dialects.anthropic.tool_choice import read_choice, read_tool
-from ferrule.dialects.choice_policy import read_policy
 from ferrule.dialects.field import Field
-from ferrule.dialects.tool_definitions import read_tools
+from ferrule.dialects.tool_definitions import read_policy, read_tools
 
 _ROLES = {"system": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 _TEXT_ONLY = "Send text; images and documents are not supported."

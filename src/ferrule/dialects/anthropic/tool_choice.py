@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.core.choice import ChoiceMode, ToolChoice
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 from ferrule.dialects.tool_definitions import define_tool

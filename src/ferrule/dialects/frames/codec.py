@@ -12,9 +12,9 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from dataclasses import Field as DataclassField
 from typing import Any, TypeVar, cast
 
+from ferrule.core.call import Receipt
 from ferrule.core.event import Usage
 from ferrule.core.json_text import dumps, loads
-from ferrule.core.receipt import Receipt
 from ferrule.dialects.extension import receipt_from
 from ferrule.dialects.field import Field
 from ferrule.dialects.frames.client_frames import CLIENT_FRAMES, AskFrame, ClientFrame

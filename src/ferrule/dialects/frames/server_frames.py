@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ferrule.core.call import Receipt
 from ferrule.core.event import Usage
-from ferrule.core.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)

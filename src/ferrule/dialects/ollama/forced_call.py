@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ferrule.core.choice import ChoiceMode
 from ferrule.core.json_text import dumps
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 
 # Values of these keywords are data, even if they look like a reference.

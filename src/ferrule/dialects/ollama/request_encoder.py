@@ -17,9 +17,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ferrule.core.call import ToolCall
-from ferrule.core.choice import ChoiceMode
 from ferrule.core.message import ChatMessage, Role
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ToolCallRequest
 from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.dialects.ollama.forced_call import description, format_for
 from ferrule.dialects.result_text import result_text

@@ -11,12 +11,12 @@ from typing import Any
 from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.dialects.choice_policy import read_policy
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_responses.history import History
 from ferrule.dialects.openai_responses.hosted_tools import HostedServer, Hosts, read_hosted
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.tool_choice import read_choice, read_tool
+from ferrule.dialects.tool_definitions import read_policy
 
 _UNSUPPORTED = {
     "conversation": "Name the response to continue in previous_response_id, or send the whole conversation as input.",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ferrule.core.call import FunctionCall, ToolCall
-from ferrule.core.choice import ToolChoice
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.openai_error import error_body
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest

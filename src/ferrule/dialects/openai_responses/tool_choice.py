@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ferrule.core.choice import ChoiceMode, ToolChoice
+from ferrule.core.request import ChoiceMode, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_responses.hosted_tools import HostedServer

@@ -7,16 +7,17 @@ gets a receipt. Must not know any backend.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
-from ferrule.core.choice import ChoiceMode
-from ferrule.core.event import Diagnostic, Event, RuleShown, WireText
-from ferrule.core.receipt import How, Receipt
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.call import How, Receipt
+from ferrule.core.event import CallEnd, Diagnostic, Event, Finish, FinishReason, RuleShown, TextDelta, Usage, WireText
+from ferrule.core.message import Role
+from ferrule.core.request import ChoiceMode, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece, TextGenerator
@@ -24,18 +25,116 @@ from ferrule.engines.grammar import CANONICAL_TOKEN_TARGETS, encoding_for
 from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, ReceiptWriter
 from ferrule.engines.text.constraint import ConstraintCache, ConstraintSpec
 from ferrule.engines.text.prompt import FallbackMode, PromptBuilder, prompt_builder_for
-from ferrule.engines.text.reply_state import ReplyState
 from ferrule.engines.text.skip import SkipGenerator
 from ferrule.engines.text.skip_guard import SKIP_PAUSED
-from ferrule.engines.text.token_budget import answer_budget, bounds_within_budget
-from ferrule.errors import UnsupportedError
+from ferrule.errors import DefinitionError, UnsupportedError
 from ferrule.rules.claims import claims_of
 from ferrule.schema.admission_cache import admit_schema, admit_tools
+from ferrule.schema.bounds import Bounds, Overhead, bounds_for
+from ferrule.schema.checker import checker_for
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
+from ferrule.wire.overhead import overhead_of
 from ferrule.wire.parser import Parser
 from ferrule.wire.registry import get_format
 from ferrule.wire.rule_builder import ReasoningMode
+
+# A character outside ASCII has two to four bytes, and a small vocabulary has a single token for few of them.
+_TOKENS_PER_FOREIGN_CHARACTER = 3
+_FOREIGN_SHARE = 0.2
+_ADDED_TOKENS = 8
+
+
+async def answer_budget(
+    prompt: str, max_tokens: int, context: int, count: Callable[[str], Awaitable[int | None]]
+) -> int:
+    """Return `max_tokens`, reduced to what the context has left after the prompt."""
+    # A token is at least one byte, except those that the tokenizer adds, so most prompts need not be counted.
+    if not context or max_tokens + len(prompt.encode("utf-8", "replace")) + _ADDED_TOKENS <= context:
+        return max_tokens
+    prompt_tokens = await count(prompt)
+    if prompt_tokens is None:
+        return max_tokens
+    if prompt_tokens >= context:
+        raise DefinitionError(
+            f"the prompt has {prompt_tokens} tokens, but prompt and answer together may have only {context}",
+            code="context_length_exceeded",
+            hint="Send fewer messages or tools, or start the engine with a larger context.",
+        )
+    return min(max_tokens, context - prompt_tokens)
+
+
+def bounds_within_budget(
+    request: ToolCallRequest, offered: Sequence[ToolDefinition], budget: int, max_tokens: int, format: Format
+) -> Bounds:
+    """Return how long each open value may become so that a call fits into the budget."""
+    usable = budget if budget == max_tokens else _round_down(budget)
+    # Text and reasoning before a call take from the same budget.
+    call_budget = usable if request.choice.mode is ChoiceMode.REQUIRED else usable * 3 // 4
+    overhead = Overhead(*overhead_of(format))
+    most_calls = None if request.parallel_tool_calls else 1
+    return _bounds_for(tuple(offered), call_budget, most_calls, overhead, _tokens_per_character(request))
+
+
+# The same tools come with every request of a conversation, and a thousand of them take longer than everything else.
+_bounds_for = lru_cache(maxsize=256)(bounds_for)
+
+
+def _tokens_per_character(request: ToolCallRequest) -> int:
+    """Estimate the tokens per character: an answer is likely to use the script of the user's messages."""
+    user_text = "".join(message.content for message in request.messages if message.role is Role.USER)
+    foreign = sum(not character.isascii() for character in user_text)
+    return _TOKENS_PER_FOREIGN_CHARACTER if foreign > len(user_text) * _FOREIGN_SHARE else 1
+
+
+def _round_down(budget: int) -> int:
+    """Round the budget down, so that similar budgets become equal.
+
+    The budget differs in every turn of a conversation, and each budget would otherwise need a new grammar.
+    """
+    step = 1 << max(budget.bit_length() - 3, 0)
+    return budget // step * step
+
+
+@dataclass(slots=True)
+class ReplyState:
+    """Records every event of an answer; then makes the final diagnostics and the `Finish` event."""
+
+    end: CompletionEnd | None = None
+    has_calls: bool = False
+    has_any_call: bool = False
+    text: str = ""
+
+    def record(self, event: Event) -> Event:
+        if isinstance(event, CallEnd):
+            self.has_calls = self.has_calls or event.complete
+            self.has_any_call = True
+        elif isinstance(event, TextDelta):
+            self.text += event.text
+        return event
+
+    def diagnostics(self, schema: dict[str, Any] | None, *, is_demanded: bool) -> list[Event]:
+        """Return diagnostics for an answer that does not match its schema or lacks a required call.
+
+        A grammar does not cover every keyword, and a backend may not have followed it.
+        """
+        if is_demanded and not self.has_any_call and self.end is not None and not self.end.is_cut_off:
+            return [Diagnostic("choice_not_honoured", "a call was required, and the model made none")]
+        if schema is None or self.has_calls:
+            return []
+        faults = checker_for(schema).faults_of_text(self.text)
+        return [Diagnostic("invalid_answer", "; ".join(map(str, faults)))] if faults else []
+
+    def finish(self, tokens: int) -> Finish:
+        end = self.end
+        # A stream without an end event was cut off.
+        if end is None or end.is_cut_off:
+            reason = FinishReason.LENGTH
+        else:
+            reason = FinishReason.TOOL_CALLS if self.has_calls else FinishReason.STOP
+        completion_tokens = end.completion_tokens if end and end.completion_tokens is not None else tokens
+        return Finish(reason, Usage((end.prompt_tokens or 0) if end else 0, completion_tokens))
+
 
 MAX_TOKENS = 2048
 """The token limit of a request that sets none."""

@@ -13,11 +13,10 @@ from pydantic_ai.settings import ToolChoice as TheirChoice
 from pydantic_ai.usage import RequestUsage
 
 from ferrule.core.call import ToolCall, ToolResult
-from ferrule.core.choice import ChoiceMode, ToolChoice
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
 from ferrule.core.reply import Reply, ReplyPart
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.extension import Extension
 

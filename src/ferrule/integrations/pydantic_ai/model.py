@@ -16,10 +16,9 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage
 
-from ferrule.core.choice import ChoicePolicy
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, ReasoningDelta, TextDelta
 from ferrule.core.reply import Reply, ReplyFold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoicePolicy, ToolCallRequest
 from ferrule.dialects.extension import Extension
 from ferrule.dialects.sequence import EventSequence
 from ferrule.engines.engine import Engine

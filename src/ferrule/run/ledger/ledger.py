@@ -43,7 +43,7 @@ from ferrule.core.outcome import Outcome
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.reply_record import ReplyRecord
-from ferrule.run.usage_figures import UsageQuery, UsageReport
+from ferrule.run.tool_usage import UsageQuery, UsageReport
 
 
 class CallState(StrEnum):

@@ -30,7 +30,7 @@ from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.tables import UPGRADABLE, VERSION
 from ferrule.run.ledger.transaction import Transaction, execute
 from ferrule.run.reply_record import ReplyRecord
-from ferrule.run.usage_figures import UsageQuery, UsageReport
+from ferrule.run.tool_usage import UsageQuery, UsageReport
 
 T = TypeVar("T")
 

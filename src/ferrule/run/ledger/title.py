@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ferrule.core.json_text import value_at
-from ferrule.core.message import Role
-from ferrule.core.message_json import messages_from_json
+from ferrule.core.message import Role, messages_from_json
 from ferrule.errors import DefinitionError
 from ferrule.run.timeline_entry import title_of
 

@@ -15,8 +15,16 @@ from ferrule.run.ledger.claim import encode_json
 from ferrule.run.ledger.ledger import CallState, ConversationRecord
 from ferrule.run.ledger.transaction import Row, Transaction, execute
 from ferrule.run.reply_record import ReplyRecord
-from ferrule.run.tool_usage import PICKED, AttemptStatus, ToolUsage
-from ferrule.run.usage_figures import UnknownToolName, UsageCounts, UsageQuery, UsageReport, UsageRow
+from ferrule.run.tool_usage import (
+    PICKED,
+    AttemptStatus,
+    ToolUsage,
+    UnknownToolName,
+    UsageCounts,
+    UsageQuery,
+    UsageReport,
+    UsageRow,
+)
 
 MAX_UNKNOWN_NAMES = 100
 _FAILED = frozenset({CallState.FAILED.value, CallState.UNKNOWN.value})

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from ferrule.core.choice import ToolChoice
 from ferrule.core.context import Principal
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import Field
 from ferrule.errors import DefinitionError

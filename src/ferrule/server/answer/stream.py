@@ -13,11 +13,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Self
 
-from ferrule.core.choice import ChoicePolicy, ToolChoice
 from ferrule.core.context import CallContext
 from ferrule.core.event import RuleShown
 from ferrule.core.reply import ReplyFold
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.engines.deadlines import DeadlineTimer
 from ferrule.errors import EngineTimeoutError, NotFoundError
 from ferrule.run.conversation import ToolConversation
@@ -27,7 +26,7 @@ from ferrule.run.tool_usage import tool_usage_of
 from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.gateway import Gateway
 from ferrule.server.observability.answer_record import AnswerRecord
-from ferrule.server.observability.tool_usage import CHOICE_EVENTS
+from ferrule.server.observability.metrics import CHOICE_EVENTS
 from ferrule.server.router import RoutedEngine
 
 ConversationOpener = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]

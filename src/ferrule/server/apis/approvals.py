@@ -16,9 +16,8 @@ from ferrule.errors import DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger.ledger import Approval, ApprovalState
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
-from ferrule.server.tools.approval_context import approval_with_context, approvals_with_context
+from ferrule.server.tools.approval_context import EXPIRED, approval_with_context, approvals_with_context, state_of
 from ferrule.server.tools.approval_decision import ApprovalDecision, faults_of, record_decision
-from ferrule.server.tools.approval_view import EXPIRED, state_of
 
 MAX_LIMIT = 200
 _DEFAULT_LIMIT = 50

@@ -9,8 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ferrule.core.message import ChatMessage
-from ferrule.core.message_json import messages_from_json
+from ferrule.core.message import ChatMessage, messages_from_json
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, LedgerError, NotFoundError
 from ferrule.run.ledger.ledger import AuditRecord, Breach, CallRecord, CallState, ConversationRecord
@@ -22,7 +21,7 @@ from ferrule.run.timeline_entry import title_of
 from ferrule.server.apis.approvals import read_limit
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
-from ferrule.server.tools.approval_view import approval_view
+from ferrule.server.tools.approval_context import approval_view
 
 MAX_LIMIT = 100
 _DEFAULT_LIMIT = 20

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from ferrule.engines.profile_file import find_profile
+from ferrule.engines.profile import find_profile
 from ferrule.engines.registry import address_and_model
-from ferrule.server.addresses import mask_secrets
 from ferrule.server.apis.chat import render_error
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
 from ferrule.server.router import Replica
+from ferrule.server.startup import mask_secrets
 
 READY, RESTING = "ready", "resting"
 """An engine rests after a failure: others are preferred until it is tried again."""

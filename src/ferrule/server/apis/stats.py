@@ -12,7 +12,7 @@ from typing import Any
 
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError
-from ferrule.run.usage_figures import UsageQuery
+from ferrule.run.tool_usage import UsageQuery
 from ferrule.server.apis.approvals import read_limit
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import ANY, AnyResponse, Request, Response, Route

@@ -17,11 +17,11 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, NotFoundError
-from ferrule.server.auth.json_limits import check_json
+from ferrule.server.auth.request_limits import check_json
 from ferrule.server.config.config import GatewayLimits
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
-from ferrule.server.tools.approval_view import approval_view
+from ferrule.server.tools.approval_context import approval_view
 from ferrule.server.tools.enforcement import enforcement_of
 from ferrule.server.tools.service import CallRequest, CompletedCall, PendingCall, ToolService
 

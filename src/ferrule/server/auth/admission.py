@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 from ferrule.errors import AuthorityError, HeadTooLargeError, RequestError, UnauthenticatedError
 from ferrule.server.auth.host import HostPolicy
-from ferrule.server.auth.json_limits import check_json
 from ferrule.server.auth.keys import Keyring, extract_keys, principal_of
 from ferrule.server.auth.rate_limits import Limiter
+from ferrule.server.auth.request_limits import check_json
 from ferrule.server.config.config import Config, KeyConfig
 from ferrule.server.http import ANY, OPEN, Request
 

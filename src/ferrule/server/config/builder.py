@@ -8,7 +8,6 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from ferrule.errors import DefinitionError
-from ferrule.server.addresses import is_loopback
 from ferrule.server.config.config import Config
 from ferrule.server.config.layers import (
     ConfigProblem,
@@ -20,6 +19,7 @@ from ferrule.server.config.layers import (
     suggest,
 )
 from ferrule.server.config.tables import SERVER, TABLES, Setting, Table
+from ferrule.server.startup import is_loopback
 
 # Settings that may be 0, besides those whose default is 0.
 _MAY_BE_ZERO = frozenset({"port", "drain_seconds"})

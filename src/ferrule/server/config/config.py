@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ferrule.core.choice import ChoicePolicy
-from ferrule.run.tool_settings import ToolSettings
+from ferrule.core.request import ChoicePolicy
+from ferrule.run.executor import ToolSettings
 
 MEGABYTE = 1_000_000
 EVERY_HOST = "*"

@@ -7,13 +7,74 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from ferrule.errors import DefinitionError
 from ferrule.server.config.layers import ConfigProblem, LayerValue, SettingPath, format_path, suggest
-from ferrule.server.config.locations import Key, lines_of
 from ferrule.server.config.tables import TABLES, Table
+
+Key = tuple[str | int, ...]
+
+
+def lines_of(text: str) -> dict[Key, int]:
+    """The line of every table, entry and value of a valid TOML text, by keys and indexes."""
+    lines: dict[Key, int] = {}
+    prefix: Key = ()
+    counts: Counter[Key] = Counter()
+    for line, statement in _statements(text):
+        table = tomllib.loads(statement)
+        if statement.lstrip().startswith("["):
+            header, is_listed = _header(table)
+            prefix = header
+            if is_listed:
+                prefix = (*header, counts[header])
+                counts[header] += 1
+            lines.setdefault(header, line)
+            lines.setdefault(prefix, line)
+        else:
+            for key in _keys(table):
+                lines.setdefault((*prefix, *key), line)
+    return lines
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each header and assignment with its first line. A value may span several lines, so try until it parses."""
+    first_line, statement = 0, ""
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        if not statement and (not line.strip() or line.lstrip().startswith("#")):
+            continue
+        first_line = first_line if statement else number
+        statement += line
+        try:
+            tomllib.loads(statement)
+        except tomllib.TOMLDecodeError:
+            continue
+        yield first_line, statement
+        statement = ""
+
+
+def _header(table: dict[str, Any]) -> tuple[Key, bool]:
+    key: list[str | int] = []
+    inner: Any = table
+    while isinstance(inner, dict) and inner:
+        name, inner = next(iter(cast("dict[str, Any]", inner).items()))
+        key.append(name)
+    return tuple(key), isinstance(inner, list)
+
+
+def _keys(value: object) -> Iterator[Key]:
+    entries: Iterator[tuple[str | int, object]] = iter(())
+    if isinstance(value, dict):
+        entries = iter(cast("dict[str, object]", value).items())
+    elif isinstance(value, list):
+        entries = iter(enumerate(cast("list[object]", value)))
+    for name, child in entries:
+        yield (name,)
+        for key in _keys(child):
+            yield (name, *key)
+
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from ferrule.engines.registry import check_engine_spec, parse_engine_spec
 from ferrule.errors import DefinitionError
-from ferrule.server.addresses import host_of, is_loopback, mask_secrets
 from ferrule.server.config.config import Config, EngineConfig
 from ferrule.server.config.layers import ConfigProblem, format_path, suggest
+from ferrule.server.startup import host_of, is_loopback, mask_secrets
 
 _ALL = "*"
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ferrule.core.call import How
 from ferrule.core.event import CallEnd, CallStart, Finish, RuleShown, WireText
-from ferrule.core.receipt import How
 from ferrule.errors import FerruleError
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolStarted
 from ferrule.server.observability.spans import AttributeValue, Spans, SpanTiming

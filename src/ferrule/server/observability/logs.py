@@ -8,9 +8,10 @@ field that is not in the list raises an error.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -113,3 +114,64 @@ def _format_field(name: str, value: LogValue) -> str:
             return "".join(f"\n    {one}" for one in value)
         return f" {name}={','.join(map(str, value))}" if value else ""
     return f" {name}={value}" if value != "" else ""
+
+
+_MAX_FRAMES = 24
+_MAX_CAUSES = 8
+
+
+def error_types(error: BaseException) -> list[str]:
+    """The classes of an exception and of its causes."""
+    return [f"{type(one).__module__}.{type(one).__qualname__}" for one in _chain(error)]
+
+
+def stack_frames(error: BaseException) -> list[str]:
+    """The frames of the original exception as `module:line function`, innermost first."""
+    *_, first = _chain(error)
+    frames: list[str] = []
+    trace = first.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.append(f"{trace.tb_frame.f_globals.get('__name__', '?')}:{trace.tb_lineno} {code.co_qualname}")
+        trace = trace.tb_next
+    return frames[::-1][:_MAX_FRAMES]
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    one: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if one is None:
+            return
+        yield one
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+
+
+# Log records of libraries, as lines of our log: logger, level and place, without the message.
+#
+# A message may contain secrets, so it is left out. The place names the line of code that logged it.
+
+
+class LibraryLogHandler(logging.Handler):
+    """Writes every record of level WARNING or above to a `Log`."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._log.emit(
+            "library",
+            logger=record.name,
+            level=record.levelname.lower(),
+            place=f"{record.module}:{record.lineno} {record.funcName}",
+            **({"kinds": error_types(error), "stack": stack_frames(error)} if error is not None else {}),
+        )
+
+
+def capture_library_logs(log: Log) -> None:
+    """Replace the handlers of the root logger, so that no library of this process writes its own lines."""
+    root = logging.getLogger()
+    root.handlers[:] = [LibraryLogHandler(log)]
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(True)

@@ -26,8 +26,7 @@ from ferrule.server.http import (
 )
 from ferrule.server.observability.answer_record import CLIENT_LEFT
 from ferrule.server.observability.metrics import OTHER
-from ferrule.server.observability.request_record import CURRENT, RequestRecord
-from ferrule.server.observability.telemetry import Telemetry
+from ferrule.server.observability.telemetry import CURRENT, RequestRecord, Telemetry
 from ferrule.server.process import drain
 
 _CONVERTER = re.compile(r":\w+(?=\})")

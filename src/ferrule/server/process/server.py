@@ -14,11 +14,29 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from ferrule.errors import DefinitionError
 from ferrule.server.auth.connection_limits import LimitedConnection
 from ferrule.server.config.config import GatewayLimits, ServerConfig
 from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.process.drain import Drain
-from ferrule.server.process.port import open_port
+
+_BACKLOG = 2048
+
+
+def open_port(server_config: ServerConfig) -> socket.socket:
+    """Open a listening socket. Nothing accepts from it yet."""
+    host = server_config.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, server_config.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise DefinitionError(
+            f"cannot listen on {host}:{server_config.port}: {error.strerror}",
+            hint="Give another --port (0 selects a free one), or another --host.",
+        ) from error
+    listener.setblocking(False)
+    return listener
+
 
 _IDLE_SECONDS = 30
 """How long an idle connection is kept: longer than most clients keep theirs, so that the client closes first."""

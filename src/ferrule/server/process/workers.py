@@ -25,7 +25,7 @@ from typing import Any
 
 from ferrule.server.config.config import ServerConfig
 from ferrule.server.observability.logs import Log
-from ferrule.server.process.port import open_port
+from ferrule.server.process.server import open_port
 
 _TICK = 0.2
 _STABLE_SECONDS = 10.0

@@ -11,10 +11,10 @@ from typing import Any
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Enforcement, no_enforcement
 from ferrule.errors import FerruleError
-from ferrule.server.addresses import mask_secrets
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import Request
 from ferrule.server.router import Replica
+from ferrule.server.startup import mask_secrets
 
 ANSWER_SECONDS = 2.0
 

@@ -22,9 +22,9 @@ from ferrule.dialects.frames.codec import NumberedFrame, decode_client_frame, en
 from ferrule.dialects.frames.server_frames import KeepAliveFrame, ServerFrame
 from ferrule.errors import FerruleError, NotFoundError, RequestError, TooLargeError, TooManyError
 from ferrule.server.http import Request, Socket
-from ferrule.server.websocket.approval import decide
 from ferrule.server.websocket.encoder import error_frame
 from ferrule.server.websocket.frame_log import LogReader
+from ferrule.server.websocket.turn import decide
 from ferrule.server.websocket.turns import Turns
 
 _MAX_QUEUED = 64

@@ -145,3 +145,22 @@ def _progress(frame: out.ToolProgressFrame) -> list[out.ServerFrame]:
     if frame.total is not None and not math.isfinite(frame.total):
         frame = replace(frame, total=None)
     return [frame]
+
+
+# RawFrameEncoder: also sends the raw model output and the grammar, for clients that request them with `wire`.
+#
+# It is separate from `FrameEncoder`, so that other clients do not pay for it.
+
+
+@dataclass(slots=True)
+class RawFrameEncoder(FrameEncoder):
+    """Sends raw frames immediately, even while a call is open: they are about the text, not about its meaning."""
+
+    def feed(self, event: LoopEvent) -> list[out.ServerFrame]:
+        match event:
+            case WireText(text, is_forced):
+                return [out.WireFrame(text, is_forced)]
+            case RuleShown():
+                return [out.RuleFrame(event.format, event.target, event.grammar, event.prompt, event.triggers)]
+            case _:
+                return FrameEncoder.feed(self, event)

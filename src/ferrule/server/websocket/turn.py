@@ -12,23 +12,61 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ferrule.core.call import ToolResult
-from ferrule.core.choice import ChoiceMode
 from ferrule.core.event import FinishReason
 from ferrule.core.message import ChatMessage, Role
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ToolCallRequest
+from ferrule.core.tool import ToolDefinition
+from ferrule.core.visible_text import visible_text
 from ferrule.dialects.frames import server_frames as out
-from ferrule.dialects.frames.client_frames import CallerResultFrame
-from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, NotFoundError
+from ferrule.dialects.frames.client_frames import CallerResultFrame, ConfirmFrame
+from ferrule.dialects.frames.server_frames import ConfirmationFrame, ToolInfo
+from ferrule.errors import AuthorityError, DefinitionError, EngineTimeoutError, FerruleError, NotFoundError
 from ferrule.run.events import ConfirmationRequired, LoopEnded
-from ferrule.run.ledger.ledger import ApprovalState
+from ferrule.run.ledger.ledger import Approval, ApprovalState
 from ferrule.run.machine import State
 from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.answer.stream import AnswerStream
 from ferrule.server.gateway import Gateway
-from ferrule.server.websocket.approval import confirmation_frame
-from ferrule.server.websocket.encoder import FrameEncoder, caller_call, error_frame
+from ferrule.server.http import Request
+from ferrule.server.tools.approval_decision import ApprovalDecision, record_decision
+from ferrule.server.websocket.encoder import FrameEncoder, RawFrameEncoder, caller_call, error_frame
 from ferrule.server.websocket.frame_log import FrameLog
-from ferrule.server.websocket.raw_encoder import RawFrameEncoder
+
+
+def confirmation_frame(approval: Approval, call_id: str, tool: ToolDefinition | None) -> ConfirmationFrame:
+    """Return the frame for the person who decides. It comes from the ledger, and from the tool if it is unchanged."""
+    info = ToolInfo(approval.tool, approval.tool_fingerprint, side_effects=True)
+    if tool is not None and tool.fingerprint == approval.tool_fingerprint:
+        # An MCP server wrote the description, which may contain hidden characters too.
+        description = visible_text(tool.description.encode("utf-8", "surrogatepass"))
+        info = replace(info, description=description, side_effects=tool.side_effects, parameters=dict(tool.parameters))
+    return ConfirmationFrame(
+        approval.id,
+        call_id,
+        info,
+        visible_text(approval.arguments),
+        approval.arguments_sha256,
+        len(approval.arguments),
+        approval.principal,
+        approval.conversation,
+        approval.expires_at,
+    )
+
+
+async def decide(gateway: Gateway, request: Request, confirm: ConfirmFrame) -> Approval:
+    """Approve or deny a call, once. Arguments that do not match the tool's schema are refused without a decision."""
+    if "approve" not in request.rights:
+        raise AuthorityError(
+            f"{request.principal.name} may not approve calls", hint="Use a key with the approve right."
+        )
+    # Approval ids are printable ASCII. Not every database accepts other text; one of them raises an error for it.
+    is_plain = confirm.approval.isascii() and confirm.approval.isprintable()
+    approval = await gateway.ledger.approval(confirm.approval) if is_plain else None
+    if approval is None or approval.tenant != request.principal.tenant:
+        raise NotFoundError("there is no such approval", code="approval_unknown", hint="See confirmation_required.")
+    decision = ApprovalDecision(confirm.approve, confirm.why, confirm.arguments)
+    return await record_decision(gateway, approval, request.principal.name, decision)
+
 
 _POLL_SECONDS = 1.0
 """How often to check the ledger for a decision that was made elsewhere."""

@@ -11,27 +11,28 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Coroutine, Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ferrule.core.context import CallContext
+from ferrule.core.context import CallContext, Progress
+from ferrule.core.json_text import digest
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, FerruleError
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import Checker
-from ferrule.sources.bus.active_calls import HEARTBEAT_SECONDS, RunningCall, RunningCalls
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
-from ferrule.sources.bus.deduplication import Deduplicator, key_of
 from ferrule.sources.bus.frame import (
     BUSY,
     DEADLINE_PASSED,
     NOT_SERVED,
     TOKEN_HEADER,
     Frame,
+    Heartbeat,
     Rejection,
     UnknownOutcome,
     encode_frame,
@@ -50,6 +51,133 @@ from ferrule.sources.bus.subject import (
 from ferrule.sources.bus.token import LOCAL, validate_key, verify_token
 from ferrule.sources.source import Source
 from ferrule.sources.tool_output import to_json_value
+
+# The calls that a worker is running. Each sends a heartbeat every second, with its progress, and ends at its
+# deadline.
+#
+# It knows frames and time, nothing of tools, tokens or subjects.
+
+HEARTBEAT_SECONDS = 1.0
+_PROGRESS_SECONDS = 0.1
+SendFrame = Callable[[str, Frame], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class RunningCall:
+    """One call. `pending_progress` has not been sent yet; `is_late` means that the deadline ended the call."""
+
+    reply: str
+    loop: asyncio.AbstractEventLoop
+    on_progress: Callable[[RunningCall, Progress], None]
+    deadline: float = 0.0
+    task: asyncio.Task[None] | None = None
+    is_late: bool = False
+    pending_progress: Progress | None = None
+    reported_at: float = 0.0
+
+    def report(self, progress: Progress) -> None:
+        """Report progress. A plain function runs in its own thread, so this hands over to the event loop's thread."""
+        self.loop.call_soon_threadsafe(self.on_progress, self, progress)
+
+
+class RunningCalls:
+    """All running calls. `send` sends a frame to a reply subject.
+
+    One timer serves all calls, so that a short call pays nothing for heartbeats.
+    """
+
+    def __init__(self, send: SendFrame, *, heartbeat: float = HEARTBEAT_SECONDS) -> None:
+        self._send = send
+        self._heartbeat = heartbeat
+        # By identity: a caller may use one reply subject for two calls.
+        self._calls: dict[int, RunningCall] = {}
+        self._report_tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def new(self, reply: str) -> RunningCall:
+        """A call that has not started."""
+        return RunningCall(reply, asyncio.get_running_loop(), self._on_progress)
+
+    def start(self, call: RunningCall, deadline: float, work: Coroutine[Any, Any, None]) -> None:
+        call.deadline = deadline
+        self._calls[id(call)] = call
+        call.task = call.loop.create_task(work)
+
+    def end(self, call: RunningCall) -> None:
+        del self._calls[id(call)]
+
+    async def run_heartbeat(self) -> None:
+        """Send heartbeats and cancel late calls, for as long as the worker runs."""
+        while True:
+            await asyncio.sleep(self._heartbeat)
+            now = time.time()
+            for call in list(self._calls.values()):
+                if now >= call.deadline and call.task is not None:
+                    call.is_late = True
+                    call.task.cancel()
+                else:
+                    await self._send_heartbeat(call)
+
+    async def wait_until_done(self, seconds: float) -> None:
+        """Wait until no call runs. Calls that take longer than `seconds` are cancelled."""
+        tasks = [call.task for call in self._calls.values() if call.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *self._report_tasks, return_exceptions=True)
+
+    def _on_progress(self, call: RunningCall, progress: Progress) -> None:
+        call.pending_progress = progress
+        if time.monotonic() - call.reported_at >= _PROGRESS_SECONDS and id(call) in self._calls:
+            call.reported_at = time.monotonic()
+            task = asyncio.create_task(self._send_heartbeat(call))
+            self._report_tasks.add(task)
+            task.add_done_callback(self._report_tasks.discard)
+
+    async def _send_heartbeat(self, call: RunningCall) -> None:
+        progress, call.pending_progress = call.pending_progress, None
+        if progress is not None:
+            call.reported_at = time.monotonic()
+        await self._send(call.reply, Heartbeat(progress))
+
+
+MAX_CALLS = 10_000
+_ALREADY_RUNNING = UnknownOutcome("the same call is running already, or began and was not finished")
+
+
+class Deduplicator:
+    """The most recent calls with side effects, by caller and arguments."""
+
+    def __init__(self, max_calls: int = MAX_CALLS) -> None:
+        self._max_calls = max_calls
+        self._frames: OrderedDict[str, Frame | None] = OrderedDict()
+
+    def begin(self, key: str) -> Frame | None:
+        """Start a call: None if it is new, otherwise the frame that answers the earlier attempt."""
+        if key in self._frames:
+            return self._frames[key] or _ALREADY_RUNNING
+        self._frames[key] = None
+        while len(self._frames) > self._max_calls:
+            self._frames.popitem(last=False)
+        return None
+
+    def finish(self, key: str, frame: Frame) -> None:
+        if key in self._frames:
+            self._frames[key] = frame
+
+    def forget(self, key: str) -> None:
+        """Forget a call that did not run after all."""
+        self._frames.pop(key, None)
+
+
+def key_of(subject: str, arguments: Mapping[str, Any], context: CallContext) -> str:
+    """The key of a call: the same for every attempt. It includes the conversation, because call ids may repeat."""
+    principal = context.principal
+    return digest([principal.tenant, principal.name, context.conversation, context.call_id, subject, dict(arguments)])
+
 
 CAP = 16
 _log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from typing import Any
 
 from ferrule.run.ledger.ledger import ApprovalState, CallState
 from ferrule.run.timeline_entry import EntryKind
-from ferrule.run.usage_figures import UsageCounts
+from ferrule.run.tool_usage import UsageCounts
 from ferrule.server.apis.engines import READY, RESTING
-from ferrule.server.tools.approval_view import EXPIRED
+from ferrule.server.tools.approval_context import EXPIRED
 from ferrule.sources.status import SourceState, Trust
 
 Schema = dict[str, Any]

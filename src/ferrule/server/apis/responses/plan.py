@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ferrule.core.context import Principal
-from ferrule.core.message import ChatMessage, Role
-from ferrule.core.message_json import messages_as_json, messages_from_json
+from ferrule.core.message import ChatMessage, Role, messages_as_json, messages_from_json
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.stored_response import input_items
 from ferrule.errors import ApprovalError, AuthorityError, DefinitionError, FencedError, LedgerError

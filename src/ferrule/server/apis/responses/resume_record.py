@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from ferrule.core.choice import ChoiceMode, ChoicePolicy, ToolChoice
-from ferrule.core.request import ToolCallRequest
+from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
 from ferrule.server.answer.plan import ToolOwner

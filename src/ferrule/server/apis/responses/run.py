@@ -14,8 +14,7 @@ from typing import Any
 
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.context import Principal
-from ferrule.core.message import ChatMessage, Text
-from ferrule.core.message_json import messages_as_json, messages_from_json
+from ferrule.core.message import ChatMessage, Text, messages_as_json, messages_from_json
 from ferrule.core.reply import Reply, ReplyFold, ReplyPart
 from ferrule.dialects.openai_responses.open_item import Events
 from ferrule.errors import DrainingError, FencedError, FerruleError, LedgerUnavailableError
