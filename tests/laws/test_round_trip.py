@@ -19,7 +19,8 @@ from laws.examples import per_format
 from laws.replies import TOOLS, all_strings, easy_text, notations, own_markers, replies
 
 FORMATS = all_formats()
-BARE_KEY = re.compile(r"[^\s:=,{}\[\]()\"'<>|]+")
+# Visible characters: no white space, no control character and no half of a surrogate pair.
+BARE_KEY = re.compile(r"[^\s\x00-\x20\x7f-\xa0\ud800-\udfff:=,{}\[\]()\"'<>|]+")
 
 
 def has_reason_to_refuse(form: Format, reply: Reply) -> bool:
