@@ -115,6 +115,12 @@ def test_a_stream_takes_what_ask_takes_and_also_a_request() -> None:
     assert asyncio.run(texts()) == ["ho"]
 
 
+def test_the_text_of_a_reply_can_be_streamed_alone() -> None:
+    engine = FakeEngine([Reply.of("It is ", ToolCall.of("ping", id="c1"), "sunny.")])
+    assert list(engine.stream_text_sync("hello", seed=1)) == ["It is ", "sunny."]
+    assert engine.requests[0].seed == 1
+
+
 def test_a_wrong_argument_is_refused_before_the_first_event() -> None:
     with pytest.raises(DefinitionError):
         FakeEngine([]).stream("hello", max_tokens=0)

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ferrule.core.conversion import MessagesInput, ToolsInput
-from ferrule.core.event import Event
+from ferrule.core.event import Event, TextDelta
 from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
@@ -181,6 +181,20 @@ class Engine(ABC):
         """
         return self.stream_request(PreparedRequest.of(messages, tools, response_type, options).request)
 
+    async def stream_text(
+        self, messages: MessagesInput | ToolCallRequest, **options: Unpack[RequestOptions]
+    ) -> AsyncGenerator[str, None]:
+        """Yield only the text of one reply as it is generated.
+
+        Example:
+            async for text in engine.stream_text("How are you?"):
+                print(text, end="")
+        """
+        async with aclosing(self.stream(messages, **options)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    yield event.text
+
     async def generate_with_tools(self, request: ToolCallRequest) -> Reply:
         """Return the whole answer to a request."""
         folding = ReplyFold()
@@ -248,6 +262,17 @@ class Engine(ABC):
                 print(event)
         """
         return iterate(self.stream(messages, tools=tools, response_type=response_type, **options))
+
+    def stream_text_sync(
+        self, messages: MessagesInput | ToolCallRequest, **options: Unpack[RequestOptions]
+    ) -> Iterator[str]:
+        """Iterate over `stream_text` in a synchronous program.
+
+        Example:
+            for text in engine.stream_text_sync("How are you?"):
+                print(text, end="")
+        """
+        return iterate(self.stream_text(messages, **options))
 
     def close_sync(self) -> None:
         """Call `close` from a synchronous program."""
