@@ -59,7 +59,7 @@ class Walk:
             self.reader_side = max(self.reader_side, tuple(chain), key=len)
 
 
-def _engine(answers: list[str], size: int = 4) -> Any:
+def scripted_text_engine(answers: list[str], size: int = 4) -> Any:
     from ferrule.engines.fake import FakeGenerator
     from ferrule.engines.text.engine import TextEngine, TextOptions
 
@@ -77,7 +77,7 @@ def _weather_tool() -> Any:
     return weather
 
 
-def _many_tools(count: int) -> list[Any]:
+def many_tools(count: int) -> list[Any]:
     from ferrule import tool
 
     def make(number: int) -> Any:
@@ -91,7 +91,7 @@ def _many_tools(count: int) -> list[Any]:
     return [make(number) for number in range(count)]
 
 
-def _body(text: str = "weather in Paris?", **fields: object) -> dict[str, Any]:
+def chat_body(text: str = "weather in Paris?", **fields: object) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": text}], "stream": True, **fields}
 
 
@@ -104,10 +104,12 @@ async def walk_call() -> dict[str, Any]:
     threading.setprofile(walk)
     sys.setprofile(walk)
     try:
-        async with gateway_of(_engine([_CALL, "It is sunny."] * 2), sources=[Functions([_weather_tool()])]) as client:
-            await client.post("/v1/chat/completions", _body())
+        async with gateway_of(
+            scripted_text_engine([_CALL, "It is sunny."] * 2), sources=[Functions([_weather_tool()])]
+        ) as client:
+            await client.post("/v1/chat/completions", chat_body())
             walk.is_on = True
-            response = await client.post("/v1/chat/completions", _body())
+            response = await client.post("/v1/chat/completions", chat_body())
             walk.is_on = False
     finally:
         sys.setprofile(None)
@@ -140,19 +142,19 @@ async def measure_cpu(count: int) -> dict[str, float]:
     from server.client import gateway_of
 
     figures: dict[str, float] = {}
-    async with gateway_of(_engine(["hello there " * 4] * (count + 3), 48)) as client:
-        figures["plain"] = await _cpu_per_request(client, _body("hi"), count)
-    async with gateway_of(_engine(["word " * 400] * (count + 3), 5)) as client:
-        long = await _cpu_per_request(client, _body("hi"), count)
+    async with gateway_of(scripted_text_engine(["hello there " * 4] * (count + 3), 48)) as client:
+        figures["plain"] = await _cpu_per_request(client, chat_body("hi"), count)
+    async with gateway_of(scripted_text_engine(["word " * 400] * (count + 3), 5)) as client:
+        long = await _cpu_per_request(client, chat_body("hi"), count)
     figures["event"] = (long - figures["plain"]) / 399
     answers = [_CALL, "It is sunny."] * (count + 3)
-    async with gateway_of(_engine(answers), sources=[Functions([_weather_tool()])]) as client:
-        figures["tool_round"] = await _cpu_per_request(client, _body(), count)
+    async with gateway_of(scripted_text_engine(answers), sources=[Functions([_weather_tool()])]) as client:
+        figures["tool_round"] = await _cpu_per_request(client, chat_body(), count)
     for tools in (10, 1000):
         some = max(5, count // 5)
-        engine = _engine(["It is sunny."] * (some + 3))
-        async with gateway_of(engine, sources=[Functions(_many_tools(tools))]) as client:
-            figures[f"own_tools_{tools}"] = await _cpu_per_request(client, _body("hi"), some)
+        engine = scripted_text_engine(["It is sunny."] * (some + 3))
+        async with gateway_of(engine, sources=[Functions(many_tools(tools))]) as client:
+            figures[f"own_tools_{tools}"] = await _cpu_per_request(client, chat_body("hi"), some)
     return figures
 
 

@@ -375,7 +375,7 @@ class ToolConversation:
             tool_choice=choice,
         )
         reply_fold = ReplyFold()
-        async with aclosing(self.engine.stream(request)) as events:
+        async with aclosing(self.engine.stream_request(request)) as events:
             event: Event
             async for event in events:
                 reply_fold.add(event)

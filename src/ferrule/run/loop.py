@@ -202,7 +202,7 @@ class Loop:
             tool_choice=ToolChoice.none() if step.is_last else self.request.tool_choice,
         )
         reply_fold, started = ReplyFold(), time.monotonic()
-        async with aclosing(self.engine.stream(request)) as events:
+        async with aclosing(self.engine.stream_request(request)) as events:
             async for event in events:
                 reply_fold.add(event)
                 self._emit(event)

@@ -86,7 +86,7 @@ class RoutedEngine(Engine):
             has_output = False
             replica.in_flight += 1
             try:
-                async with aclosing(replica.engine.stream(request)) as events:
+                async with aclosing(replica.engine.stream_request(request)) as events:
                     async for event in events:
                         # Diagnostic events (`SHOWN`) are not output: failover is still possible after them.
                         has_output = has_output or event.__class__ not in DEBUG_EVENTS

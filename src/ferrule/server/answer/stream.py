@@ -138,7 +138,7 @@ class AnswerStream:
         if not gateway_runs_calls:
             if request.tools:
                 self._caller_request, self._fold = request, ReplyFold()
-            return engine.stream(request)
+            return engine.stream_request(request)
         self._conversation = await self._open_conversation(replace(turn, request=request), engine)
         if turn.resumes:
             return self._conversation.stream_resumed()
