@@ -27,7 +27,7 @@ _PACKAGES = {
     "server": ("the gateway", 340),
     "integrations": ("one file per framework", 760),
 }
-_BOTTOM = ("core", "errors", "lazy_exports")
+_BOTTOM = ("core", "errors", "lazy_exports", "version")
 _TOP = ("events", "formats", "gateway", "ledger", "testing", "bench", "cli")
 _BOX_WIDTH = 326
 

@@ -19,6 +19,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ferrule.ledger": ANYTHING,
     "ferrule.testing": ANYTHING,
     "ferrule.lazy_exports": (),
+    "ferrule.version": (),
     "ferrule.errors": (),
     "ferrule.core": (),
     "ferrule.schema": (),
@@ -92,7 +93,7 @@ PEERS = (
             {
                 *("engine", "request_options", "sync", "receipts"),
                 *("generator", "grammar", "text", "chat", "checkpoint"),
-                *("http", "completions", "grammar_probe", "llama_body", "profile", "profile_file", "deadlines"),
+                *("http", "completions", "llama_body", "profile", "deadlines"),
             }
         ),
         frozenset({"", "registry", "doctor"}),

@@ -17,8 +17,8 @@ SANS_IO_PACKAGES = (
     "ferrule.run.policy",
     "ferrule.sources.bus.frame",
     "ferrule.sources.bus.micro",
-    "ferrule.sources.bus.bus",
-    "ferrule.sources.bus.worker",
+    "ferrule.sources.bus.names",
+    "ferrule.sources.bus.deduplication",
     "ferrule.sources.bus.subject",
     "ferrule.sources.bus.token",
 )

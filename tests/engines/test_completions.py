@@ -4,7 +4,7 @@ from typing import Any
 
 from ferrule.engines.completions import CompletionDecoder
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece
-from ferrule.engines.llama import completion_body
+from ferrule.engines.llama_body import completion_body
 
 
 def choice(text: str, finish: str | None = None, **more: Any) -> dict[str, Any]:

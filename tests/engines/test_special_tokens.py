@@ -9,7 +9,7 @@ from engines.tools import make_request
 from ferrule import ToolChoice
 from ferrule.engines.checkpoint.special_tokens import call_tokens_among, end_tokens_among, special_token_texts
 from ferrule.engines.generator import CompletionRequest, Grammar
-from ferrule.engines.llama import completion_body
+from ferrule.engines.llama_body import completion_body
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextOptions
 from ferrule.wire.registry import all_formats, preset

@@ -136,7 +136,7 @@ def test_an_unexpected_error_shows_only_the_request_id(path: str, after: int, st
     (line,) = lines.with_event("unexpected")
     assert line["id"] == answer.headers["x-request-id"]
     assert line["kinds"] == ["builtins.RuntimeError"]
-    assert line["stack"][0].endswith("RaisingEngine.stream")
+    assert line["stack"][0].endswith("RaisingEngine.stream_request")
     assert CANARY not in lines.text
     assert "sk-local-variable" not in lines.text
     assert CANARY.encode() not in answer.body

@@ -6,8 +6,8 @@ import pytest
 
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered
+from ferrule.sources.bus.deduplication import Deduplicator, key_of
 from ferrule.sources.bus.frame import UnknownOutcome
-from ferrule.sources.bus.worker import Deduplicator, key_of
 
 ARGUMENTS: dict[str, Any] = {"a": 1, "b": 2}
 CONTEXT = CallContext(call_id="c1", conversation="v1")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
-from ferrule.sources.bus.bus import ToolNames
+from ferrule.sources.bus.names import ToolNames
 from ferrule.sources.bus.subject import Capability
 
 short = st.sampled_from(["a", "b", "a_b", "b_a", "a_a", "ü", "_"])

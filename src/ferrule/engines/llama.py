@@ -20,55 +20,11 @@ from ferrule.core.json_text import dumps, loads
 from ferrule.engines.checkpoint.gguf import read_metadata, require_gguf
 from ferrule.engines.completions import CompletionDecoder
 from ferrule.engines.engine import Traits
-from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece
+from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
 from ferrule.engines.grammar import honours_grammar
+from ferrule.engines.llama_body import completion_body, tokenize_body
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError
-
-# llama.cpp passes a grammar that begins with this to llguidance, if it was built with it.
-_LARK_HEAD = "%llguidance {}\n"
-_WORD_TRIGGER = 1
-
-
-def completion_body(request: CompletionRequest) -> dict[str, Any]:
-    """The body for `/v1/completions`, which also accepts llama.cpp's own fields."""
-    return {
-        "prompt": request.prompt_or_tokens,
-        "max_tokens": request.max_tokens,
-        "cache_prompt": True,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        **({"verbose": True} if request.is_hole else {}),
-        **request.sampling,
-        **(_grammar_fields(request.grammar) if request.grammar else {}),
-        **_preserved_tokens_field(request),
-        **request.extra,
-    }
-
-
-def tokenize_body(text: str, *, is_prompt: bool) -> dict[str, Any]:
-    """The body for `/tokenize`, to tokenize as completions do: a prompt with the tokens expected at its start."""
-    return {"content": text, "add_special": is_prompt, "parse_special": True}
-
-
-def _grammar_fields(grammar: Grammar) -> dict[str, Any]:
-    if grammar.target == "lark":
-        return {"grammar": _LARK_HEAD + grammar.text}
-    if not grammar.triggers:
-        return {"grammar": grammar.text}
-    return {
-        "grammar": grammar.text,
-        "grammar_lazy": True,
-        "grammar_triggers": [{"type": _WORD_TRIGGER, "value": word} for word in grammar.triggers],
-    }
-
-
-def _preserved_tokens_field(request: CompletionRequest) -> dict[str, Any]:
-    """The special tokens to keep in the text. Texts that are no tokens of the model have no effect."""
-    triggers = request.grammar.triggers if request.grammar else ()
-    texts = [*dict.fromkeys((*triggers, *request.preserved_tokens))]
-    return {"preserved_tokens": texts} if texts else {}
-
 
 _CONTROL_TOKEN = 3
 # In tokens, measured by `scripts/bench-skip`. It is low because the slot still has the prompt and the answer.

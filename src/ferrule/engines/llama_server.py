@@ -20,7 +20,7 @@ from ferrule.engines.engine import Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
 from ferrule.engines.grammar import honours_grammar
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
-from ferrule.engines.llama import completion_body, tokenize_body
+from ferrule.engines.llama_body import completion_body, tokenize_body
 from ferrule.engines.profile import continuation_cost_at
 from ferrule.engines.text.engine import TextEngine, TextOptions
 

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -19,13 +18,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ferrule.core.context import CallContext, Progress
-from ferrule.core.json_text import digest
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, FerruleError
 from ferrule.schema.admission import admit
 from ferrule.schema.checker import Checker
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
+from ferrule.sources.bus.deduplication import Deduplicator, key_of
 from ferrule.sources.bus.frame import (
     BUSY,
     DEADLINE_PASSED,
@@ -142,41 +141,6 @@ class RunningCalls:
         if progress is not None:
             call.reported_at = time.monotonic()
         await self._send(call.reply, Heartbeat(progress))
-
-
-MAX_CALLS = 10_000
-_ALREADY_RUNNING = UnknownOutcome("the same call is running already, or began and was not finished")
-
-
-class Deduplicator:
-    """The most recent calls with side effects, by caller and arguments."""
-
-    def __init__(self, max_calls: int = MAX_CALLS) -> None:
-        self._max_calls = max_calls
-        self._frames: OrderedDict[str, Frame | None] = OrderedDict()
-
-    def begin(self, key: str) -> Frame | None:
-        """Start a call: None if it is new, otherwise the frame that answers the earlier attempt."""
-        if key in self._frames:
-            return self._frames[key] or _ALREADY_RUNNING
-        self._frames[key] = None
-        while len(self._frames) > self._max_calls:
-            self._frames.popitem(last=False)
-        return None
-
-    def finish(self, key: str, frame: Frame) -> None:
-        if key in self._frames:
-            self._frames[key] = frame
-
-    def forget(self, key: str) -> None:
-        """Forget a call that did not run after all."""
-        self._frames.pop(key, None)
-
-
-def key_of(subject: str, arguments: Mapping[str, Any], context: CallContext) -> str:
-    """The key of a call: the same for every attempt. It includes the conversation, because call ids may repeat."""
-    principal = context.principal
-    return digest([principal.tenant, principal.name, context.conversation, context.call_id, subject, dict(arguments)])
 
 
 CAP = 16
