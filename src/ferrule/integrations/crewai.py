@@ -43,7 +43,8 @@ from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, To
 from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, wrap_tools, wrap_tools_async
 from ferrule.integrations.imported_tools import ImportedTool, ImportedTools
 from ferrule.integrations.model import engine_of, rejection_reason, reply_events
-from ferrule.run.loop import Decide, deny_all
+from ferrule.run.decision import DecideInput
+from ferrule.run.loop import deny_all
 from ferrule.sources.source import Source
 
 __all__ = ["FerruleLLM", "FerruleTool", "export_tools", "export_tools_async", "import_tools"]
@@ -54,7 +55,7 @@ _UNSUPPORTED = ("frequency_penalty", "presence_penalty")
 _Tools = list[dict[str, BaseTool]] | None
 
 
-def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[BaseTool]:
+def export_tools(tools: ExportableTools, decide: DecideInput = deny_all) -> list[BaseTool]:
     """Export Ferrule tools to a CrewAI agent. `decide` approves each call of a tool with side effects.
 
     Example:
@@ -63,7 +64,7 @@ def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[Base
     return [FerruleTool(tool) for tool in wrap_tools(tools, decide)]
 
 
-async def export_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> list[BaseTool]:
+async def export_tools_async(tools: ExportableTools, decide: DecideInput = deny_all) -> list[BaseTool]:
     """Like `export_tools`, in a running event loop. A source with connections is used in this loop, so run the crew in
     another thread.
     """

@@ -18,6 +18,7 @@ from ferrule.core.ids import ANY_ID
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.sync import run
 from ferrule.errors import UnsupportedError
+from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.loop import Decide, deny_all
 from ferrule.sources.functions import Function, Functions
@@ -78,15 +79,16 @@ class ExportedTool:
         return await self.executor.dispatch_confirmed(call)
 
 
-async def wrap_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> tuple[ExportedTool, ...]:
+async def wrap_tools_async(tools: ExportableTools, decide: DecideInput = deny_all) -> tuple[ExportedTool, ...]:
     """Wrap the current tools for a framework. A source must be open, and is used in the running event loop."""
     needs_loop = isinstance(tools, Source | ToolExecutor)
     executor = _executor_of(tools)
     loop = asyncio.get_running_loop() if needs_loop else None
-    return tuple(ExportedTool(definition, executor, decide, loop) for definition in await executor.refresh())
+    approve = to_decide(decide)
+    return tuple(ExportedTool(definition, executor, approve, loop) for definition in await executor.refresh())
 
 
-def wrap_tools(tools: ExportableTools, decide: Decide = deny_all) -> tuple[ExportedTool, ...]:
+def wrap_tools(tools: ExportableTools, decide: DecideInput = deny_all) -> tuple[ExportedTool, ...]:
     """Like `wrap_tools_async`, for synchronous code."""
     return run(wrap_tools_async(tools, decide))
 

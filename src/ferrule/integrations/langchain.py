@@ -48,8 +48,9 @@ from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, w
 from ferrule.integrations.imported_tools import ImportedTool, ImportedTools
 from ferrule.integrations.model import engine_of, rejection_reason
 from ferrule.integrations.request import request_of
+from ferrule.run.decision import DecideInput
 from ferrule.run.journal import Decision
-from ferrule.run.loop import Decide, deny_all
+from ferrule.run.loop import deny_all
 from ferrule.schema.checker import checker_for
 from ferrule.schema.tool_decorator import FunctionTool
 from ferrule.sources.source import Source
@@ -71,7 +72,7 @@ _FAILURES: tuple[tuple[type[FerruleError], type[theirs.ModelError]], ...] = (
 )
 
 
-def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[BaseTool]:
+def export_tools(tools: ExportableTools, decide: DecideInput = deny_all) -> list[BaseTool]:
     """Export Ferrule tools to a LangChain agent. `decide` approves each call with side effects; see `reviewer`.
 
     Example:
@@ -80,7 +81,7 @@ def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[Base
     return [FerruleTool(tool) for tool in wrap_tools(tools, decide)]
 
 
-async def export_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> list[BaseTool]:
+async def export_tools_async(tools: ExportableTools, decide: DecideInput = deny_all) -> list[BaseTool]:
     """Like `export_tools`, in a running event loop. A source with connections is used in this loop."""
     return [FerruleTool(tool) for tool in await wrap_tools_async(tools, decide)]
 

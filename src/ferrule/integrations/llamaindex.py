@@ -51,7 +51,8 @@ from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, w
 from ferrule.integrations.imported_tools import ImportedTool, ImportedTools
 from ferrule.integrations.model import engine_of, rejection_reason
 from ferrule.integrations.request import request_of
-from ferrule.run.loop import Decide, deny_all
+from ferrule.run.decision import DecideInput
+from ferrule.run.loop import deny_all
 from ferrule.sources.source import Source
 
 __all__ = ["FerruleLLM", "FerruleTool", "FerruleToolSpec", "export_tools", "export_tools_async", "import_tools"]
@@ -71,7 +72,7 @@ _NOT_STREAMED = (Diagnostic, CallEnd, Finish)
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[FunctionTool]:
+def export_tools(tools: ExportableTools, decide: DecideInput = deny_all) -> list[FunctionTool]:
     """Export Ferrule tools to a LlamaIndex agent. `decide` approves each call of a tool with side effects.
 
     Example:
@@ -80,7 +81,7 @@ def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[Func
     return [FerruleTool(tool) for tool in wrap_tools(tools, decide)]
 
 
-async def export_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> list[FunctionTool]:
+async def export_tools_async(tools: ExportableTools, decide: DecideInput = deny_all) -> list[FunctionTool]:
     """Like `export_tools`, in a running event loop. A source with connections is used in this loop."""
     return [FerruleTool(tool) for tool in await wrap_tools_async(tools, decide)]
 
@@ -88,7 +89,7 @@ async def export_tools_async(tools: ExportableTools, decide: Decide = deny_all) 
 class FerruleToolSpec(BaseToolSpec):
     """Ferrule tools as a LlamaIndex tool spec."""
 
-    def __init__(self, tools: ExportableTools, decide: Decide = deny_all) -> None:
+    def __init__(self, tools: ExportableTools, decide: DecideInput = deny_all) -> None:
         self._tools = {tool.metadata.get_name(): tool for tool in export_tools(tools, decide)}
         self.spec_functions = [*self._tools]
 

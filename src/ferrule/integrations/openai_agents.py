@@ -48,7 +48,7 @@ from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ChoicePolicy, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
-from ferrule.dialects.openai_chat.request_decoder import read_parameters
+from ferrule.dialects.openai_chat.parameters import read_parameters
 from ferrule.dialects.openai_responses.event_encoder import EventEncoder
 from ferrule.dialects.openai_responses.request_decoder import read_request
 from ferrule.dialects.result_text import result_text
@@ -58,7 +58,8 @@ from ferrule.errors import DefinitionError, EngineTimeoutError, FerruleError, To
 from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, wrap_tools, wrap_tools_async
 from ferrule.integrations.imported_tools import ImportedTool, ImportedTools
 from ferrule.integrations.model import engine_of, rejection_reason, reply_events
-from ferrule.run.loop import Decide, deny_all
+from ferrule.run.decision import DecideInput
+from ferrule.run.loop import deny_all
 from ferrule.schema.checker import checker_for
 from ferrule.sources.source import Source
 
@@ -86,7 +87,7 @@ _FINAL_EVENTS = ("response.completed", "response.incomplete")
 _EVENTS_WITH_RECEIPTS = ("response.output_item.done", *_FINAL_EVENTS)
 
 
-def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[Tool]:
+def export_tools(tools: ExportableTools, decide: DecideInput = deny_all) -> list[Tool]:
     """Export Ferrule tools to an agent.
 
     A tool with side effects interrupts the run until it is approved there. With `decide`, that function decides
@@ -98,7 +99,7 @@ def export_tools(tools: ExportableTools, decide: Decide = deny_all) -> list[Tool
     return [_their_tool(tool, has_own_approval=decide is not deny_all) for tool in wrap_tools(tools, decide)]
 
 
-async def export_tools_async(tools: ExportableTools, decide: Decide = deny_all) -> list[Tool]:
+async def export_tools_async(tools: ExportableTools, decide: DecideInput = deny_all) -> list[Tool]:
     """Like `export_tools`, in the running event loop."""
     return [
         _their_tool(tool, has_own_approval=decide is not deny_all) for tool in await wrap_tools_async(tools, decide)

@@ -12,7 +12,8 @@ from typing import Any
 from ferrule.core.message import ChatMessage
 from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.dialects.field import Field
-from ferrule.dialects.openai_chat.request_decoder import read_choice, read_parameters, read_tool
+from ferrule.dialects.openai_chat.parameters import read_parameters
+from ferrule.dialects.openai_chat.tool_choice import read_choice, read_tool
 from ferrule.dialects.tool_definitions import read_policy, read_tools
 
 _CHOICES: dict[str | bool, ToolChoice] = {

@@ -21,8 +21,9 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.errors import DefinitionError, FerruleError, SchemaError
+from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEvent
-from ferrule.run.loop import Decide, Loop, deny_all
+from ferrule.run.loop import Loop, deny_all
 from ferrule.run.policy import Policy
 from ferrule.schema.admission_cache import admit_tool
 from ferrule.schema.checker import checker_for
@@ -182,7 +183,7 @@ class ToolExecutor:
         engine: Engine,
         request: ToolCallRequest,
         stream_to: Callable[[LoopEvent], None] | None = None,
-        decide: Decide = deny_all,
+        decide: DecideInput = deny_all,
         context: CallContext | None = None,
     ) -> Loop:
         """Ask the model, run its calls and ask again, until it answers or a limit is reached.
@@ -190,7 +191,7 @@ class ToolExecutor:
         `stream_to` is called with every event.
         """
         await self.refresh()
-        loop = Loop(engine, self, request, context or CallContext(), decide)
+        loop = Loop(engine, self, request, context or CallContext(), to_decide(decide))
         async for event in loop.stream():
             if stream_to is not None:
                 stream_to(event)

@@ -7,7 +7,8 @@ from typing import Any
 
 from ferrule.core.message import ChatMessage, Role, Text
 from ferrule.core.request import ToolCallRequest, ToolChoice
-from ferrule.dialects.openai_chat.request_decoder import choice_body, parameters_body, tool_body
+from ferrule.dialects.openai_chat.parameters import parameters_body
+from ferrule.dialects.openai_chat.tool_choice import choice_body, tool_body
 from ferrule.dialects.result_text import result_text
 from ferrule.errors import DefinitionError
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ferrule.core.tool import ToolDefinition
-from ferrule.dialects.openai_chat.request_decoder import tool_body
+from ferrule.dialects.openai_chat.tool_choice import tool_body
 
 Message = Mapping[str, str]
 """A chat message as JSON."""

@@ -15,7 +15,8 @@ from ferrule.core.call import ToolCall
 from ferrule.core.fault import Fault
 from ferrule.core.json_text import loads
 from ferrule.integrations.exported_tools import ExportableTools, ExportedTool, wrap_tools, wrap_tools_async
-from ferrule.run.loop import Decide, deny_all
+from ferrule.run.decision import DecideInput
+from ferrule.run.loop import deny_all
 from ferrule.schema.checker import Checker, checker_for
 
 _RETRIES = 1
@@ -24,7 +25,7 @@ _Partial = bool | Literal["off", "on", "trailing-strings"]
 
 
 def export_tools(
-    tools: ExportableTools, decide: Decide = deny_all, *, id: str | None = None
+    tools: ExportableTools, decide: DecideInput = deny_all, *, id: str | None = None
 ) -> list[AbstractToolset[object]]:
     """Export Ferrule tools as one toolset, for `Agent(toolsets=...)`.
 
@@ -38,7 +39,7 @@ def export_tools(
 
 
 async def export_tools_async(
-    tools: ExportableTools, decide: Decide = deny_all, *, id: str | None = None
+    tools: ExportableTools, decide: DecideInput = deny_all, *, id: str | None = None
 ) -> list[AbstractToolset[object]]:
     """Like `export_tools`, in the running event loop."""
     return [ExportedToolset(await wrap_tools_async(tools, decide), has_own_approval=decide is not deny_all, id=id)]
