@@ -6,12 +6,11 @@ module must not know how an engine generates text or which HTTP API it uses.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ferrule.core.conversion import MessagesInput, ToolsInput
 from ferrule.core.event import Event, TextDelta
@@ -19,7 +18,7 @@ from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.request_options import PreparedRequest, RequestOptions
-from ferrule.engines.sync import iterate, run
+from ferrule.engines.sync import Closable, iterate, run
 from ferrule.errors import UnsupportedError
 from ferrule.rules.claims import Claims, claims_of
 
@@ -74,7 +73,7 @@ def no_enforcement(tool: ToolDefinition) -> Enforcement:
     return Enforcement("", claims_of(tool, None))
 
 
-class Engine(ABC):
+class Engine(Closable):
     """The interface of every engine: `ask` for one reply, `run` for the tool loop, `stream` for events.
 
     Each has a synchronous form: `ask_sync`, `run_sync`, `stream_sync`. Close an engine when you are done, or use it
@@ -101,10 +100,6 @@ class Engine(ABC):
     @abstractmethod
     def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         """Yield the answer's events as they are generated. Engines implement this; callers use `stream`."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Release the engine's resources, such as connections."""
 
     async def ask(
         self,
@@ -273,23 +268,3 @@ class Engine(ABC):
                 print(text, end="")
         """
         return iterate(self.stream_text(messages, **options))
-
-    def close_sync(self) -> None:
-        """Call `close` from a synchronous program."""
-        run(self.close())
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close_sync()

@@ -11,9 +11,11 @@ import asyncio
 import atexit
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from functools import lru_cache
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 _T = TypeVar("_T")
 _Release = Callable[[], Coroutine[Any, Any, None]]
@@ -39,6 +41,34 @@ def iterate(steps: AsyncGenerator[_T, None]) -> Iterator[_T]:
             yield step[0]
     finally:
         run(steps.aclose())
+
+
+class Closable(ABC):
+    """Something to close: with `async with`, with `with` in a synchronous program, or by hand."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release what is held, such as connections."""
+
+    def close_sync(self) -> None:
+        """Call `close` from a synchronous program."""
+        run(self.close())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_sync()
 
 
 def release_with(owner: object, loop: asyncio.AbstractEventLoop, release: _Release) -> None:

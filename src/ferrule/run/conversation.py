@@ -12,8 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.context import CallContext
@@ -23,7 +22,7 @@ from ferrule.core.message import ChatMessage, Role, messages_as_json, messages_f
 from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.engines.engine import Engine
-from ferrule.engines.sync import iterate, run
+from ferrule.engines.sync import Closable, iterate, run
 from ferrule.errors import DefinitionError
 from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEnded, LoopEvent
@@ -68,7 +67,7 @@ class ConversationTurn:
         return bool(self.calls)
 
 
-class ToolConversation:
+class ToolConversation(Closable):
     """A conversation with a model that has tools.
 
     `engine` may be a string for `load_engine`; `close` then closes the engine too. `tools` are functions or a source,
@@ -255,26 +254,6 @@ class ToolConversation:
     def resume_sync(self) -> ConversationTurn:
         """Call `resume` from a synchronous program."""
         return run(self.resume())
-
-    def close_sync(self) -> None:
-        """Call `close` from a synchronous program."""
-        run(self.close())
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close_sync()
 
     @property
     def last(self) -> ConversationTurn:
