@@ -27,7 +27,7 @@ async def mayor(city: str) -> str:
 def results_from_conversation(tools: Source, question: str) -> list[ToolResult]:
     """The results of the tools in a conversation with a real model."""
     talk = ToolConversation(smol(), tools, request=_A_CALL_FIRST)
-    talk.send(question)
+    talk.send_message_sync(question)
     return [result for message in talk.messages for result in message.results]
 
 
