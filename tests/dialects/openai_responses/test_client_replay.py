@@ -90,7 +90,7 @@ def test_a_stored_response_is_one_in_every_state(worker: Worker, script: Script,
     assert (answer["finish"], len(answer["items"])) == (body["status"], len(body["output"]))
 
 
-@pytest.mark.parametrize("end", ["cancel", "cut", "fail"])
+@pytest.mark.parametrize("end", ["cancel", "stop_early", "fail"])
 def test_the_client_takes_every_way_to_end(worker: Worker, end: str) -> None:
     telling = encoder()
     events = telling.list_tools("sky", [HOSTED[WEATHER.name]]) + telling.list_tools("sea", [], error="gone")
