@@ -41,7 +41,7 @@ _ROUNDS = 3
 _LABELS = {
     "files": "files that it enters",
     "functions": "functions",
-    "generators": "nested async generators, from the generator of text to the socket",
+    "generators": "nested async generators",
     "folds": "folds of events",
     "parsers": "parsers",
     "validations": "validations of the arguments",
@@ -194,10 +194,10 @@ async def measure_cpu(count: int) -> dict[str, float]:
 
 def _measure(checkout: Path, count: int) -> dict[str, Any]:
     """Measure a checkout in a process of its own. The code of this module measures both."""
-    path = os.pathsep.join(map(str, (checkout / "src", checkout / "tests", ROOT)))
-    command = [sys.executable, "-m", "lab.gateway_walk", "--json", "--count", str(count)]
+    path = os.pathsep.join(map(str, (checkout / "src", ROOT, checkout / "tests")))
+    command = [sys.executable, __file__, "--json", "--count", str(count)]
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path}, cwd=checkout, capture_output=True, text=True, check=True
+        command, env={**os.environ, "PYTHONPATH": path}, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True
     )
     return json.loads(done.stdout)
 
