@@ -10,6 +10,7 @@ Nothing is sent before the first event, so that an immediate failure gets an HTT
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
@@ -145,6 +146,27 @@ class RoundFlattener:
         names = ", ".join(f"{one.call.name} ({one.approval})" for one in self._pending)
         text = f"[Waiting for approval of {names}.]"
         return [extension, TextDelta(f"\n{text}" if self._has_text else text)]
+
+
+class FlatEncoder(ABC):
+    """The encoder of an API without rounds: each event of the flattened answer is encoded on its own."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._flattener = RoundFlattener.of(turn)
+
+    def feed(self, event: LoopEvent, /) -> bytes:
+        return b"".join(
+            [
+                self.encode_extension(one.data) if isinstance(one, ExtensionEvent) else self.encode_event(one)
+                for one in self._flattener.feed(event)
+            ]
+        )
+
+    @abstractmethod
+    def encode_event(self, event: Event) -> bytes: ...
+
+    @abstractmethod
+    def encode_extension(self, data: dict[str, Any]) -> bytes: ...
 
 
 def _sum_usage(earlier: Finish | None, latest: Finish) -> Finish:

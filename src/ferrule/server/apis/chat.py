@@ -6,6 +6,7 @@ import secrets
 import time
 from typing import Any
 
+from ferrule.core.event import Event
 from ferrule.core.json_text import dumps
 from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
@@ -14,11 +15,9 @@ from ferrule.dialects.openai_chat.request_decoder import read_request, uses_func
 from ferrule.dialects.openai_chat.response_body import body_of, error_body
 from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
-from ferrule.run.events import LoopEvent
-from ferrule.server.answer.plan import turn_of
+from ferrule.server.answer.plan import Turn, turn_of
 from ferrule.server.answer.response import (
-    ExtensionEvent,
-    RoundFlattener,
+    FlatEncoder,
     collect_answer,
     receipts_header,
     stream_answer,
@@ -54,7 +53,7 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     }
     if wants_stream(body):
         chunk_encoder = ChunkEncoder(**fields, include_usage=wants_usage(body))
-        encoder = _ChatEncoder(RoundFlattener.of(turn), chunk_encoder, fields)
+        encoder = _ChatEncoder(turn, chunk_encoder, fields)
         return await stream_answer(AnswerStream(gateway, turn), encoder, gateway.config.limits)
     reply, extension_events = await collect_answer(gateway, turn)
     return Response.json(
@@ -62,27 +61,23 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     )
 
 
-class _ChatEncoder:
+class _ChatEncoder(FlatEncoder):
     """Encodes chunks as bytes."""
 
     keep_alive = _KEEP_ALIVE
 
-    def __init__(self, flattener: RoundFlattener, encoder: ChunkEncoder, fields: dict[str, Any]) -> None:
-        self._flattener = flattener
+    def __init__(self, turn: Turn, encoder: ChunkEncoder, fields: dict[str, Any]) -> None:
+        super().__init__(turn)
         self._encoder = encoder
         head = {name: fields[name] for name in ("id", "created", "model")}
         empty_choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
         self._empty_chunk: dict[str, Any] = {**head, "object": "chat.completion.chunk", "choices": [empty_choice]}
 
-    def feed(self, event: LoopEvent, /) -> bytes:
-        data = b""
-        for one in self._flattener.feed(event):
-            if isinstance(one, ExtensionEvent):
-                data += encode(dumps({**self._empty_chunk, KEY: one.data}))
-            else:
-                for chunk in self._encoder.feed(one):
-                    data += encode_json(chunk)
-        return data
+    def encode_event(self, event: Event) -> bytes:
+        return b"".join([encode_json(chunk) for chunk in self._encoder.feed(event)])
+
+    def encode_extension(self, data: dict[str, Any]) -> bytes:
+        return encode(dumps({**self._empty_chunk, KEY: data}))
 
     def fail(self, error: FerruleError, /) -> bytes:
         chunks = [encode(dumps(chunk)) for chunk in self._encoder.close()]

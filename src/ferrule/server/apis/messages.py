@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from ferrule.core.event import Event
 from ferrule.core.json_text import dumps
 from ferrule.dialects.anthropic.event_encoder import EventEncoder
 from ferrule.dialects.anthropic.request_decoder import read_request
@@ -13,11 +14,9 @@ from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
 from ferrule.dialects.sse import encode, encode_json
 from ferrule.errors import FerruleError
-from ferrule.run.events import LoopEvent
-from ferrule.server.answer.plan import turn_of
+from ferrule.server.answer.plan import Turn, turn_of
 from ferrule.server.answer.response import (
-    ExtensionEvent,
-    RoundFlattener,
+    FlatEncoder,
     collect_answer,
     receipts_header,
     stream_answer,
@@ -49,7 +48,7 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     turn = turn_of(body, request, http_request.principal, has_tools=gateway.has_tools(http_request.principal))
     id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
     if wants_stream(body):
-        encoder = _MessagesEncoder(RoundFlattener.of(turn), EventEncoder(id=id, model=model), http_request.id)
+        encoder = _MessagesEncoder(turn, EventEncoder(id=id, model=model), http_request.id)
         return await stream_answer(AnswerStream(gateway, turn), encoder, gateway.config.limits)
     reply, extension_events = await collect_answer(gateway, turn)
     return Response.json(
@@ -57,24 +56,21 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     )
 
 
-class _MessagesEncoder:
+class _MessagesEncoder(FlatEncoder):
     """Encodes named events as bytes. Extension events are sent in pings, which every client ignores."""
 
     keep_alive = _PING
 
-    def __init__(self, flattener: RoundFlattener, encoder: EventEncoder, request_id: str) -> None:
-        self._flattener = flattener
+    def __init__(self, turn: Turn, encoder: EventEncoder, request_id: str) -> None:
+        super().__init__(turn)
         self._encoder = encoder
         self._request_id = request_id
 
-    def feed(self, event: LoopEvent, /) -> bytes:
-        data = b""
-        for one in self._flattener.feed(event):
-            if isinstance(one, ExtensionEvent):
-                data += encode(dumps({"type": "ping", KEY: one.data}), "ping")
-            else:
-                data += _encode_named(self._encoder.feed(one))
-        return data
+    def encode_event(self, event: Event) -> bytes:
+        return _encode_named(self._encoder.feed(event))
+
+    def encode_extension(self, data: dict[str, Any]) -> bytes:
+        return encode(dumps({"type": "ping", KEY: data}), "ping")
 
     def fail(self, error: FerruleError, /) -> bytes:
         return _encode_named([*self._encoder.close(), error_body(error, self._request_id)])
