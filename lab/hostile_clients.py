@@ -148,10 +148,15 @@ async def a_reader_that_stops(target: Target) -> str:
 
 
 async def well_behaved_client(target: Target) -> str:
-    """A normal request; waits up to 30 seconds for the response."""
-    reader, writer = await _open_connection(target)
+    """A normal request; waits up to 30 seconds for the response.
+
+    It is sent at once, before this process runs anything else: a client that is delayed between connecting and sending
+    is a slow one, and the server may close its connection.
+    """
+    connection = socket.create_connection(("127.0.0.1", target.port))
+    connection.sendall(request({"max_tokens": 8}, b"connection: close\r\n"))
+    reader, writer = await asyncio.open_connection(sock=connection)
     try:
-        writer.write(request({"max_tokens": 8}, b"connection: close\r\n"))
         return await _response_status(reader, 30.0)
     finally:
         writer.transport.abort()

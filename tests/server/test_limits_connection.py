@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from ferrule.server.config.config import GatewayLimits, ServerConfig
+from ferrule.server.process import event_loop
 from ferrule.server.process.server import serve
 
 SHORT = GatewayLimits(header_seconds=0.3, header_bytes=4_000, send_seconds=0.3)
@@ -115,6 +118,21 @@ def test_a_head_that_arrives_slowly_times_out() -> None:
     response, began = exchange(SHORT, b"GET / HTTP/1.1\r\n", *[b"x: y\r\n"] * 20, pause=0.05)
     assert response.startswith(b"HTTP/1.1 408")
     assert began == 0
+
+
+def test_a_head_that_arrived_while_the_loop_was_busy_is_answered() -> None:
+    """uvloop runs timers before it reads: a head that waits in the socket must be read before its time is up."""
+
+    async def scenario() -> bytes:
+        async with serve_app(SHORT) as (_, connect):
+            reader, writer = await connect()
+            await asyncio.sleep(0.05)
+            os.write(writer.get_extra_info("socket").fileno(), HELLO)
+            time.sleep(2 * SHORT.header_seconds)
+            async with asyncio.timeout(30):
+                return await reader.readline()
+
+    assert event_loop.run(scenario()).startswith(b"HTTP/1.1 200")
 
 
 def test_blank_lines_after_an_answer_do_not_keep_a_connection() -> None:

@@ -23,7 +23,7 @@ _REST_OF_BODY_SECONDS = 5.0
 """How long the rest of a body is still read after the response: a client that is disconnected while it sends never
 reads the response."""
 
-
+_LAST_READ_SECONDS = 0.05
 _NOTSENT_LOWAT: int | None = getattr(sockets, "TCP_NOTSENT_LOWAT", None)
 """None on systems without this option."""
 # Enough for throughput, small enough that a stalled client is noticed soon.
@@ -123,6 +123,11 @@ class LimitedConnection(_Connection):
             timer.cancel()
 
     def _on_head_timeout(self) -> None:
+        # A process that was stopped for a while finds the timer due and the head still unread in the socket. The loop
+        # reads once more before the connection is closed, so that a stall of ours does not cost a client its request.
+        self._timers["head"] = self.loop.call_later(_LAST_READ_SECONDS, self._end_head)
+
+    def _end_head(self) -> None:
         if self._head_bytes:
             self._refuse(_TOO_SLOW)
         else:
