@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from docs.pages import DOCS, fences
 from ferrule import ToolCall
 from ferrule.bench.bfcl.categories import Scoring
 from ferrule.bench.bfcl.score import AnswerKey, PossibleCall, miss_of
 from ferrule.engines.openai import openai
 from ferrule.engines.profile import Finding, Profile, Verdict, save_profile
-from ferrule.schema.bounds import bounds_for
 
 URL = "http://127.0.0.1:8080/v1"
-
-
-def test_the_longest_texts_on_the_page_about_tuning_are_those_of_the_bounds() -> None:
-    page = DOCS / "how-to" / "tune.md"
-    tools: dict[str, Any] = {}
-    exec(next(fences(page, "python")), tools)
-    rows = re.findall(r"\| `(\w+)` \| (true|false) \| ([\d,]+) characters \|", page.read_text(encoding="utf-8"))
-    assert len(rows) == 3
-    for name, is_parallel, figure in rows:
-        bounds = bounds_for([tools[name]], budget=2048, max_calls=None if is_parallel == "true" else 1)
-        assert bounds.characters == int(figure.replace(",", ""))
 
 
 def test_the_scorer_judges_as_the_page_about_benchmarks_says() -> None:

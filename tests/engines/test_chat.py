@@ -340,3 +340,19 @@ def _expect_nothing_sent(request: ToolCallRequest, honours: tuple[str, ...] | No
                 assert served.requests == []
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_call_that_the_server_left_in_the_text_is_read(is_streamed: bool) -> None:
+    text = f'```json\n{{"name": "get_weather", "arguments": {GOOD}}}\n```'
+    response = (
+        sse(*(chunk({"content": text[at : at + 9]}) for at in range(0, len(text), 9)), chunk({}, "stop"), done=True)
+        if is_streamed
+        else chat_completion({"content": text})
+    )
+    reply, _ = generate(engine_factory(is_streamed=is_streamed), [response], make_request())
+    receipt = reply.calls[0].receipt
+    assert (reply.calls[0].arguments, reply.text) == ({"city": "Paris", "days": 2}, "")
+    assert receipt is not None
+    assert receipt.drifted == "the API's own -> fenced_json"
+    assert reply.finish is FinishReason.TOOL_CALLS

@@ -30,10 +30,10 @@ from ferrule.errors import EngineError, FormatError
 
 @pytest.mark.parametrize("name", ["vllm", "sglang", "llama-server"])
 def test_engines_on_an_address_take_text_options(name: str) -> None:
-    engine = load_engine(f"{name}:http://127.0.0.1:8000/v1?format=hermes&is_bounded=false&fallback_mode=always&first=9")
+    engine = load_engine(f"{name}:http://127.0.0.1:8000/v1?format=hermes&any_order=yes&fallback_mode=always&first=9")
     assert isinstance(engine, TextEngine)
     assert (engine.traits.name, engine.options.format) == (name, "hermes")
-    assert (engine.options.is_bounded, engine.options.fallback_mode) == (False, FallbackMode.ALWAYS)
+    assert (engine.options.any_order, engine.options.fallback_mode) == (True, FallbackMode.ALWAYS)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_unknown_name_lists_the_known_ones_and_what_to_install() -> None:
         ("openai:", "engine 'openai' needs a model name: openai:MODEL"),
         ("vllm:http://127.0.0.1:1?thread=2", "no option 'thread'"),
         ("llama:model.gguf?threads=two", "'threads' cannot be 'two'"),
-        ("vllm:http://127.0.0.1:1?is_bounded=maybe", "'is_bounded' cannot be 'maybe'"),
+        ("vllm:http://127.0.0.1:1?any_order=maybe", "'any_order' cannot be 'maybe'"),
         ("vllm:http://127.0.0.1:1?format", "the options after vllm:http://127.0.0.1:1"),
     ],
 )

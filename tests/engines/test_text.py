@@ -185,13 +185,6 @@ def test_without_a_named_format_the_template_decides() -> None:
     assert asyncio.run(engine.format()).name == "generic_xml"
 
 
-def test_the_receipt_reports_a_string_that_reached_its_bound() -> None:
-    long = PARIS.replace("Paris", "x" * 5_000)
-    receipt = make_engine(long)[0].generate(make_request()).calls[0].receipt
-    assert receipt is not None
-    assert any("as long as the grammar allows" in note for note in receipt.notes)
-
-
 def test_a_backend_that_ignores_its_grammar_is_detected() -> None:
     reply = make_engine("I would rather talk.")[0].generate(make_request(choice=ToolChoice.required()))
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["grammar_lost", "choice_not_honoured"]
@@ -225,9 +218,33 @@ def test_a_repeated_key_in_a_free_object_is_dropped_and_the_receipt_says_so() ->
     assert receipt.notes[-1] == 'duplicate key "a" in one object; the first value is used'
 
 
-def test_different_budgets_have_different_grammars() -> None:
+def test_budgets_share_a_grammar() -> None:
     engine, fake = make_engine(*[PARIS] * 2)
     for budget in (120, 480):
         engine.generate(replace(make_request(choice=ToolChoice.required()), max_tokens=budget))
     small, large = (writing.grammar for writing in fake.requests)
-    assert small != large
+    assert small == large
+
+
+FENCED = '```json\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n```'
+
+
+def test_under_auto_a_call_in_another_spelling_is_read_and_its_receipt_says_so() -> None:
+    reply = make_engine(FENCED)[0].generate(make_request())
+    receipt = reply.calls[0].receipt
+    assert reply.calls[0].arguments == {"city": "Paris", "days": 2}
+    assert receipt is not None
+    assert (receipt.how, receipt.enforced, receipt.drifted) == (How.VALIDATED, (), "hermes -> fenced_json")
+    assert (reply.text, reply.finish, reply.diagnostics) == ("", FinishReason.TOOL_CALLS, ())
+
+
+def test_with_reads_drift_off_a_call_in_another_spelling_is_text() -> None:
+    reply = make_engine(FENCED, options=TextOptions(format="hermes", reads_drift=False))[0].generate(make_request())
+    assert (reply.calls, reply.text) == ((), FENCED)
+
+
+def test_an_answer_with_a_schema_is_never_read_as_a_call() -> None:
+    schema = {"type": "object", "properties": {"name": {}, "arguments": {}}, "additionalProperties": False}
+    text = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
+    reply = make_engine(text)[0].generate(replace(make_request(), response_schema=schema))
+    assert (reply.calls, reply.text) == ((), text)

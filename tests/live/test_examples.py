@@ -115,6 +115,8 @@ def test_bus() -> None:
     with nats_server() as server:
         environment = {**os.environ, "FERRULE_NATS": server.url}
         command = [sys.executable, "-m", "bus.worker"]
+        # A shell that runs the tests in the background has them ignore SIGINT, and their child processes would too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with subprocess.Popen(command, cwd=EXAMPLES, env=environment, stdout=subprocess.PIPE, text=True) as worker:
             try:
                 assert worker.stdout is not None

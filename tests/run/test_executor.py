@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ferrule import ToolCall, ToolDefinition, ToolResult
+from ferrule import Receipt, ToolCall, ToolDefinition, ToolResult
+from ferrule.core.call import How
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.run.executor import ToolExecutor
@@ -70,6 +72,14 @@ def test_a_tool_with_side_effects_runs_only_after_confirmation() -> None:
     assert source.calls == []
     assert asyncio.run(executor.dispatch_confirmed(call)).content == "done"
     assert len(source.calls) == 1
+
+
+def test_a_call_in_another_spelling_needs_approval_also_where_others_do_not() -> None:
+    executor, _ = executor_and_source(confirms_side_effects=False)
+    call = ToolCall.of("post", {"text": "hi"}, id="c1")
+    receipt = Receipt(how=How.VALIDATED, engine="llama", path="completion", drifted="hermes -> fenced_json")
+    assert not executor.requires_confirmation(call)
+    assert executor.requires_confirmation(replace(call, receipt=receipt))
 
 
 def test_a_caller_without_the_scope_gets_an_error_and_nothing_runs() -> None:

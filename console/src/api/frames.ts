@@ -16,6 +16,7 @@ export interface Receipt {
   readonly seconds: number;
   readonly tokens: number;
   readonly skipped: number;
+  readonly drifted: string;
   readonly notes: readonly string[];
 }
 

@@ -53,6 +53,8 @@ class Receipt:
     """How many tokens were generated up to the end of the call; 0 if the engine reports only the total."""
     skipped: int = 0
     """How many more tokens were appended without generating them, because the rule left no choice."""
+    drifted: str = ""
+    """The format of the model and the spelling that it used instead, if it did: "hermes -> fenced_json"."""
     notes: tuple[str, ...] = ()
     """Notes for a person, such as a choice that was enforced in another way or a template that was not used."""
 
@@ -68,6 +70,7 @@ class Receipt:
         parts = [f"{self.how} by {self.engine} ({self.path})"]
         parts += [f"{label} {', '.join(keywords)}" for label, keywords in self._lists() if keywords]
         parts += [f"format {self.format}"] * bool(self.format) + [f"rule {self.rule}"] * bool(self.rule)
+        parts += [f"drifted: {self.drifted}"] * bool(self.drifted)
         duration = f"{self.seconds:.2f} s"
         skipped = f" and {self.skipped} skipped" if self.skipped else ""
         parts += [f"{self.tokens} tokens{skipped} in {duration}" if self.tokens or skipped else duration, *self.notes]

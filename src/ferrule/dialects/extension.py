@@ -26,6 +26,7 @@ _RECEIPT_KINDS: Mapping[str, tuple[type, ...]] = {
     "seconds": (int, float),
     "tokens": (int,),
     "skipped": (int,),
+    "drifted": (str,),
 }
 _STRING_LISTS = ("enforced", "checked", "unchecked", "notes")
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from ferrule.core.call import How, Receipt
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Event
 from ferrule.core.fault import Fault
-from ferrule.core.json_text import loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.claims import claims_of
-from ferrule.schema.bounds import Bounds, reaches_bounds
 from ferrule.schema.checker import checker_for
 from ferrule.wire.open_call import REPEATED_KEY
 
@@ -32,7 +30,8 @@ class ReceiptWriter:
     draft: Receipt
     encoding: str | None = None
     """How the grammar constrained the arguments; None if there was no grammar."""
-    bounds: Bounds | None = None
+    drifted: Mapping[int, str] = field(default_factory=dict[int, str])
+    """Calls that were read out of free text, by index (`wire.drift`). No grammar held them."""
     follows_grammar: bool = True
     """Whether the engine has followed its grammar so far. If not, receipts claim no enforcement."""
     seconds: float = 0.0
@@ -78,26 +77,26 @@ class ReceiptWriter:
     def _end_call(self, index: int) -> Iterator[Event]:
         faults = self.faults(index)
         if not faults:
-            yield CallEnd(
-                index, receipt=self._receipt(index, self.draft.how if self.follows_grammar else How.VALIDATED)
-            )
+            yield CallEnd(index, receipt=self._receipt(index, self.draft.how if self._holds(index) else How.VALIDATED))
             return
         code = NOT_OFFERED if faults[0].keyword == NOT_OFFERED else INVALID_ARGUMENTS
         yield Diagnostic(code, "; ".join(map(str, faults)), index=index)
         yield CallEnd(index, complete=False, receipt=self._receipt(index, How.REFUSED))
 
+    def _holds(self, index: int) -> bool:
+        """Whether the grammar, if there is one, held the arguments of this call."""
+        return self.follows_grammar and index not in self.drifted
+
     def _receipt(self, index: int, how: How) -> Receipt:
         tool = self.tools.get(self._names[index])
-        claims = claims_of(tool, self.encoding if self.follows_grammar else None) if tool else None
+        claims = claims_of(tool, self.encoding if self._holds(index) else None) if tool else None
         notes = (
             *self.draft.notes,
             *self._repeated_keys[index],
             *(() if self.follows_grammar else (GRAMMAR_NOT_FOLLOWED,)),
         )
-        if how is not How.REFUSED and self.bounds and reaches_bounds(loads(self.arguments(index)), self.bounds):
-            notes = (*notes, f"a value is as long as the grammar allows ({self.bounds})")
         cost = {"seconds": round(self.seconds, 3), "tokens": self.tokens, "skipped": self.skipped}
-        receipt = replace(self.draft, how=how, notes=notes, **cost)
+        receipt = replace(self.draft, how=how, notes=notes, drifted=self.drifted.get(index, ""), **cost)
         if claims is None:
             return receipt
         return replace(receipt, enforced=claims.enforced, checked=claims.checked, unchecked=claims.unchecked)

@@ -83,13 +83,15 @@ _TEXT = _OptionGroup(
         "fallback_mode": FallbackMode,
         "reasoning": ReasoningMode,
         "is_constrained": parse_boolean,
-        "is_bounded": parse_boolean,
         "any_order": parse_boolean,
+        "reads_drift": parse_boolean,
         "skips": parse_boolean,
         "max_tokens": int,
     },
 )
-_CHAT = _OptionGroup("options", ChatOptions, {"repairs": int, "is_streamed": parse_boolean})
+_CHAT = _OptionGroup(
+    "options", ChatOptions, {"repairs": int, "is_streamed": parse_boolean, "reads_drift": parse_boolean}
+)
 _DEADLINES = _OptionGroup(
     "deadlines",
     Deadlines,

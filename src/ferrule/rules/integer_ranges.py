@@ -9,8 +9,6 @@ from ferrule.rules.rule import Chars, Repeat, RuleNode, Text, once, one_of, seq
 
 _DIGIT = Chars((("0", "9"),))
 _FIRST = Chars((("1", "9"),))
-# The limit stops a model that repeats digits without end.
-_MAX_DIGITS = 40
 _LARGEST = 10**18
 LOWER, UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 
@@ -54,7 +52,7 @@ def _between(low: int, high: int | None) -> list[RuleNode]:
         last = 10**size - 1 if high is None else min(high, 10**size - 1)
         options.append(_same_length(str(first), str(last)))
     if high is None:
-        options.append(seq(_FIRST, Repeat(_DIGIT, longest, _MAX_DIGITS)))
+        options.append(seq(_FIRST, Repeat(_DIGIT, longest)))
     return options
 
 

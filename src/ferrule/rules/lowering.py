@@ -84,16 +84,16 @@ BOOLEAN = ("true", "false")
 NULL = "null"
 
 _DIGIT = Chars((("0", "9"),))
-_FRACTION = maybe(seq(".", Repeat(_DIGIT, 1, 40)))
+_FRACTION = maybe(seq(".", Repeat(_DIGIT, 1)))
 _EXPONENT = maybe(seq(Chars((("e", "e"), ("E", "E"))), maybe(Chars((("+", "+"), ("-", "-")))), Repeat(_DIGIT, 1, 3)))
 _SIGN = maybe(Text("-"))
 
-# Forty digits hold every double and every 128-bit integer. The limit stops a model that repeats digits without end.
-NATURAL = once(one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT, 0, 40))))
+# No limit on digits: a number that is ended for the model is another number.
+NATURAL = once(one_of(Text("0"), seq(Chars((("1", "9"),)), Repeat(_DIGIT))))
 INTEGER = once(seq(_SIGN, NATURAL))
 POSITIVE_NUMBER = once(seq(NATURAL, _FRACTION, _EXPONENT))
 NUMBER = once(seq(_SIGN, NATURAL, _FRACTION, _EXPONENT))
-BARE_KEY = Repeat(Chars(BARE_KEY_CHARACTERS), 1, 41)
+BARE_KEY = Repeat(Chars(BARE_KEY_CHARACTERS), 1)
 
 
 _ANYTHING: dict[str, Any] = {}

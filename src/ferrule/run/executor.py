@@ -101,8 +101,11 @@ class ToolExecutor:
         return [tool.as_function() for tool in self._definitions.values()]
 
     def requires_confirmation(self, call: ToolCall) -> bool:
+        """Whether a person must approve the call: it has side effects, or may have been quoted rather than made."""
         tool = self._definitions.get(call.name)
-        return self.confirms_side_effects and tool is not None and tool.side_effects
+        if tool is None or not tool.side_effects:
+            return False
+        return self.confirms_side_effects or (call.receipt is not None and bool(call.receipt.drifted))
 
     async def dispatch(self, call: ToolCall, context: CallContext | None = None) -> ToolResult:
         """Run a call that needs no approval. A call that needs it is not run, and the result says so."""

@@ -83,7 +83,6 @@ def bind(
     parallel: bool = True,
     reasoning: ReasoningMode = ReasoningMode.ON,
     response_schema: Mapping[str, Any] | None = None,
-    most_calls: int | None = None,
     any_order: bool = False,
 ) -> Rule:
     """Return the rule for one reply. `response_schema` constrains the text of an answer without calls.
@@ -92,7 +91,7 @@ def bind(
     order; names that can only come next then need not be generated.
     """
     all_tools = tuple(tools)
-    binder = _Binder(format, choice.select_tools(all_tools), all_tools, most_calls if parallel else 1)
+    binder = _Binder(format, choice.select_tools(all_tools), all_tools, is_parallel=parallel)
     rule = binder.rule(choice.mode, reasoning, response_schema)
     return _in_any_order(rule) if any_order else rule
 
@@ -103,11 +102,12 @@ class _Binder:
         format: Format,
         tools: tuple[ToolDefinition, ...],
         all_tools: tuple[ToolDefinition, ...],
-        most_calls: int | None,
+        *,
+        is_parallel: bool,
     ) -> None:
         self._format = format
         self._tools = tools
-        self._most_calls = most_calls
+        self._is_parallel = is_parallel
         self._names = _names(format, all_tools)
         self._markers = tuple(sorted({*_markers(format), *self._names}))
 
@@ -176,8 +176,7 @@ class _Binder:
 
     def _calls(self, calls: Calls) -> RuleNode:
         one = one_of(*(_with_shared_end(self._call(calls.call, tool)) for tool in self._tools))
-        limits = [limit for limit in (calls.max_calls, self._most_calls) if limit is not None]
-        most = min(limits, default=None)
+        most = calls.max_calls if self._is_parallel else 1
         many = one if most == 1 else Repeat(one, 1, most, self._between() or calls.sep.canonical)
         open_text = calls.open.canonical if calls.open else ""
         close_text = calls.close.canonical if calls.close else ""

@@ -11,7 +11,7 @@ from ferrule.engines.text.engine import TextEngine
 # Options that change the answers. Others are never shown or stored, because one of them may be a key.
 _SHOWN_OPTIONS: Final = (
     *("model", "checkpoint", "api"),
-    *("format", "target", "reasoning", "fallback_mode", "is_bounded", "any_order"),
+    *("format", "target", "reasoning", "fallback_mode", "any_order"),
 )
 
 

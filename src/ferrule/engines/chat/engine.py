@@ -40,6 +40,7 @@ from ferrule.engines.receipts import INVALID_ARGUMENTS, ReceiptWriter
 from ferrule.errors import EngineError, UnsupportedError
 from ferrule.schema.admission_cache import admit_schema, admit_tools
 from ferrule.schema.checker import checker_for
+from ferrule.wire.drift import DriftReader
 
 # Tool choice for chat APIs: adapts a request to an API that cannot express all of it, or refuses it before it is
 # sent.
@@ -182,11 +183,13 @@ class ChatOptions:
     """Options of chat engines.
 
     `repairs` is how often the model may write the arguments of one call again. `is_streamed=False` requests answers in
-    one piece, for servers that do not stream correctly.
+    one piece, for servers that do not stream correctly. `reads_drift=False` leaves calls that the model printed and the
+    server did not recognize in the text (see `wire.drift`).
     """
 
     repairs: int = 1
     is_streamed: bool = True
+    reads_drift: bool = True
 
 
 class ChatEngine(Engine):
@@ -230,17 +233,21 @@ class ChatEngine(Engine):
 
     def _turn(self, exchange: _Exchange) -> ChatTurn:
         draft = Receipt(how=How.VALIDATED, engine=self.api.name, path=self.api.label, notes=exchange.adapted.notes)
-        return ChatTurn(
-            ReceiptWriter(exchange.offered, draft), self.options.repairs > 0, exchange.request.parallel_tool_calls
-        )
+        offered = exchange.offered
+        reads_drift = self.options.reads_drift and offered and exchange.request.response_schema is None
+        drift = DriftReader(None, tuple(offered.values())) if reads_drift else None
+        receipts = ReceiptWriter(offered, draft, drifted=drift.drifted if drift else {})
+        return ChatTurn(receipts, self.options.repairs > 0, exchange.request.parallel_tool_calls, drift)
 
     async def _forward_events(self, exchange: _Exchange, turn: ChatTurn) -> AsyncGenerator[Event, None]:
         async with aclosing(self._event_batches(exchange.adapted.request, self.options.is_streamed)) as batches:
             async for batch in batches:
                 turn.receipts.seconds = exchange.seconds
                 turn.receipts.tokens = _completion_tokens(batch) or turn.receipts.tokens
-                for event in turn.process(batch):
+                for event in turn.process(turn.drift.read(batch) if turn.drift else batch):
                     yield event
+        for event in turn.process(turn.drift.close() if turn.drift else ()):
+            yield event
         exchange.usage = add_usage(exchange.usage, turn.usage)
 
     async def _event_batches(self, request: ToolCallRequest, is_streamed: bool) -> AsyncGenerator[list[Event], None]:

@@ -25,6 +25,7 @@ from ferrule.core.event import (
 from ferrule.core.fault import Fault
 from ferrule.engines.receipts import INVALID_ARGUMENTS, NOT_OFFERED, ReceiptWriter
 from ferrule.schema.checker import checker_for
+from ferrule.wire.drift import DriftReader
 
 # The diagnostics of decoders for an answer that did not end properly.
 FAILURES = frozenset({"engine_error", "broken_off"})
@@ -53,6 +54,7 @@ class ChatTurn:
     receipts: ReceiptWriter
     can_repair: bool
     is_parallel: bool
+    drift: DriftReader | None = None
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     finish: Finish | None = None
     failure: Diagnostic | None = None

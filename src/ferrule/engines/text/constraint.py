@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,6 @@ from ferrule.engines.text.token_text import Tokenizer
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
 from ferrule.rules.rule import Rule
 from ferrule.rules.skip.steps import SkipPlan
-from ferrule.schema.bounds import Bounds, apply_bounds
 from ferrule.wire.format import Format
 from ferrule.wire.rule_builder import ReasoningMode, bind
 
@@ -40,29 +39,23 @@ class ConstraintSpec:
     facts: ModelFacts
     target: str
     reasoning: ReasoningMode
-    bounds: Bounds | None
     any_order: bool
     skips: bool
 
     @property
     def key(self) -> RuleKey:
         parallel, schema = self.request.parallel_tool_calls, self.schema
-        rest = f"{parallel}{self.reasoning}{self.bounds!r}{fingerprint(schema) if schema else ''}"
+        rest = f"{parallel}{self.reasoning}{fingerprint(schema) if schema else ''}"
         return rule_key(self.format.name, tuple(self.tools), self.request.choice, self.target, rest)
 
     def rule(self) -> Rule:
-        bounds = self.bounds
         return bind(
             self.format,
-            [
-                replace(tool, parameters=apply_bounds(tool.parameters, bounds)) if bounds else tool
-                for tool in self.tools
-            ],
+            self.tools,
             self.request.choice,
             parallel=self.request.parallel_tool_calls,
             reasoning=self.reasoning,
             response_schema=self.schema,
-            most_calls=bounds.calls if bounds else None,
             any_order=self.any_order,
         )
 

@@ -7,16 +7,14 @@ gets a receipt. Must not know any backend.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache
 from typing import Any
 
 from ferrule.core.call import How, Receipt
 from ferrule.core.event import CallEnd, Diagnostic, Event, Finish, FinishReason, RuleShown, TextDelta, Usage, WireText
-from ferrule.core.message import Role
 from ferrule.core.request import ChoiceMode, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
@@ -30,18 +28,14 @@ from ferrule.engines.text.skip_guard import SKIP_PAUSED
 from ferrule.errors import DefinitionError, UnsupportedError
 from ferrule.rules.claims import claims_of
 from ferrule.schema.admission_cache import admit_schema, admit_tools
-from ferrule.schema.bounds import Bounds, Overhead, bounds_for
 from ferrule.schema.checker import checker_for
+from ferrule.wire.drift import DriftReader
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
-from ferrule.wire.overhead import overhead_of
 from ferrule.wire.parser import Parser
 from ferrule.wire.registry import get_format
 from ferrule.wire.rule_builder import ReasoningMode
 
-# A character outside ASCII has two to four bytes, and a small vocabulary has a single token for few of them.
-_TOKENS_PER_FOREIGN_CHARACTER = 3
-_FOREIGN_SHARE = 0.2
 _ADDED_TOKENS = 8
 
 
@@ -62,38 +56,6 @@ async def answer_budget(
             hint="Send fewer messages or tools, or start the engine with a larger context.",
         )
     return min(max_tokens, context - prompt_tokens)
-
-
-def bounds_within_budget(
-    request: ToolCallRequest, offered: Sequence[ToolDefinition], budget: int, max_tokens: int, format: Format
-) -> Bounds:
-    """Return how long each open value may become so that a call fits into the budget."""
-    usable = budget if budget == max_tokens else _round_down(budget)
-    # Text and reasoning before a call take from the same budget.
-    call_budget = usable if request.choice.mode is ChoiceMode.REQUIRED else usable * 3 // 4
-    overhead = Overhead(*overhead_of(format))
-    most_calls = None if request.parallel_tool_calls else 1
-    return _bounds_for(tuple(offered), call_budget, most_calls, overhead, _tokens_per_character(request))
-
-
-# The same tools come with every request of a conversation, and a thousand of them take longer than everything else.
-_bounds_for = lru_cache(maxsize=256)(bounds_for)
-
-
-def _tokens_per_character(request: ToolCallRequest) -> int:
-    """Estimate the tokens per character: an answer is likely to use the script of the user's messages."""
-    user_text = "".join(message.content for message in request.messages if message.role is Role.USER)
-    foreign = sum(not character.isascii() for character in user_text)
-    return _TOKENS_PER_FOREIGN_CHARACTER if foreign > len(user_text) * _FOREIGN_SHARE else 1
-
-
-def _round_down(budget: int) -> int:
-    """Round the budget down, so that similar budgets become equal.
-
-    The budget differs in every turn of a conversation, and each budget would otherwise need a new grammar.
-    """
-    step = 1 << max(budget.bit_length() - 3, 0)
-    return budget // step * step
 
 
 @dataclass(slots=True)
@@ -146,8 +108,8 @@ class TextOptions:
 
     `format` is the wire format of calls; by default it is detected from the model's chat template. `target` is the
     grammar language; by default it is the backend's best. `is_constrained=False` turns the grammar off, and calls are
-    only checked afterwards. `is_bounded=False` removes the limits on the length of strings and arrays (see
-    `schema.bounds`). `any_order` allows arguments in any order if the target supports it. `skips` appends text that the
+    only checked afterwards. `any_order` allows arguments in any order if the target supports it. `reads_drift=False`
+    leaves calls in another spelling than the format's in the text (see `wire.drift`). `skips` appends text that the
     grammar forces to the prompt instead of generating it; None does so where one more request is cheap and the answer
     stays the same.
 
@@ -165,8 +127,8 @@ class TextOptions:
     fallback_mode: FallbackMode = FallbackMode.AUTO
     reasoning: ReasoningMode | None = None
     is_constrained: bool = True
-    is_bounded: bool = True
     any_order: bool = False
+    reads_drift: bool = True
     skips: bool | None = None
     max_tokens: int = MAX_TOKENS
 
@@ -223,9 +185,9 @@ class TextEngine(Engine):
                 if watcher is not None and job.receipts.follows_grammar and not watcher.feed(piece.text):
                     job.receipts.follows_grammar = False
                     yield Diagnostic("grammar_lost", GRAMMAR_NOT_FOLLOWED)
-                for event in job.receipts.add_receipts(job.parser.feed(piece.text)):
+                for event in job.receipts.add_receipts(job.read(piece.text)):
                     yield state.record(event)
-        for event in job.receipts.add_receipts(job.parser.close()):
+        for event in job.receipts.add_receipts(job.close()):
             yield state.record(event)
         for event in state.diagnostics(job.response_schema, is_demanded=job.is_call_demanded):
             yield event
@@ -280,8 +242,6 @@ class TextEngine(Engine):
         requested = request.max_tokens or self.options.max_tokens
         budget = await answer_budget(prompt, requested, model.facts.context, self.generator.count_tokens)
         target = self._target
-        is_bounded = self.options.is_bounded and offered and target is not None
-        bounds = bounds_within_budget(request, offered, budget, requested, format) if is_bounded else None
         if target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
             raise UnsupportedError(
                 f"{self.traits.name} cannot enforce tool_choice {request.choice.mode.value!r} without a grammar",
@@ -297,7 +257,6 @@ class TextEngine(Engine):
                 facts=model.facts,
                 target=target,
                 reasoning=mode,
-                bounds=bounds,
                 any_order=self.options.any_order,
                 skips=self._skips,
             )
@@ -315,8 +274,16 @@ class TextEngine(Engine):
             rule=constraint.rule_fingerprint if constraint else "",
             notes=notes,
         )
-        receipts = ReceiptWriter({tool.name: tool for tool in offered}, draft, encoding_for(format, target), bounds)
         calls_before = sum(len(message.tool_calls) for message in request.messages)
+        # With `required` a grammar leaves no free text, and a text with a schema is an answer, whatever it looks like.
+        reads_drift = self.options.reads_drift and request.choice.mode is ChoiceMode.AUTO and schema is None
+        drift = DriftReader(format, offered, calls_before) if reads_drift and offered else None
+        receipts = ReceiptWriter(
+            {tool.name: tool for tool in offered},
+            draft,
+            encoding_for(format, target),
+            drifted=drift.drifted if drift else {},
+        )
         return _Job(
             CompletionRequest(
                 prompt=prompt,
@@ -330,6 +297,7 @@ class TextEngine(Engine):
                 preserved_tokens=format.tokens,
             ),
             Parser(format, offered, prefix=prefix, calls_before=calls_before),
+            drift,
             receipts,
             schema,
             request.choice.mode is ChoiceMode.REQUIRED,
@@ -361,6 +329,7 @@ class _Job:
 
     request: CompletionRequest
     parser: Parser
+    drift: DriftReader | None
     receipts: ReceiptWriter
     response_schema: dict[str, Any] | None
     is_call_demanded: bool
@@ -370,6 +339,14 @@ class _Job:
         if self.skip_generator is None:
             return generator.generate(self.request)
         return self.skip_generator.generate(generator.generate, self.request)
+
+    def read(self, text: str) -> list[Event]:
+        events = self.parser.feed(text)
+        return events if self.drift is None else self.drift.read(events)
+
+    def close(self) -> list[Event]:
+        events = self.parser.close()
+        return events if self.drift is None else [*self.drift.read(events), *self.drift.close()]
 
     def rule_event(self, grammar: Grammar) -> RuleShown:
         format = self.receipts.draft.format
