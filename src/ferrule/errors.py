@@ -25,6 +25,7 @@
     │   ├── EngineUnavailableError   it cannot be reached or is overloaded
     │   ├── EngineTimeoutError       it took too long
     │   ├── InvalidResponseError     the answer does not fit the response_type of its request
+    │   ├── NoValidCallError         a call was required, and the model made none that fits
     │   └── UnsupportedError         it cannot do what the request asks; raised before anything is generated
     └── FormatError
         ├── UnknownFormatError    no format has that name
@@ -71,6 +72,7 @@ __all__ = [
     "HostError",
     "LedgerError",
     "LedgerUnavailableError",
+    "NoValidCallError",
     "NotFoundError",
     "RequestError",
     "SchemaError",
@@ -350,6 +352,19 @@ class InvalidResponseError(EngineError):
     """
 
     code = "invalid_response"
+
+
+class NoValidCallError(EngineError):
+    """A call was required, and the model made none, or none that fits its schema.
+
+    Example:
+        try:
+            reply = await engine.ask("Tag this page.", tools=[tag], tool_choice="required")
+        except NoValidCallError as error:
+            print(error.message)
+    """
+
+    code = "no_valid_call"
 
 
 class UnsupportedError(EngineError):

@@ -91,7 +91,7 @@ PEERS = (
         "ferrule.engines",
         frozenset(
             {
-                *("engine", "request_options", "sync", "receipts"),
+                *("engine", "request_options", "sync", "receipts", "repair"),
                 *("generator", "grammar", "text", "chat", "checkpoint"),
                 *("http", "completions", "llama_body", "profile", "deadlines"),
             }

@@ -236,11 +236,18 @@ def test_calls_without_ids_get_one_each() -> None:
     assert "" not in ids
 
 
-def test_a_missing_required_call_is_always_reported() -> None:
+def test_a_required_call_that_is_missing_is_an_error() -> None:
     prose = sse(chunk({"content": "It is sunny."}), chunk({}, "stop"))
-    reply, requests = generate(engine_factory(), [prose], make_request(choice=ToolChoice.required()))
-    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["choice_not_honoured"]
-    assert (reply.text, len(requests)) == ("It is sunny.", 1)
+    with pytest.raises(EngineError, match="the model made none") as missing:
+        generate(engine_factory(), [prose], make_request(choice=ToolChoice.required()))
+    assert missing.value.code == "no_valid_call"
+
+
+def test_a_required_call_that_never_fits_is_an_error_with_its_faults() -> None:
+    answers = [call_response(BAD), repair_response(BAD)]
+    with pytest.raises(EngineError, match="/days") as missing:
+        generate(engine_factory(), answers, make_request(choice=ToolChoice.required()))
+    assert missing.value.code == "no_valid_call"
 
 
 def test_an_empty_answer_to_a_required_call_is_retried_once() -> None:
@@ -249,9 +256,8 @@ def test_an_empty_answer_to_a_required_call_is_retried_once() -> None:
         engine_factory(), [empty, call_response(GOOD)], make_request(choice=ToolChoice.required())
     )
     assert (len(reply.calls), len(requests), reply.usage) == (1, 2, Usage(40, 14))
-    reply, requests = generate(engine_factory(), [empty, empty], make_request(choice=ToolChoice.required()))
-    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["choice_not_honoured"]
-    assert len(requests) == 2
+    with pytest.raises(EngineError, match="the model made none"):
+        generate(engine_factory(), [empty, empty], make_request(choice=ToolChoice.required()))
 
 
 def test_an_answer_that_must_fit_a_schema_and_does_not_is_reported() -> None:

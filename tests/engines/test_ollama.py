@@ -15,6 +15,7 @@ from ferrule import FinishReason, ToolChoice, Usage
 from ferrule.core.call import How
 from ferrule.engines.chat.engine import ChatEngine, ChatOptions
 from ferrule.engines.ollama import ollama
+from ferrule.errors import EngineError
 
 DONE = {"done": True, "done_reason": "stop", "prompt_eval_count": 20, "eval_count": 7}
 
@@ -91,12 +92,11 @@ def test_one_call_only_refuses_the_second() -> None:
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["one_call_only"]
 
 
-def test_text_instead_of_a_required_call_is_retried_once_and_then_reported() -> None:
-    reply, requests = generate(
-        engine_factory(), [text_response("Sure!"), text_response("Sure!")], make_request(choice=ToolChoice.required())
-    )
-    assert len(requests) == 2
-    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["no_call", "no_call", "choice_not_honoured"]
+def test_text_instead_of_a_required_call_is_retried_once_and_then_an_error() -> None:
+    answers = [text_response("Sure!"), text_response("Sure!")]
+    with pytest.raises(EngineError, match="the model made none") as missing:
+        generate(engine_factory(), answers, make_request(choice=ToolChoice.required()))
+    assert missing.value.code == "no_valid_call"
 
 
 def test_arguments_that_are_no_object_are_refused() -> None:

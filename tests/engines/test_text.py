@@ -27,7 +27,7 @@ from ferrule.core.call import How
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import ModelFacts
 from ferrule.engines.text.engine import TextEngine, TextOptions
-from ferrule.errors import UnsupportedError
+from ferrule.errors import EngineError, UnsupportedError
 from ferrule.rules.matcher import ByteMatcher
 
 PARIS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>'
@@ -186,8 +186,45 @@ def test_without_a_named_format_the_template_decides() -> None:
 
 
 def test_a_backend_that_ignores_its_grammar_is_detected() -> None:
-    reply = make_engine("I would rather talk.")[0].generate(make_request(choice=ToolChoice.required()))
-    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["grammar_lost", "choice_not_honoured"]
+    with pytest.raises(EngineError, match="the model made none") as missing:
+        make_engine("I would rather talk.")[0].generate(make_request(choice=ToolChoice.required()))
+    assert missing.value.code == "no_valid_call"
+
+
+UNIQUE = ToolDefinition(
+    "tag",
+    "",
+    {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}},
+)
+TWICE = '<tool_call>\n{"name": "tag", "arguments": {"tags": ["a", "a"]}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("choice", [ToolChoice.auto(), ToolChoice.required()])
+def test_arguments_that_only_validation_can_reject_are_written_again(choice: ToolChoice) -> None:
+    engine, fake = make_engine(TWICE, TWICE.replace('"a", "a"', '"a", "b"'))
+    request = ToolCallRequest(messages=(ChatMessage.user("go"),), tools=(UNIQUE, PING), tool_choice=choice)
+    reply = engine.generate(request)
+    receipt = reply.calls[0].receipt
+    assert [call.arguments for call in reply.calls] == [{"tags": ["a", "b"]}]
+    assert receipt is not None
+    assert (receipt.how, "uniqueItems" in receipt.checked) == (How.REPAIRED, True)
+    assert "invalid_arguments: /tags" in fake.requests[1].prompt
+    assert (reply.finish, len(reply.incomplete)) == (FinishReason.TOOL_CALLS, 1)
+
+
+def test_a_required_call_that_never_fits_is_an_error_and_no_empty_answer() -> None:
+    engine, fake = make_engine(*[TWICE] * 3, options=TextOptions(format="hermes", repairs=2))
+    request = ToolCallRequest(
+        messages=(ChatMessage.user("go"),), tools=(UNIQUE, PING), tool_choice=ToolChoice.required()
+    )
+    with pytest.raises(EngineError, match="/tags") as missing:
+        engine.generate(request)
+    assert (missing.value.code, len(fake.requests)) == ("no_valid_call", 3)
+
+
+def test_a_required_call_that_is_cut_off_is_not_an_error_but_a_length() -> None:
+    reply = make_engine(PARIS[:60], cut=True)[0].generate(make_request(choice=ToolChoice.required()))
+    assert (reply.calls, reply.finish) == ((), FinishReason.LENGTH)
 
 
 def test_a_target_that_the_backend_does_not_enforce_is_refused() -> None:

@@ -28,8 +28,8 @@ pytestmark = pytest.mark.live
 
 NOTE = (
     ToolDefinition.build("take_note")
-    .parameter("title", {"type": "string"}, required=True)
-    .parameter("text", {"type": "string", "minLength": 200}, required=True)
+    .parameter("title", {"type": "string", "maxLength": 60}, required=True)
+    .parameter("text", {"type": "string", "minLength": 200, "maxLength": 300}, required=True)
     .done()
 )
 REQUEST = ToolCallRequest(

@@ -1,4 +1,4 @@
-"""BFCL questions to a model that is weak at calling tools: every forwarded call is valid."""
+"""BFCL questions to a model that is weak at calling tools: every forwarded call is valid and whole."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from live.model import smol
 pytestmark = pytest.mark.live
 
 # The number of questions in CI, and in the long run.
-REQUIRED = [24, pytest.param(200, marks=pytest.mark.long)]
+REQUIRED = [12, pytest.param(200, marks=pytest.mark.long)]
 AUTO = [6, pytest.param(48, marks=pytest.mark.long)]
-# Small, so that the bounds are needed: a call must end within it.
-TOKENS = 256
+# So few that this model, which repeats itself, does not end every call: those must not be forwarded.
+TOKENS = 160
 
 
 async def tallies(questions_asked: list[Question], choice: ToolChoice) -> dict[str, ReplyCounts]:
@@ -36,11 +36,13 @@ async def tallies(questions_asked: list[Question], choice: ToolChoice) -> dict[s
 
 
 @pytest.mark.parametrize("count", REQUIRED)
-def test_with_required_every_reply_is_valid_calls_in_each_of_six_formats(count: int) -> None:
+def test_with_required_every_reply_is_valid_calls_or_cut_off_in_each_of_six_formats(count: int) -> None:
     tallies_by_format = asyncio.run(tallies(load_questions(count), ToolChoice.required()))
     problems = [f"{name}: {problem}" for name, tally in tallies_by_format.items() for problem in tally.problems]
-    assert not problems
-    assert sum(tally.valid for tally in tallies_by_format.values()) == count
+    assert [problem for problem in problems if not problem.endswith(": cut off")] == []
+    assert sum(tally.invalid_calls for tally in tallies_by_format.values()) == 0
+    assert sum(tally.valid + tally.cut_off for tally in tallies_by_format.values()) == count
+    assert any(tally.valid for tally in tallies_by_format.values())
 
 
 @pytest.mark.parametrize("count", AUTO)

@@ -62,6 +62,14 @@ class ReceiptWriter:
                     pass
             yield event
 
+    @property
+    def calls(self) -> int:
+        """How many calls have begun."""
+        return len(self._names)
+
+    def name(self, index: int) -> str:
+        return self._names[index]
+
     def arguments(self, index: int) -> str:
         """The arguments of a call, as far as they have arrived."""
         return "".join(self._json[index])

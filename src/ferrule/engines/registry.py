@@ -85,6 +85,7 @@ _TEXT = _OptionGroup(
         "is_constrained": parse_boolean,
         "any_order": parse_boolean,
         "reads_drift": parse_boolean,
+        "repairs": int,
         "skips": parse_boolean,
         "max_tokens": int,
     },

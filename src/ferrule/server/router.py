@@ -15,7 +15,7 @@ from typing import Protocol
 from ferrule.core.event import DEBUG_EVENTS, Event
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
-from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, UnsupportedError
+from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, NoValidCallError, UnsupportedError
 
 _MIN_RETRY_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 60.0
@@ -93,8 +93,8 @@ class RoutedEngine(Engine):
                         yield event
                 replica.health.record_success()
                 return
-            except UnsupportedError:
-                # The request is at fault and not the engine: another engine would refuse it too.
+            except (UnsupportedError, NoValidCallError):
+                # The request or the model is at fault and not the engine: another engine would answer alike.
                 raise
             except EngineError as error:
                 replica.health.record_failure(error)

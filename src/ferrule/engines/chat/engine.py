@@ -24,19 +24,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ferrule.core.call import FunctionCall, How, Receipt, ToolCall
+from ferrule.core.call import How, Receipt
 from ferrule.core.event import Diagnostic, Event, Finish, FinishReason, Usage, add_usage
-from ferrule.core.json_text import loads
-from ferrule.core.message import ChatMessage
-from ferrule.core.reply import Reply, fold
+from ferrule.core.reply import fold
 from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.engines.chat.api import ChatApi
-from ferrule.engines.chat.turn import FAILURES, Attempt, ChatTurn
+from ferrule.engines.chat.turn import FAILURES, ChatTurn
 from ferrule.engines.engine import Engine, Traits
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
-from ferrule.engines.receipts import INVALID_ARGUMENTS, ReceiptWriter
+from ferrule.engines.receipts import ReceiptWriter
+from ferrule.engines.repair import Attempt, new_arguments, no_valid_call, repair_request, repaired_draft
 from ferrule.errors import EngineError, UnsupportedError
 from ferrule.schema.admission_cache import admit_schema, admit_tools
 from ferrule.schema.checker import checker_for
@@ -138,44 +137,6 @@ class Repair:
     arguments: str | None
     reason: str = ""
     usage: Usage | None = None
-
-
-def repair_request(request: ToolCallRequest, attempt: Attempt, text: str) -> ToolCallRequest:
-    """Return the conversation with the attempt and its faults appended. The tool choice is not set here."""
-    return replace(
-        request,
-        messages=(*request.messages, *_repair_messages(attempt, text)),
-        parallel_tool_calls=False,
-        response_schema=None,
-    )
-
-
-def new_arguments(reply: Reply, attempt: Attempt) -> str | None:
-    """Return the arguments of the first call of the same tool, unchanged; None if there is no such call."""
-    calls = (part for part in reply.parts if isinstance(part, ToolCall))
-    return next((call.function.arguments for call in calls if call.name == attempt.name), None)
-
-
-def _repair_messages(attempt: Attempt, text: str) -> tuple[ChatMessage, ChatMessage]:
-    problem = f"{INVALID_ARGUMENTS}: {attempt.message}"
-    call = ToolCall(attempt.id, FunctionCall(attempt.name, attempt.arguments))
-    if _is_object(call):
-        result = f"{problem}. Call {attempt.name} again with arguments that match its schema."
-        return ChatMessage.assistant(text, [call]), ChatMessage.tool(call.id, result, call.name, is_error=True)
-    # APIs with arguments as objects cannot represent anything else, and others fail to render it, so it is quoted as
-    # text. Sending {} instead would show the model a call that it did not make.
-    quoted = f"{text}\n\n{attempt.name}: {attempt.arguments}".strip()
-    instruction = (
-        f"{problem}. Call the tool {attempt.name} again; its arguments must be one JSON object that matches its schema."
-    )
-    return ChatMessage.assistant(quoted), ChatMessage.user(instruction)
-
-
-def _is_object(call: ToolCall) -> bool:
-    try:
-        return isinstance(loads(call.function.arguments), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,8 +252,8 @@ class ChatEngine(Engine):
                 )
             for event in events:
                 yield event
-        if exchange.is_unanswered(turn):
-            yield Diagnostic("choice_not_honoured", f"a call was required, and {self.api.name} made none")
+        if exchange.request.choice.mode is ChoiceMode.REQUIRED and not turn.completed_calls and not turn.is_cut_off:
+            raise no_valid_call(self.api.name, "; ".join(attempt.message for attempt in turn.attempts))
         for event in turn.invalid_answer(exchange.request.response_schema):
             yield event
         if turn.failure:
@@ -343,8 +304,7 @@ class _Exchange:
 
 
 def _repair_receipts(receipts: ReceiptWriter, attempt: Attempt, repair: Repair) -> ReceiptWriter:
-    note = f"the arguments were repaired; the first attempt failed: {attempt.message}"
-    draft = replace(receipts.draft, how=How.REPAIRED, notes=(*receipts.draft.notes, note))
+    draft = repaired_draft(receipts.draft, attempt)
     tokens = receipts.tokens + (repair.usage.completion_tokens if repair.usage else 0)
     return ReceiptWriter(receipts.tools, draft, seconds=receipts.seconds, tokens=tokens)
 

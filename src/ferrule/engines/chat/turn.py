@@ -24,27 +24,13 @@ from ferrule.core.event import (
 )
 from ferrule.core.fault import Fault
 from ferrule.engines.receipts import INVALID_ARGUMENTS, NOT_OFFERED, ReceiptWriter
+from ferrule.engines.repair import Attempt
 from ferrule.schema.checker import checker_for
 from ferrule.wire.drift import DriftReader
 
 # The diagnostics of decoders for an answer that did not end properly.
 FAILURES = frozenset({"engine_error", "broken_off"})
 _UNREADABLE = "bad_arguments"
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An invalid call and its faults."""
-
-    index: int
-    id: str
-    name: str
-    arguments: str
-    faults: tuple[Fault, ...]
-
-    @property
-    def message(self) -> str:
-        return "; ".join(map(str, self.faults))
 
 
 @dataclass(slots=True)

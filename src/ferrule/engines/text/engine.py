@@ -9,23 +9,38 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 from ferrule.core.call import How, Receipt
-from ferrule.core.event import CallEnd, Diagnostic, Event, Finish, FinishReason, RuleShown, TextDelta, Usage, WireText
-from ferrule.core.request import ChoiceMode, ToolCallRequest
+from ferrule.core.event import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Diagnostic,
+    Event,
+    Finish,
+    FinishReason,
+    RuleShown,
+    TextDelta,
+    Usage,
+    WireText,
+    add_usage,
+)
+from ferrule.core.reply import fold
+from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece, TextGenerator
 from ferrule.engines.grammar import CANONICAL_TOKEN_TARGETS, encoding_for
-from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, ReceiptWriter
+from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, INVALID_ARGUMENTS, ReceiptWriter
+from ferrule.engines.repair import Attempt, new_arguments, no_valid_call, repair_request, repaired_draft
 from ferrule.engines.text.constraint import ConstraintCache, ConstraintSpec
 from ferrule.engines.text.prompt import FallbackMode, PromptBuilder, prompt_builder_for
 from ferrule.engines.text.skip import SkipGenerator
 from ferrule.engines.text.skip_guard import SKIP_PAUSED
-from ferrule.errors import DefinitionError, UnsupportedError
+from ferrule.errors import DefinitionError, EngineError, NoValidCallError, UnsupportedError
 from ferrule.rules.claims import claims_of
 from ferrule.schema.admission_cache import admit_schema, admit_tools
 from ferrule.schema.checker import checker_for
@@ -64,24 +79,27 @@ class ReplyState:
 
     end: CompletionEnd | None = None
     has_calls: bool = False
-    has_any_call: bool = False
     text: str = ""
+    refused: list[int] = field(default_factory=list[int])
+    """The indexes of calls whose arguments do not fit."""
+    repair_usage: Usage | None = None
+
+    @property
+    def is_cut_off(self) -> bool:
+        # A stream without an end event was cut off.
+        return self.end is None or self.end.is_cut_off
 
     def record(self, event: Event) -> Event:
         if isinstance(event, CallEnd):
             self.has_calls = self.has_calls or event.complete
-            self.has_any_call = True
+        elif isinstance(event, Diagnostic) and event.code == INVALID_ARGUMENTS and event.index is not None:
+            self.refused.append(event.index)
         elif isinstance(event, TextDelta):
             self.text += event.text
         return event
 
-    def diagnostics(self, schema: dict[str, Any] | None, *, is_demanded: bool) -> list[Event]:
-        """Return diagnostics for an answer that does not match its schema or lacks a required call.
-
-        A grammar does not cover every keyword, and a backend may not have followed it.
-        """
-        if is_demanded and not self.has_any_call and self.end is not None and not self.end.is_cut_off:
-            return [Diagnostic("choice_not_honoured", "a call was required, and the model made none")]
+    def diagnostics(self, schema: dict[str, Any] | None) -> list[Event]:
+        """Return a diagnostic for an answer that does not match its schema: a grammar does not cover every keyword."""
         if schema is None or self.has_calls:
             return []
         faults = checker_for(schema).faults_of_text(self.text)
@@ -89,13 +107,13 @@ class ReplyState:
 
     def finish(self, tokens: int) -> Finish:
         end = self.end
-        # A stream without an end event was cut off.
-        if end is None or end.is_cut_off:
+        if self.is_cut_off:
             reason = FinishReason.LENGTH
         else:
             reason = FinishReason.TOOL_CALLS if self.has_calls else FinishReason.STOP
         completion_tokens = end.completion_tokens if end and end.completion_tokens is not None else tokens
-        return Finish(reason, Usage((end.prompt_tokens or 0) if end else 0, completion_tokens))
+        usage = Usage((end.prompt_tokens or 0) if end else 0, completion_tokens)
+        return Finish(reason, add_usage(usage, self.repair_usage) if self.repair_usage else usage)
 
 
 MAX_TOKENS = 2048
@@ -109,9 +127,10 @@ class TextOptions:
     `format` is the wire format of calls; by default it is detected from the model's chat template. `target` is the
     grammar language; by default it is the backend's best. `is_constrained=False` turns the grammar off, and calls are
     only checked afterwards. `any_order` allows arguments in any order if the target supports it. `reads_drift=False`
-    leaves calls in another spelling than the format's in the text (see `wire.drift`). `skips` appends text that the
-    grammar forces to the prompt instead of generating it; None does so where one more request is cheap and the answer
-    stays the same.
+    leaves calls in another spelling than the format's in the text (see `wire.drift`). `repairs` is how often the model
+    may write the arguments of one call again: where a grammar cannot express a keyword, they may not fit. `skips`
+    appends text that the grammar forces to the prompt instead of generating it; None does so where one more request is
+    cheap and the answer stays the same.
 
     Example:
         from ferrule import load_engine
@@ -129,6 +148,7 @@ class TextOptions:
     is_constrained: bool = True
     any_order: bool = False
     reads_drift: bool = True
+    repairs: int = 1
     skips: bool | None = None
     max_tokens: int = MAX_TOKENS
 
@@ -161,7 +181,10 @@ class TextEngine(Engine):
         # By default only where skipping is faster and does not change the answer.
         return self.generator.traits.continues_cheaply and self._target in CANONICAL_TOKEN_TARGETS
 
-    async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+    async def stream_request(
+        self, request: ToolCallRequest, *, repairs: int | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """`repairs` replaces the option for one request, so that a repair is not repaired."""
         model = await self._load_model()
         job = await self._prepare(request, model)
         shows_wire = request.shows_wire
@@ -189,9 +212,56 @@ class TextEngine(Engine):
                     yield state.record(event)
         for event in job.receipts.add_receipts(job.close()):
             yield state.record(event)
-        for event in state.diagnostics(job.response_schema, is_demanded=job.is_call_demanded):
+        most_repairs = self.options.repairs if repairs is None else repairs
+        attempts = [] if state.is_cut_off or not most_repairs else job.attempts(state.refused)
+        for attempt in attempts:
+            for event in await self._repair(request, job, state, attempt, most_repairs):
+                yield state.record(event)
+        if job.is_call_demanded and not state.has_calls and not state.is_cut_off:
+            faults = [fault for index in state.refused for fault in job.receipts.faults(index)]
+            raise no_valid_call(self.traits.name, "; ".join(map(str, faults)))
+        for event in state.diagnostics(job.response_schema):
             yield event
         yield state.finish(job.receipts.tokens)
+
+    async def _repair(
+        self, request: ToolCallRequest, job: _Job, state: ReplyState, attempt: Attempt, most_repairs: int
+    ) -> list[Event]:
+        """Return the events of the call with new arguments; none if the model did not write valid ones."""
+        choice = ToolChoice.one(attempt.name) if self._target else ToolChoice.auto()
+        for _ in range(most_repairs):
+            again = replace(
+                repair_request(request, attempt, state.text),
+                tool_choice=choice,
+                tool_choice_policy=ChoicePolicy.AUTO,
+                shows_wire=False,
+            )
+            events: list[Event] = []
+            try:
+                async with aclosing(self.stream_request(again, repairs=0)) as stream:
+                    async for event in stream:
+                        events.append(event)
+            except NoValidCallError:
+                # What the model wrote instead is among the events.
+                pass
+            except EngineError as failure:
+                # It costs only this call, not what was already answered.
+                return [Diagnostic("repair_failed", failure.message, index=attempt.index)]
+            reply = fold(events)
+            state.repair_usage = add_usage(state.repair_usage, reply.usage)
+            arguments = new_arguments(reply, attempt)
+            if arguments is None:
+                return []
+            faults = checker_for(job.receipts.tools[attempt.name].parameters).faults_of_text(arguments)
+            if not faults:
+                index = job.receipts.calls
+                draft = repaired_draft(job.receipts.draft, attempt)
+                writer = replace(job.receipts, draft=draft)
+                id = job.format.ids.make(attempt.name, job.calls_before + index)
+                call = [CallStart(index, id, attempt.name), ArgumentsDelta(index, arguments), CallEnd(index)]
+                return list(writer.add_receipts(call))
+            attempt = replace(attempt, arguments=arguments, faults=faults)
+        return []
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
         """Count the tokens of the prompt that the request would be answered from, with the model's own tokenizer."""
@@ -302,6 +372,8 @@ class TextEngine(Engine):
             schema,
             request.choice.mode is ChoiceMode.REQUIRED,
             skip_generator,
+            format,
+            calls_before,
         )
 
     def _reasoning_mode(self, model: _LoadedModel, prompt: str) -> tuple[ReasoningMode, str]:
@@ -334,6 +406,17 @@ class _Job:
     response_schema: dict[str, Any] | None
     is_call_demanded: bool
     skip_generator: SkipGenerator | None
+    format: Format
+    calls_before: int
+
+    def attempts(self, refused: list[int]) -> list[Attempt]:
+        """The calls that were refused, and their faults."""
+        receipts, attempts = self.receipts, list[Attempt]()
+        for index in refused:
+            name = receipts.name(index)
+            id = self.format.ids.sample(name, self.calls_before + index)
+            attempts.append(Attempt(index, id, name, receipts.arguments(index), receipts.faults(index)))
+        return attempts
 
     def pieces(self, generator: TextGenerator) -> AsyncGenerator[Piece | CompletionEnd, None]:
         if self.skip_generator is None:
