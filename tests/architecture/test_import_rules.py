@@ -91,7 +91,7 @@ PEERS = (
         "ferrule.engines",
         frozenset(
             {
-                *("engine", "request_options", "sync", "receipts", "repair"),
+                *("engine", "request_options", "sync", "receipts", "repair", "turn"),
                 *("generator", "grammar", "text", "chat", "checkpoint"),
                 *("http", "completions", "llama_body", "profile", "deadlines"),
             }

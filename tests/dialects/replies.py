@@ -132,9 +132,9 @@ def _finish(draw: st.DrawFn, events: list[Event]) -> Finish:
     return Finish(reason, Usage(draw(st.integers(0, 99)), draw(st.integers(0, 99))))
 
 
-def receipts_of(reply: Reply) -> list[Receipt | None]:
+def receipts_of(reply: Reply) -> dict[str, Receipt | None]:
     """Replies are equal whatever their receipts, so these are compared beside them."""
-    return [part.receipt for part in reply.parts if isinstance(part, ToolCall)]
+    return {part.id: part.receipt for part in reply.parts if isinstance(part, ToolCall)}
 
 
 def is_object(json: str) -> bool:
@@ -142,3 +142,9 @@ def is_object(json: str) -> bool:
         return isinstance(loads(json), dict)
     except ValueError:
         return False
+
+
+def handed_on(reply: Reply) -> tuple[object, ...]:
+    """What a client gets of a reply: incomplete calls are not begun, so the texts around them are one."""
+    incomplete = {call.id: call.function for call in reply.incomplete}
+    return reply.calls, reply.text, reply.reasoning, reply.finish, reply.usage, reply.diagnostics, incomplete

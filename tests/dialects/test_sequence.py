@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dialects.replies import arguments, is_object, streams
-from ferrule import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, ToolCall, fold
+from ferrule import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, fold
 from ferrule.core.json_text import loads
 from ferrule.dialects.sequence import EventSequence
 from ferrule.schema.reader import Reader
@@ -17,15 +17,15 @@ from ferrule.schema.reader import Reader
 
 def send_through(pieces: list[str]) -> str:
     """What of a call's arguments goes out before its end is known."""
-    sequence = EventSequence()
+    sequence = EventSequence(is_live=True)
     sequence.feed(CallStart(0, "c", "f"))
     out = [event for piece in pieces for event in sequence.feed(ArgumentsDelta(0, piece))]
     return "".join(event.json for event in out if isinstance(event, ArgumentsDelta))
 
 
-@given(streams())
-def test_calls_follow_each_other_and_the_sum_stays_the_same(events: list[Event]) -> None:
-    sequence = EventSequence()
+@given(streams(), st.booleans())
+def test_calls_follow_each_other_and_the_sum_stays_the_same(events: list[Event], is_live: bool) -> None:
+    sequence = EventSequence(is_live=is_live)
     out = [plain for event in events for plain in sequence.feed(event)] + sequence.close()
     steps = [event for event in out if isinstance(event, CallStart | CallEnd)]
     assert all(
@@ -35,9 +35,7 @@ def test_calls_follow_each_other_and_the_sum_stays_the_same(events: list[Event])
     assert [start.index for start in steps[::2]] == list(range(len(steps) // 2))
     reply, summed = fold(events), fold(out)
     assert summed.calls == reply.calls
-    assert [part for part in summed.parts if not isinstance(part, ToolCall)] == [
-        part for part in reply.parts if not isinstance(part, ToolCall)
-    ]
+    assert (summed.text, summed.reasoning) == (reply.text, reply.reasoning)
     assert sequence.extension.diagnostics == reply.diagnostics
     assert sequence.extension.incomplete == {call.id: call.function for call in reply.incomplete}
 
@@ -91,7 +89,18 @@ def test_arguments_go_out_as_far_as_they_are_certain(text: str, early: str) -> N
     assert send_through(list(text)) == early
 
 
-def test_a_call_that_has_no_end_is_ended_before_the_finish() -> None:
-    sequence = EventSequence()
+@given(streams())
+def test_nothing_of_a_call_comes_out_before_it_is_complete(events: list[Event]) -> None:
+    sequence, reply = EventSequence(), fold(events)
+    whole = {call.id for call in reply.calls}
+    for event in events:
+        out = sequence.feed(event)
+        assert all(one.id in whole for one in out if isinstance(one, CallStart))
+        kinds = [type(one) for one in out if isinstance(one, CallStart | ArgumentsDelta | CallEnd)]
+        assert kinds.count(CallStart) == kinds.count(CallEnd) >= kinds.count(ArgumentsDelta)
+
+
+def test_a_live_call_that_has_no_end_is_ended_before_the_finish() -> None:
+    sequence = EventSequence(is_live=True)
     sequence.feed(CallStart(4, "c", "f"))
     assert sequence.feed(Finish(FinishReason.TOOL_CALLS)) == [CallEnd(0, complete=False), Finish(FinishReason.STOP)]

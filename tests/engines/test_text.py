@@ -209,7 +209,7 @@ def test_arguments_that_only_validation_can_reject_are_written_again(choice: Too
     assert receipt is not None
     assert (receipt.how, "uniqueItems" in receipt.checked) == (How.REPAIRED, True)
     assert "invalid_arguments: /tags" in fake.requests[1].prompt
-    assert (reply.finish, len(reply.incomplete)) == (FinishReason.TOOL_CALLS, 1)
+    assert (reply.finish, reply.incomplete) == (FinishReason.TOOL_CALLS, ())
 
 
 def test_a_required_call_that_never_fits_is_an_error_and_no_empty_answer() -> None:

@@ -1,9 +1,17 @@
 """EventSequence: orders events for APIs that stream one item at a time.
 
 Calls come one after another, numbered from 0 in the order in which they started. Events that arrive while a call is
-open wait for its end. The closing braces of a call's arguments are withheld until the call is known to be complete, so
-that a client that joins the pieces never reads a whole object out of a call that must not run. Text that cannot be a
-prefix of JSON is withheld too, because Anthropic's client raises at the first such piece.
+open wait for its end.
+
+**A call that must not run is not begun.** Clients complete partial JSON: Anthropic's SDK, LangChain and several agents
+make a whole call out of every call that was begun, also if it was cut off or refused. So nothing of a call comes out
+before it is known to be complete: no start, no name, no arguments. A call that turns out incomplete is in `extension`
+only.
+
+With `is_live`, for clients that ask for it and read the end of a call, arguments come out as they arrive. Then the
+closing braces are withheld until the call is known to be complete, so that a client that only joins the pieces never
+reads a whole object out of a call that must not run. Text that cannot be a prefix of JSON is withheld too, because
+Anthropic's client raises at the first such piece.
 """
 
 from __future__ import annotations
@@ -25,9 +33,10 @@ _WORD = string.ascii_letters + string.digits + "+-._"
 class EventSequence:
     """`feed` returns ordered events without diagnostics. Diagnostics and incomplete calls are in `extension`."""
 
-    __slots__ = ("_call", "_complete", "_diagnostics", "_incomplete", "_queue", "_receipts", "_started")
+    __slots__ = ("_call", "_complete", "_diagnostics", "_incomplete", "_is_live", "_queue", "_receipts", "_started")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_live: bool = False) -> None:
+        self._is_live = is_live
         self._call: _Call | None = None
         self._queue: deque[Event] = deque()
         self._started = 0
@@ -62,7 +71,7 @@ class EventSequence:
             case Finish(reason, usage):
                 out.append(Finish(self._reason(reason), usage))
             case ArgumentsDelta(index, json) if self._call and self._call.engine_index == index:
-                free = self._call.release(json)
+                free = self._call.release(json) if self._is_live else self._call.keep(json)
                 if free:
                     out.append(ArgumentsDelta(self._call.index, free))
             case CallEnd(index) if self._call and self._call.engine_index == index:
@@ -71,13 +80,19 @@ class EventSequence:
                 self._queue.append(event)
             case CallStart(index, id, name):
                 self._call = _Call(index, self._started, id, name)
-                self._started += 1
-                out.append(CallStart(self._call.index, id, name))
+                if self._is_live:
+                    self._begin(self._call, out)
             case _:
                 out.append(event)
 
+    def _begin(self, call: _Call, out: list[Event]) -> None:
+        self._started += 1
+        out.append(CallStart(call.index, call.id, call.name))
+
     def _end(self, call: _Call, event: CallEnd, out: list[Event]) -> None:
         if event.complete:
+            if not self._is_live:
+                self._begin(call, out)
             self._complete += 1
             unsent = "".join(call.unsent)
             if unsent:
@@ -86,7 +101,8 @@ class EventSequence:
             self._incomplete[call.id] = FunctionCall(call.name, "".join(call.json))
             if event.receipt:
                 self._receipts[call.id] = event.receipt
-        out.append(CallEnd(call.index, event.complete, event.receipt))
+        if event.complete or self._is_live:
+            out.append(CallEnd(call.index, event.complete, event.receipt))
         self._call = None
         queue, self._queue = self._queue, deque()
         for queued in queue:
@@ -127,6 +143,12 @@ class _Call:
         self._last = ""
         self._is_object = False
         self._is_shut = False
+
+    def keep(self, json: str) -> str:
+        """Keep arguments until the call ends; nothing may be sent."""
+        self.json.append(json)
+        self.unsent.append(json)
+        return ""
 
     def release(self, json: str) -> str:
         """Return what may be sent now: a prefix of a JSON object, never a whole one."""

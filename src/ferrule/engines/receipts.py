@@ -62,13 +62,10 @@ class ReceiptWriter:
                     pass
             yield event
 
-    @property
-    def calls(self) -> int:
-        """How many calls have begun."""
-        return len(self._names)
-
-    def name(self, index: int) -> str:
-        return self._names[index]
+    def is_certain(self, name: str) -> bool:
+        """Whether a call of this tool can only be valid, because the grammar expresses all of its schema."""
+        tool = self.tools.get(name)
+        return tool is not None and self.encoding is not None and not claims_of(tool, self.encoding).checked
 
     def arguments(self, index: int) -> str:
         """The arguments of a call, as far as they have arrived."""
@@ -82,10 +79,14 @@ class ReceiptWriter:
             return (Fault("", NOT_OFFERED, f"{self._names[index]!r} is not offered; offered: {offered}"),)
         return checker_for(tool.parameters).faults_of_text(self.arguments(index))
 
+    def accept(self, index: int) -> CallEnd:
+        """The end of a call that has no faults, with its receipt."""
+        return CallEnd(index, receipt=self._receipt(index, self.draft.how if self._holds(index) else How.VALIDATED))
+
     def _end_call(self, index: int) -> Iterator[Event]:
         faults = self.faults(index)
         if not faults:
-            yield CallEnd(index, receipt=self._receipt(index, self.draft.how if self._holds(index) else How.VALIDATED))
+            yield self.accept(index)
             return
         code = NOT_OFFERED if faults[0].keyword == NOT_OFFERED else INVALID_ARGUMENTS
         yield Diagnostic(code, "; ".join(map(str, faults)), index=index)

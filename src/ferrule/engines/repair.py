@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ferrule.core.call import FunctionCall, How, Receipt, ToolCall
+from ferrule.core.event import Usage
 from ferrule.core.fault import Fault
 from ferrule.core.json_text import loads
 from ferrule.core.message import ChatMessage
@@ -31,6 +32,15 @@ class Attempt:
     @property
     def message(self) -> str:
         return "; ".join(map(str, self.faults))
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The result of a repair: valid arguments, or the reason why there are none, and the usage."""
+
+    arguments: str | None
+    reason: str = ""
+    usage: Usage | None = None
 
 
 def repair_request(request: ToolCallRequest, attempt: Attempt, text: str) -> ToolCallRequest:

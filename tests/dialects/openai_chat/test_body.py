@@ -78,15 +78,21 @@ def test_a_receipt_rides_in_the_extension_of_chunk_and_body() -> None:
     assert body_of(Reply.of(ToolCall("c", FunctionCall("ping"), receipt=receipt)), **HEAD)["ferrule"] == message
 
 
-def join_arguments(events: list[Event]) -> str:
-    calls = [delta["tool_calls"][0]["function"] for delta in deltas(events) if "tool_calls" in delta]
+def join_arguments(events: list[Event], **options: Any) -> str:
+    calls = [delta["tool_calls"][0]["function"] for delta in deltas(events, **options) if "tool_calls" in delta]
     return "".join(function["arguments"] for function in calls)
 
 
-def test_the_last_brace_waits_until_the_call_is_known_to_be_complete() -> None:
-    assert join_arguments(CALL) == '{"a": 1'
+def test_a_call_is_not_begun_before_it_is_complete() -> None:
+    for events in (CALL, [*CALL, CallEnd(0, complete=False)]):
+        assert not any("tool_calls" in delta for delta in deltas(events))
     assert join_arguments([*CALL, CallEnd(0)]) == '{"a": 1}'
-    assert join_arguments([*CALL, CallEnd(0, complete=False)]) == '{"a": 1'
+
+
+def test_the_last_brace_of_live_arguments_waits_until_the_call_is_known_to_be_complete() -> None:
+    assert join_arguments(CALL, is_live=True) == '{"a": 1'
+    assert join_arguments([*CALL, CallEnd(0)], is_live=True) == '{"a": 1}'
+    assert join_arguments([*CALL, CallEnd(0, complete=False)], is_live=True) == '{"a": 1'
 
 
 def test_usage_comes_in_a_chunk_without_choices_on_request() -> None:

@@ -18,13 +18,16 @@ _THINKING: dict[str, Any] = {"type": "thinking", "thinking": "", "signature": ""
 
 
 class EventEncoder:
-    """`prompt_tokens` is sent at the start, if it is known, and again at the end."""
+    """`prompt_tokens` is sent at the start, if it is known, and again at the end.
 
-    def __init__(self, *, id: str, model: str, prompt_tokens: int = 0) -> None:
+    `is_live`: arguments are sent as they arrive, and not only with the complete call.
+    """
+
+    def __init__(self, *, id: str, model: str, prompt_tokens: int = 0, is_live: bool = False) -> None:
         message: dict[str, Any] = {"id": id, "type": "message", "role": "assistant", "model": model, "content": []}
         ending = {"stop_reason": None, "stop_sequence": None, "usage": usage_body(Usage(prompt_tokens))}
         self._message: dict[str, Any] | None = {**message, **ending}
-        self._sequence = EventSequence()
+        self._sequence = EventSequence(is_live=is_live)
         self._open = ""
         self._index = -1
         self._ids: list[str] = []
@@ -35,7 +38,12 @@ class EventEncoder:
         ]
 
     def close(self) -> list[dict[str, Any]]:
-        """End an answer that was cut off: without `message_stop`, so that it does not look finished."""
+        """End an answer that was cut off: without `message_stop`, so that it does not look finished.
+
+        A call that was begun stays open, as when an engine breaks off: Claude Code runs every call whose block ended.
+        """
+        if self._open == "tool_use":
+            return []
         rest = [encoded for ordered in self._sequence.close() for encoded in self._encode(ordered)]
         return rest + self._stop_block()
 

@@ -24,15 +24,25 @@ from ferrule.dialects.sequence import EventSequence
 
 
 class ChunkEncoder:
-    """`uses_functions`: the client uses the older API, which has only one call; further calls are left out."""
+    """`uses_functions`: the client uses the older API, which has only one call; further calls are left out.
+
+    `is_live`: arguments are sent as they arrive, and not only with the complete call.
+    """
 
     def __init__(
-        self, *, id: str, model: str, created: int, include_usage: bool = False, uses_functions: bool = False
+        self,
+        *,
+        id: str,
+        model: str,
+        created: int,
+        include_usage: bool = False,
+        uses_functions: bool = False,
+        is_live: bool = False,
     ) -> None:
         self._head = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model}
         self._include_usage = include_usage
         self._uses_functions = uses_functions
-        self._sequence = EventSequence()
+        self._sequence = EventSequence(is_live=is_live)
         self._has_begun = False
         self._ids: list[str] = []
 

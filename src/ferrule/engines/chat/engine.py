@@ -31,11 +31,11 @@ from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, Tool
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.allowed_tools import narrow_tools
 from ferrule.engines.chat.api import ChatApi
-from ferrule.engines.chat.turn import FAILURES, ChatTurn
 from ferrule.engines.engine import Engine, Traits
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
 from ferrule.engines.receipts import ReceiptWriter
-from ferrule.engines.repair import Attempt, new_arguments, no_valid_call, repair_request, repaired_draft
+from ferrule.engines.repair import Attempt, Repair, new_arguments, no_valid_call, repair_request, repaired_draft
+from ferrule.engines.turn import FAILURES, CheckedTurn
 from ferrule.errors import EngineError, UnsupportedError
 from ferrule.schema.admission_cache import admit_schema, admit_tools
 from ferrule.schema.checker import checker_for
@@ -130,15 +130,6 @@ _WORKAROUNDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """The result of a repair: valid arguments, or the reason why there are none, and the usage."""
-
-    arguments: str | None
-    reason: str = ""
-    usage: Usage | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
     """Options of chat engines.
@@ -192,15 +183,15 @@ class ChatEngine(Engine):
     async def close(self) -> None:
         await self._http.close()
 
-    def _turn(self, exchange: _Exchange) -> ChatTurn:
+    def _turn(self, exchange: _Exchange) -> CheckedTurn:
         draft = Receipt(how=How.VALIDATED, engine=self.api.name, path=self.api.label, notes=exchange.adapted.notes)
         offered = exchange.offered
         reads_drift = self.options.reads_drift and offered and exchange.request.response_schema is None
         drift = DriftReader(None, tuple(offered.values())) if reads_drift else None
         receipts = ReceiptWriter(offered, draft, drifted=drift.drifted if drift else {})
-        return ChatTurn(receipts, self.options.repairs > 0, exchange.request.parallel_tool_calls, drift)
+        return CheckedTurn(receipts, self.options.repairs > 0, exchange.request.parallel_tool_calls, drift)
 
-    async def _forward_events(self, exchange: _Exchange, turn: ChatTurn) -> AsyncGenerator[Event, None]:
+    async def _forward_events(self, exchange: _Exchange, turn: CheckedTurn) -> AsyncGenerator[Event, None]:
         async with aclosing(self._event_batches(exchange.adapted.request, self.options.is_streamed)) as batches:
             async for batch in batches:
                 turn.receipts.seconds = exchange.seconds
@@ -239,7 +230,7 @@ class ChatEngine(Engine):
         for message in framing.close():
             yield message
 
-    async def _finish(self, exchange: _Exchange, turn: ChatTurn) -> AsyncGenerator[Event, None]:
+    async def _finish(self, exchange: _Exchange, turn: CheckedTurn) -> AsyncGenerator[Event, None]:
         for attempt in turn.attempts:
             repair = Repair(None) if turn.is_cut_off else await self._repair(exchange, turn, attempt)
             exchange.usage = add_usage(exchange.usage, repair.usage)
@@ -253,7 +244,7 @@ class ChatEngine(Engine):
             for event in events:
                 yield event
         if exchange.request.choice.mode is ChoiceMode.REQUIRED and not turn.completed_calls and not turn.is_cut_off:
-            raise no_valid_call(self.api.name, "; ".join(attempt.message for attempt in turn.attempts))
+            raise no_valid_call(self.api.name, "; ".join(turn.refusals))
         for event in turn.invalid_answer(exchange.request.response_schema):
             yield event
         if turn.failure:
@@ -261,7 +252,7 @@ class ChatEngine(Engine):
         reason = FinishReason.TOOL_CALLS if turn.completed_calls else FinishReason.STOP
         yield Finish(FinishReason.LENGTH if turn.is_cut_off else reason, exchange.usage)
 
-    async def _repair(self, exchange: _Exchange, turn: ChatTurn, attempt: Attempt) -> Repair:
+    async def _repair(self, exchange: _Exchange, turn: CheckedTurn, attempt: Attempt) -> Repair:
         """Return valid arguments, or why there are none. A failure here costs only this call, not the answer."""
         tool = exchange.offered[attempt.name]
         usage: Usage | None = None
@@ -299,7 +290,7 @@ class _Exchange:
     def offered(self) -> dict[str, ToolDefinition]:
         return {tool.name: tool for tool in self.request.choice.select_tools(self.request.tools)}
 
-    def is_unanswered(self, turn: ChatTurn) -> bool:
+    def is_unanswered(self, turn: CheckedTurn) -> bool:
         return self.request.choice.mode is ChoiceMode.REQUIRED and not turn.has_calls
 
 

@@ -9,21 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 from ferrule.core.call import How, Receipt
 from ferrule.core.event import (
-    ArgumentsDelta,
-    CallEnd,
-    CallStart,
     Diagnostic,
     Event,
     Finish,
     FinishReason,
     RuleShown,
-    TextDelta,
     Usage,
     WireText,
     add_usage,
@@ -34,12 +30,13 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece, TextGenerator
 from ferrule.engines.grammar import CANONICAL_TOKEN_TARGETS, encoding_for
-from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, INVALID_ARGUMENTS, ReceiptWriter
-from ferrule.engines.repair import Attempt, new_arguments, no_valid_call, repair_request, repaired_draft
+from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, ReceiptWriter
+from ferrule.engines.repair import Attempt, Repair, new_arguments, no_valid_call, repair_request, repaired_draft
 from ferrule.engines.text.constraint import ConstraintCache, ConstraintSpec
 from ferrule.engines.text.prompt import FallbackMode, PromptBuilder, prompt_builder_for
 from ferrule.engines.text.skip import SkipGenerator
 from ferrule.engines.text.skip_guard import SKIP_PAUSED
+from ferrule.engines.turn import CheckedTurn
 from ferrule.errors import DefinitionError, EngineError, NoValidCallError, UnsupportedError
 from ferrule.rules.claims import claims_of
 from ferrule.schema.admission_cache import admit_schema, admit_tools
@@ -73,47 +70,11 @@ async def answer_budget(
     return min(max_tokens, context - prompt_tokens)
 
 
-@dataclass(slots=True)
-class ReplyState:
-    """Records every event of an answer; then makes the final diagnostics and the `Finish` event."""
-
-    end: CompletionEnd | None = None
-    has_calls: bool = False
-    text: str = ""
-    refused: list[int] = field(default_factory=list[int])
-    """The indexes of calls whose arguments do not fit."""
-    repair_usage: Usage | None = None
-
-    @property
-    def is_cut_off(self) -> bool:
-        # A stream without an end event was cut off.
-        return self.end is None or self.end.is_cut_off
-
-    def record(self, event: Event) -> Event:
-        if isinstance(event, CallEnd):
-            self.has_calls = self.has_calls or event.complete
-        elif isinstance(event, Diagnostic) and event.code == INVALID_ARGUMENTS and event.index is not None:
-            self.refused.append(event.index)
-        elif isinstance(event, TextDelta):
-            self.text += event.text
-        return event
-
-    def diagnostics(self, schema: dict[str, Any] | None) -> list[Event]:
-        """Return a diagnostic for an answer that does not match its schema: a grammar does not cover every keyword."""
-        if schema is None or self.has_calls:
-            return []
-        faults = checker_for(schema).faults_of_text(self.text)
-        return [Diagnostic("invalid_answer", "; ".join(map(str, faults)))] if faults else []
-
-    def finish(self, tokens: int) -> Finish:
-        end = self.end
-        if self.is_cut_off:
-            reason = FinishReason.LENGTH
-        else:
-            reason = FinishReason.TOOL_CALLS if self.has_calls else FinishReason.STOP
-        completion_tokens = end.completion_tokens if end and end.completion_tokens is not None else tokens
-        usage = Usage((end.prompt_tokens or 0) if end else 0, completion_tokens)
-        return Finish(reason, add_usage(usage, self.repair_usage) if self.repair_usage else usage)
+def _finish(end: CompletionEnd | None, tokens: int, *, is_cut_off: bool, has_calls: bool) -> Finish:
+    finished = FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
+    reason = FinishReason.LENGTH if is_cut_off else finished
+    completion_tokens = end.completion_tokens if end and end.completion_tokens is not None else tokens
+    return Finish(reason, Usage((end.prompt_tokens or 0) if end else 0, completion_tokens))
 
 
 MAX_TOKENS = 2048
@@ -191,7 +152,9 @@ class TextEngine(Engine):
         if shows_wire and job.request.grammar is not None:
             yield job.rule_event(job.request.grammar)
         started = time.monotonic()
-        state = ReplyState()
+        most_repairs = self.options.repairs if repairs is None else repairs
+        turn = CheckedTurn(job.receipts, most_repairs > 0, request.parallel_tool_calls)
+        end: CompletionEnd | None = None
         watcher = (
             job.request.grammar.make_watcher() if job.request.grammar and job.request.grammar.make_watcher else None
         )
@@ -199,7 +162,7 @@ class TextEngine(Engine):
             async for piece in pieces:
                 job.receipts.seconds = time.monotonic() - started
                 if isinstance(piece, CompletionEnd):
-                    state.end = piece
+                    end = piece
                     break
                 job.receipts.tokens += piece.tokens
                 job.receipts.skipped += piece.skipped
@@ -208,30 +171,39 @@ class TextEngine(Engine):
                 if watcher is not None and job.receipts.follows_grammar and not watcher.feed(piece.text):
                     job.receipts.follows_grammar = False
                     yield Diagnostic("grammar_lost", GRAMMAR_NOT_FOLLOWED)
-                for event in job.receipts.add_receipts(job.read(piece.text)):
-                    yield state.record(event)
-        for event in job.receipts.add_receipts(job.close()):
-            yield state.record(event)
-        most_repairs = self.options.repairs if repairs is None else repairs
-        attempts = [] if state.is_cut_off or not most_repairs else job.attempts(state.refused)
-        for attempt in attempts:
-            for event in await self._repair(request, job, state, attempt, most_repairs):
-                yield state.record(event)
-        if job.is_call_demanded and not state.has_calls and not state.is_cut_off:
-            faults = [fault for index in state.refused for fault in job.receipts.faults(index)]
-            raise no_valid_call(self.traits.name, "; ".join(map(str, faults)))
-        for event in state.diagnostics(job.response_schema):
+                for event in turn.process(job.read(piece.text)):
+                    yield event
+        for event in turn.process(job.close()):
             yield event
-        yield state.finish(job.receipts.tokens)
+        # A stream without an end event was cut off.
+        is_cut_off = end is None or end.is_cut_off
+        usage: Usage | None = None
+        for attempt in turn.attempts:
+            repair = Repair(None) if is_cut_off else await self._repair(request, job, turn.text, attempt, most_repairs)
+            usage = add_usage(usage, repair.usage)
+            if repair.arguments is None:
+                events = turn.refuse(attempt, repair.reason)
+            else:
+                writer = replace(job.receipts, draft=repaired_draft(job.receipts.draft, attempt))
+                events = turn.replace_arguments(attempt, repair.arguments, writer)
+            for event in events:
+                yield event
+        if job.is_call_demanded and not turn.completed_calls and not is_cut_off:
+            raise no_valid_call(self.traits.name, "; ".join(turn.refusals))
+        for event in turn.invalid_answer(job.response_schema):
+            yield event
+        finish = _finish(end, job.receipts.tokens, is_cut_off=is_cut_off, has_calls=turn.completed_calls > 0)
+        yield replace(finish, usage=add_usage(finish.usage, usage))
 
     async def _repair(
-        self, request: ToolCallRequest, job: _Job, state: ReplyState, attempt: Attempt, most_repairs: int
-    ) -> list[Event]:
-        """Return the events of the call with new arguments; none if the model did not write valid ones."""
+        self, request: ToolCallRequest, job: _Job, text: str, attempt: Attempt, most_repairs: int
+    ) -> Repair:
+        """Return valid arguments, or why there are none. A failure here costs only this call, not the answer."""
         choice = ToolChoice.one(attempt.name) if self._target else ToolChoice.auto()
+        usage: Usage | None = None
         for _ in range(most_repairs):
             again = replace(
-                repair_request(request, attempt, state.text),
+                repair_request(request, attempt, text),
                 tool_choice=choice,
                 tool_choice_policy=ChoicePolicy.AUTO,
                 shows_wire=False,
@@ -245,23 +217,17 @@ class TextEngine(Engine):
                 # What the model wrote instead is among the events.
                 pass
             except EngineError as failure:
-                # It costs only this call, not what was already answered.
-                return [Diagnostic("repair_failed", failure.message, index=attempt.index)]
+                return Repair(None, f"; the repair failed: {failure.message}", usage)
             reply = fold(events)
-            state.repair_usage = add_usage(state.repair_usage, reply.usage)
+            usage = add_usage(usage, reply.usage)
             arguments = new_arguments(reply, attempt)
             if arguments is None:
-                return []
+                return Repair(None, "; the repair failed: the model did not call the tool again", usage)
             faults = checker_for(job.receipts.tools[attempt.name].parameters).faults_of_text(arguments)
             if not faults:
-                index = job.receipts.calls
-                draft = repaired_draft(job.receipts.draft, attempt)
-                writer = replace(job.receipts, draft=draft)
-                id = job.format.ids.make(attempt.name, job.calls_before + index)
-                call = [CallStart(index, id, attempt.name), ArgumentsDelta(index, arguments), CallEnd(index)]
-                return list(writer.add_receipts(call))
+                return Repair(arguments, usage=usage)
             attempt = replace(attempt, arguments=arguments, faults=faults)
-        return []
+        return Repair(None, f"; after the repair: {attempt.message}", usage)
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
         """Count the tokens of the prompt that the request would be answered from, with the model's own tokenizer."""
@@ -372,8 +338,6 @@ class TextEngine(Engine):
             schema,
             request.choice.mode is ChoiceMode.REQUIRED,
             skip_generator,
-            format,
-            calls_before,
         )
 
     def _reasoning_mode(self, model: _LoadedModel, prompt: str) -> tuple[ReasoningMode, str]:
@@ -406,17 +370,6 @@ class _Job:
     response_schema: dict[str, Any] | None
     is_call_demanded: bool
     skip_generator: SkipGenerator | None
-    format: Format
-    calls_before: int
-
-    def attempts(self, refused: list[int]) -> list[Attempt]:
-        """The calls that were refused, and their faults."""
-        receipts, attempts = self.receipts, list[Attempt]()
-        for index in refused:
-            name = receipts.name(index)
-            id = self.format.ids.sample(name, self.calls_before + index)
-            attempts.append(Attempt(index, id, name, receipts.arguments(index), receipts.faults(index)))
-        return attempts
 
     def pieces(self, generator: TextGenerator) -> AsyncGenerator[Piece | CompletionEnd, None]:
         if self.skip_generator is None:

@@ -129,7 +129,7 @@ class FerruleModel(Model[Any]):
 
 @dataclass
 class _Stream(StreamedResponse):
-    """The streamed response. A call's last brace comes only when the call is complete and matches its schema."""
+    """The streamed response. A call comes as a whole, when it is complete and matches its schema."""
 
     _events: AsyncGenerator[Event, None]
     _name: str

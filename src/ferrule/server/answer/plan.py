@@ -46,6 +46,8 @@ class Turn:
     tool_names: tuple[str, ...] | None = None
     resumes: str = ""
     conversation: str = ""
+    is_live: bool = False
+    """Whether the caller wants arguments as they arrive: `{"ferrule": {"live_arguments": true}}`."""
 
 
 def new_conversation_id() -> str:
@@ -57,13 +59,19 @@ def turn_of(body: dict[str, Any], request: ToolCallRequest, principal: Principal
 
     `has_tools`: the gateway has tools that this principal may use.
 
-    The caller's choice is in the extension: `{"ferrule": {"tools": "caller" | "gateway" | "none" | [names]}}`, and
-    `{"ferrule": {"resume": "conversation"}}`.
+    The caller's choice is in the extension: `{"ferrule": {"tools": "caller" | "gateway" | "none" | [names]}}`,
+    `{"ferrule": {"resume": "conversation"}}`, and `{"ferrule": {"live_arguments": true}}`.
     """
     extension = Field(body.get(KEY), KEY)
     tools = extension["tools"] if extension.is_given else Field(None)
     resumes = extension["resume"].or_else(Field.string, "") if extension.is_given else ""
-    turn = Turn(request=request, principal=principal, resumes=resumes, conversation=resumes or new_conversation_id())
+    turn = Turn(
+        request=request,
+        principal=principal,
+        resumes=resumes,
+        conversation=resumes or new_conversation_id(),
+        is_live=extension.is_given and extension["live_arguments"].or_else(Field.boolean, False),
+    )
     if not tools.is_given:
         owner = ToolOwner.CALLER if request.tools else ToolOwner.GATEWAY if has_tools else ToolOwner.NOBODY
         return replace(turn, tool_owner=ToolOwner.GATEWAY if resumes else owner)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from ferrule.core.context import CallContext
-from ferrule.core.event import RuleShown
+from ferrule.core.event import Diagnostic, Finish, FinishReason, RuleShown, TextDelta
 from ferrule.core.reply import ReplyFold
 from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.engines.deadlines import DeadlineTimer
@@ -29,6 +29,8 @@ from ferrule.server.observability.answer_record import AnswerRecord
 from ferrule.server.observability.metrics import CHOICE_EVENTS
 from ferrule.server.router import RoutedEngine
 
+# Why a call was not passed on, except that it was cut off: then the finish reason says so.
+_REFUSALS = frozenset({"invalid_arguments", "not_offered", "malformed_call", "one_call_only", "bad_arguments"})
 ConversationOpener = Callable[[Turn, RoutedEngine], Awaitable[ToolConversation]]
 
 
@@ -56,6 +58,8 @@ class AnswerStream:
         self._caller_request: ToolCallRequest | None = None
         self._fold: ReplyFold | None = None
         """Of the calls, if they are the caller's: then nobody else counts which tools were called."""
+        self._refusals: list[str] = []
+        self._last_event: LoopEvent | None = None
         self._has_loop_end = False
         self._is_closed = False
 
@@ -81,6 +85,10 @@ class AnswerStream:
             await self._close(GeneratorExit())
 
     async def _next_event(self) -> LoopEvent | None:
+        if self._last_event is not None:
+            event, self._last_event = self._last_event, None
+            self._observe(event)
+            return event
         timer = self._timer = self._timer or DeadlineTimer()
         timer.start(min(self._seconds, max(self._deadline - time.monotonic(), 0.0)))
         try:
@@ -99,8 +107,23 @@ class AnswerStream:
             event = self._end_of_reply()
         if event is None:
             return None
+        if self._fold is not None:
+            event = self._with_refusals(event)
         self._observe(event)
         return event
+
+    def _with_refusals(self, event: LoopEvent) -> LoopEvent:
+        """Report refused calls as text before the end of an answer that has no other call.
+
+        The caller runs the calls, and a refused one is not sent. Without the text the answer would be empty, and nobody
+        would know why. A loop of the gateway's reports refusals to the model instead.
+        """
+        if isinstance(event, Diagnostic) and event.code in _REFUSALS:
+            self._refusals.append(event.message)
+        if not isinstance(event, Finish) or event.reason is not FinishReason.STOP or not self._refusals:
+            return event
+        self._last_event = event
+        return TextDelta(f"[A tool call was refused: {'; '.join(self._refusals)}]")
 
     def _end_of_reply(self) -> LoopEvent | None:
         """The end of an answer without a loop; None if there was an end."""

@@ -52,7 +52,7 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
         "uses_functions": uses_functions(body),
     }
     if wants_stream(body):
-        chunk_encoder = ChunkEncoder(**fields, include_usage=wants_usage(body))
+        chunk_encoder = ChunkEncoder(**fields, include_usage=wants_usage(body), is_live=turn.is_live)
         encoder = _ChatEncoder(turn, chunk_encoder, fields)
         return await stream_answer(AnswerStream(gateway, turn), encoder, gateway.config.limits)
     reply, extension_events = await collect_answer(gateway, turn)

@@ -48,7 +48,7 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     turn = turn_of(body, request, http_request.principal, has_tools=gateway.has_tools(http_request.principal))
     id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
     if wants_stream(body):
-        encoder = _MessagesEncoder(turn, EventEncoder(id=id, model=model), http_request.id)
+        encoder = _MessagesEncoder(turn, EventEncoder(id=id, model=model, is_live=turn.is_live), http_request.id)
         return await stream_answer(AnswerStream(gateway, turn), encoder, gateway.config.limits)
     reply, extension_events = await collect_answer(gateway, turn)
     return Response.json(

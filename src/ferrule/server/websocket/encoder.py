@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ferrule.core.call import ToolCall
 from ferrule.core.event import (
@@ -42,7 +43,7 @@ class FrameEncoder:
     usage: Usage | None = None
     reason: FinishReason = FinishReason.STOP
     reply: Reply = field(default_factory=Reply)
-    _sequence: EventSequence = field(default_factory=EventSequence)
+    _sequence: EventSequence = field(default_factory=partial(EventSequence, is_live=True))
     _folding: ReplyFold = field(default_factory=ReplyFold)
     _ids: dict[int, str] = field(default_factory=dict[int, str])
     """The ids of this round's calls, by the engine's index."""
@@ -121,7 +122,7 @@ class FrameEncoder:
 
     def _end_round(self, reason: FinishReason, usage: Usage | None) -> None:
         self.reason, self.usage = reason, add_usage(self.usage, usage)
-        self.reply, self._folding, self._sequence = self._folding.reply(), ReplyFold(), EventSequence()
+        self.reply, self._folding, self._sequence = self._folding.reply(), ReplyFold(), EventSequence(is_live=True)
         self._calls, self._ids = [], {}
         if self.tool_owner is not ToolOwner.CALLER:
             self._used_ids = []

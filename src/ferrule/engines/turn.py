@@ -1,7 +1,8 @@
-"""ChatTurn: processes the events of one provider answer. Checks, buffers and refuses calls; sends no requests.
+"""CheckedTurn: processes the events of one answer. Checks, buffers and refuses calls; sends no requests.
 
 While a call may still be repaired, its arguments are buffered until it is known to be valid, because events cannot be
-taken back. Text, reasoning and the start of a call are forwarded as they arrive.
+taken back. Text, reasoning, the start of a call, and the arguments of a call that a grammar enforces completely are
+forwarded as they arrive.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _UNREADABLE = "bad_arguments"
 
 
 @dataclass(slots=True)
-class ChatTurn:
+class CheckedTurn:
     """Feed it the decoder's events. `attempts` are the invalid calls, to be repaired or refused."""
 
     receipts: ReceiptWriter
@@ -50,7 +51,11 @@ class ChatTurn:
     has_calls: bool = False
     """Whether the model made a call, valid or not."""
     completed_calls: int = 0
+    refusals: list[str] = field(default_factory=list[str])
+    """What is wrong with each call that was refused."""
     _starts: dict[int, CallStart] = field(default_factory=dict[int, CallStart])
+    _buffered: set[int] = field(default_factory=set[int])
+    """Calls whose arguments are buffered, because they may still be repaired."""
     _unreadable: dict[int, Diagnostic] = field(default_factory=dict[int, Diagnostic])
 
     @property
@@ -72,9 +77,9 @@ class ChatTurn:
                     self._unreadable[index] = event
                 case CallEnd():
                     yield from self._end_call(event)
-                case ArgumentsDelta():
+                case ArgumentsDelta(index):
                     forwarded = list(self.receipts.add_receipts([event]))
-                    yield from () if self.can_repair else forwarded
+                    yield from () if index in self._buffered else forwarded
                 case _:
                     self._record(event)
                     yield from self.receipts.add_receipts([event])
@@ -82,6 +87,7 @@ class ChatTurn:
     def refuse(self, attempt: Attempt, why: str = "") -> Iterator[Event]:
         """End an invalid call as not complete; its arguments are still forwarded so that they can be inspected."""
         code = NOT_OFFERED if attempt.faults[0].keyword == NOT_OFFERED else INVALID_ARGUMENTS
+        self.refusals.append(attempt.message + why)
         yield from self._release_arguments(attempt.index)
         yield Diagnostic(code, attempt.message + why, index=attempt.index)
         yield from self.receipts.add_receipts([CallEnd(attempt.index, complete=False)])
@@ -103,9 +109,11 @@ class ChatTurn:
         match event:
             case TextDelta(text):
                 self.text += text
-            case CallStart(index):
+            case CallStart(index, _, name):
                 self._starts[index] = event
                 self.has_calls = True
+                if self.can_repair and not self.receipts.is_certain(name):
+                    self._buffered.add(index)
             case ReasoningDelta():
                 pass
             case _:
@@ -133,11 +141,12 @@ class ChatTurn:
             faults = (Fault("", "json", unreadable.message),)
         if not faults:
             yield from self._release_arguments(index)
-            yield from self._count_completed(self.receipts.add_receipts([CallEnd(index)]))
+            self.completed_calls += 1
+            yield self.receipts.accept(index)
             return
         start = self._starts[index]
         attempt = Attempt(index, start.id, start.name, self.receipts.arguments(index), faults)
-        if self.can_repair and faults[0].keyword != NOT_OFFERED:
+        if index in self._buffered and faults[0].keyword != NOT_OFFERED:
             self.attempts.append(attempt)
         else:
             # New arguments cannot repair a call of a tool that was not offered.
@@ -145,7 +154,7 @@ class ChatTurn:
 
     def _release_arguments(self, index: int) -> Iterator[Event]:
         arguments = self.receipts.arguments(index)
-        if self.can_repair and arguments:
+        if index in self._buffered and arguments:
             yield ArgumentsDelta(index, arguments)
 
     def _count_completed(self, events: Iterator[Event]) -> Iterator[Event]:
