@@ -47,3 +47,33 @@ def test_a_keyword_that_is_lost_in_one_place_is_claimed_in_none() -> None:
 
 def test_without_a_grammar_everything_is_checked_after() -> None:
     assert claims_of(TOOL, None).enforced == ()
+
+
+@pytest.mark.parametrize("encoding", ["JSON", "JSON, lowered", "Python"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        {"not": {"maximum": 5}},
+        {"if": {"maximum": 5}, "then": {"minimum": 2}},
+        {"anyOf": [{"not": {"allOf": [{"maximum": 5}]}}]},
+        {"not": {"$ref": "#/$defs/small"}},
+    ],
+)
+def test_a_keyword_inside_of_a_lost_one_is_lost_there_too(encoding: str, around: dict[str, Any]) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer", **around}, "b": {"type": "integer", "maximum": 9}},
+        "$defs": {"small": {"maximum": 5}},
+    }
+    claims = claims_of(ToolDefinition("f", "", schema), encoding)
+    assert "maximum" in claims.checked
+    assert "maximum" not in claims.enforced
+
+
+@pytest.mark.parametrize("encoding", ["JSON", "JSON, lowered"])
+@pytest.mark.parametrize("keyword", ["contains", "propertyNames"])
+def test_what_contains_and_property_names_say_is_not_claimed(encoding: str, keyword: str) -> None:
+    inner = {"type": "string", "minLength": 2, "maxLength": 4}
+    holder = {"type": "array", "contains": inner} if keyword == "contains" else {"type": "object", keyword: inner}
+    claims = claims_of(ToolDefinition("f", "", {"type": "object", "properties": {"a": holder}}), encoding)
+    assert {keyword, "minLength", "maxLength"} <= {*claims.checked}

@@ -11,6 +11,8 @@ from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.rules.relaxation import losses_of
 from ferrule.schema.keywords import children
+from ferrule.schema.pointer import escape, from_fragment, pointer_to
+from ferrule.schema.refs import local_target
 from ferrule.schema.target_limits import CHECKED_FORMATS, CONSTRAINT_KEYWORDS
 
 # These describe the content of a string, which no validator decodes.
@@ -41,9 +43,37 @@ def _claims(name: str, schema: str, encoding: str | None) -> Claims:
     used, unchecked = _keywords_used(parameters)
     if encoding is None:
         return Claims((), tuple(sorted(used)), tuple(sorted(unchecked)))
-    lost_keywords = {loss.keyword for loss in losses_of(ToolDefinition(name, "", parameters), encoding)}
+    lost_places = {loss.path for loss in losses_of(ToolDefinition(name, "", parameters), encoding)}
+    lost_keywords = _lost_keywords(parameters, lost_places)
     # A keyword that is not enforced in one place of the schema is not claimed as enforced anywhere.
     return Claims(tuple(sorted(used - lost_keywords)), tuple(sorted(used & lost_keywords)), tuple(sorted(unchecked)))
+
+
+def _lost_keywords(root: Mapping[str, Any], lost_places: set[str]) -> set[str]:
+    """The keywords that are lost in some place: there themselves, or because a keyword around them is lost.
+
+    What `not`, `if`, `contains` or `propertyNames` says is lost with it, also behind a reference.
+    """
+    lost: set[str] = set()
+    visited: set[tuple[int, bool]] = set()
+
+    def walk(node: object, path: str, is_lost: bool) -> None:
+        if not isinstance(node, dict) or (id(cast(object, node)), is_lost) in visited:
+            return
+        fields = cast("dict[str, Any]", node)
+        visited.add((id(fields), is_lost))
+        lost.update(keyword for keyword in fields if is_lost or f"{path}/{escape(keyword)}" in lost_places)
+        for child in children(fields):
+            # A definition is lost or not where it is referred to.
+            is_child_lost = child.tokens[0] != "$defs" and (
+                is_lost or f"{path}/{escape(str(child.tokens[0]))}" in lost_places
+            )
+            walk(child.schema, path + pointer_to(child.tokens), is_child_lost)
+        if "$ref" in fields:
+            walk(local_target(fields["$ref"], root), from_fragment(str(fields["$ref"])[1:]), is_lost)
+
+    walk(root, "", False)
+    return lost
 
 
 def _keywords_used(schema: Mapping[str, Any]) -> tuple[set[str], set[str]]:

@@ -7,7 +7,7 @@ afterwards. The result may be wider than the original schema, never narrower. Th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -22,11 +22,16 @@ from ferrule.rules.lowering import MAX_COUNTED_LENGTH
 from ferrule.rules.schema_merge import types_of
 from ferrule.rules.simple_schemas import is_simple, strip_annotations
 from ferrule.schema.keywords import children
-from ferrule.schema.pointer import pointer_to
+from ferrule.schema.pointer import escape, pointer_to
 from ferrule.schema.refs import local_target
 from ferrule.schema.target_limits import LIMITS, Coverage, Limit
+from ferrule.schema.value_decoder import types_allowed
 
 _CACHED = 512
+_RAW_ENCODINGS = ("tagged", "typed tags")
+_ENFORCED_RAW = frozenset(
+    {"type", "maxLength", "title", "description", "default", "examples", "$comment", "deprecated"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,25 @@ def losses_of(tool: ToolDefinition, encoding: str = "JSON") -> tuple[Loss, ...]:
         removed = {loss.path for loss in losses}
         approximated = _losses_from_table(tool.parameters, "llguidance", {Coverage.APPROXIMATED})
         return (*losses, *(loss for loss in approximated if loss.path not in removed))
-    return _losses_from_table(tool.parameters, "lowered", {Coverage.APPROXIMATED, Coverage.UNENFORCED})
+    losses = _losses_from_table(tool.parameters, "lowered", {Coverage.APPROXIMATED, Coverage.UNENFORCED})
+    if not encoding.startswith(_RAW_ENCODINGS):
+        return losses
+    listed = {loss.path for loss in losses}
+    return (*losses, *(loss for loss in _losses_of_raw_values(tool) if loss.path not in listed))
+
+
+def _losses_of_raw_values(tool: ToolDefinition) -> Iterator[Loss]:
+    """What is lost where an argument may be a string and is written without quotes: any text is then a string.
+
+    Only its type, its greatest length and listed values are enforced.
+    """
+    for name, schema in tool.properties.items():
+        if not isinstance(schema, dict) or "string" not in types_allowed(schema, tool.parameters):
+            continue
+        fields = cast("dict[str, Any]", schema)
+        for keyword in fields.keys() - _ENFORCED_RAW if not fields.keys() & {"enum", "const"} else ():
+            place = f"/properties/{escape(name)}/{escape(keyword)}"
+            yield Loss(place, keyword, "the value is written raw, and any text is a string")
 
 
 def _losses_from_table(schema: Mapping[str, Any], target: str, coverages: set[Coverage]) -> tuple[Loss, ...]:
