@@ -17,6 +17,8 @@ from ferrule.errors import FerruleError
 from lab.paths import CACHE
 
 MODEL: Final = CACHE / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+QWEN: Final = CACHE / "weights" / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+"""Downloaded by `scripts/setup-weights`."""
 CHECKPOINT: Final = CACHE / "models" / "smollm2"
 TEMPLATE: Final = CACHE / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja"
 """SmolLM2's own template has no tool support; this one was written for Hermes calls, which the model can imitate."""

@@ -86,9 +86,9 @@ def _losses_of_raw_values(tool: ToolDefinition) -> Iterator[Loss]:
     Only its type, its greatest length and listed values are enforced.
     """
     for name, schema in tool.properties.items():
-        if not isinstance(schema, dict) or "string" not in types_allowed(schema, tool.parameters):
+        fields: dict[str, Any] = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+        if "string" not in types_allowed(fields, tool.parameters):
             continue
-        fields = cast("dict[str, Any]", schema)
         for keyword in fields.keys() - _ENFORCED_RAW if not fields.keys() & {"enum", "const"} else ():
             place = f"/properties/{escape(name)}/{escape(keyword)}"
             yield Loss(place, keyword, "the value is written raw, and any text is a string")
