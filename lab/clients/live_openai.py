@@ -10,6 +10,9 @@ from lab.clients.models import book_table
 RunOptions = Mapping[str, Any]
 RunSummary = Mapping[str, Any]
 
+# The client's helpers raise when an answer is cut off, and this model may repeat its call until the budget ends.
+_ONE_CALL: dict[str, Any] = {"parallel_tool_calls": False}
+
 
 def client_of(options: RunOptions) -> Any:
     client_class: Any = importlib.import_module("openai").OpenAI
@@ -48,7 +51,9 @@ def chat_chunks(options: RunOptions) -> RunSummary:
 
 
 def chat_stream(options: RunOptions) -> RunSummary:
-    with client_of(options).chat.completions.stream(**_chat(options), stream_options={"include_usage": True}) as stream:
+    with client_of(options).chat.completions.stream(
+        **_chat(options, **_ONE_CALL), stream_options={"include_usage": True}
+    ) as stream:
         for _ in stream:
             pass
         completion = stream.get_final_completion()
@@ -71,7 +76,7 @@ def chat_parallel(options: RunOptions) -> RunSummary:
 def chat_parse_tool(options: RunOptions) -> RunSummary:
     """The client derives the tool's schema from a type, and a value of that type from the arguments."""
     tool = importlib.import_module("openai").pydantic_function_tool(book_table())
-    completion = client_of(options).chat.completions.parse(**_chat(options, tools=[tool]))
+    completion = client_of(options).chat.completions.parse(**_chat(options, tools=[tool], **_ONE_CALL))
     parsed = [call.function.parsed_arguments for call in completion.choices[0].message.tool_calls]
     return {**_completion(completion), "parsed": [type(one).__name__ for one in parsed]}
 

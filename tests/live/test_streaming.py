@@ -29,7 +29,7 @@ pytestmark = pytest.mark.live
 NOTE = (
     ToolDefinition.build("take_note")
     .parameter("title", {"type": "string", "maxLength": 60}, required=True)
-    .parameter("text", {"type": "string", "minLength": 200, "maxLength": 300}, required=True)
+    .parameter("text", {"type": "string", "maxLength": 300}, required=True)
     .done()
 )
 REQUEST = ToolCallRequest(
