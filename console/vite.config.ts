@@ -27,5 +27,6 @@ export default defineConfig({
   },
   server: { proxy, strictPort: true },
   preview: { proxy, strictPort: true },
-  test: { include: ["tests/**/*.test.ts"], environment: "node" },
+  // No bound in seconds: a busy machine is ten times slower than a quiet one. The limit only ends a test that hangs.
+  test: { include: ["tests/**/*.test.ts"], environment: "node", testTimeout: 600_000 },
 });

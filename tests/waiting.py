@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-PATIENCE = 90.0
+PATIENCE = 300.0
 """Seconds. Not a measure of speed: it only ends a test that would wait forever."""
-MOMENT = 10.0
+MOMENT = 60.0
 """Seconds that an immediate action may take: far below PATIENCE, and more than a busy machine needs."""
 
 

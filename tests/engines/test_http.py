@@ -13,6 +13,7 @@ from engines.providers import IMPATIENT, QUICK, CannedResponse, Provider, Receiv
 from ferrule.engines.http import Deadlines, HttpClient
 from ferrule.engines.sync import run
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError
+from waiting import PATIENCE
 
 BUSY = (429, 503, 529)
 REFUSED = (400, 401, 404, 500)
@@ -152,7 +153,7 @@ def _expect_disconnect(disconnect: Callable[[HttpClient], Awaitable[None]]) -> P
             http = HttpClient(served.url, {}, QUICK)
             await disconnect(http)
             # The provider must notice it while the session is still open for other requests.
-            await asyncio.wait_for(served.disconnected.wait(), 5)
+            await asyncio.wait_for(served.disconnected.wait(), PATIENCE)
             await http.close()
             return served
 

@@ -6,6 +6,7 @@ import pytest
 from lab.hostile_clients import ATTACKS, Target
 from lab.hostile_envoy import CONFIG, SECONDS, envoy_config
 from lab.servers import ServerFailedError
+from waiting import PATIENCE
 
 
 def test_the_published_envoy_file_can_be_put_before_a_gateway() -> None:
@@ -38,7 +39,7 @@ def test_an_attacker_whose_connection_stays_open_reports_it(name: str) -> None:
         async with await asyncio.start_server(deaf, "127.0.0.1", 0) as server:
             client, _ = ATTACKS[name]
             outcome = await client(Target(server.sockets[0].getsockname()[1], 0.4))
-            await asyncio.wait_for(over.wait(), 30)
+            await asyncio.wait_for(over.wait(), PATIENCE)
             return outcome
 
     assert asyncio.run(scenario()) == "open"

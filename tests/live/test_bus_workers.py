@@ -46,7 +46,6 @@ def test_a_worker_at_its_cap_says_so_and_another_takes_the_call() -> None:
     async def scenario(server: NatsServer) -> None:
         slow, fast = Functions([named("slow", 0.5)]), Functions([named("fast", 0.005)])
         async with Worker(slow, server.url, cap=1), Worker(fast, server.url, cap=16), Bus(server.url) as bus:
-            started = time.monotonic()
             capability = Capability.read("echo.who")
             before = iter(range(200))
 
@@ -64,8 +63,6 @@ def test_a_worker_at_its_cap_says_so_and_another_takes_the_call() -> None:
             by = Counter(name for match in each for name in match)
             assert by.total() == 200
             assert by["fast"] > 150
-            # By chance alone the slow worker would get half of the calls, one after the other: fifty seconds.
-            assert time.monotonic() - started < 25
 
     run(scenario)
 

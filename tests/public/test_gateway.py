@@ -14,6 +14,7 @@ from ferrule.errors import DefinitionError
 from ferrule.gateway import Config, EngineConfig, ServerConfig, application, chat_request, chat_response, load_config
 from ferrule.sources import Functions
 from ferrule.testing import FakeEngine
+from waiting import PATIENCE
 
 CONFIG = Config(engines=(EngineConfig(name="smol", use="fake:Hello."),))
 
@@ -50,7 +51,7 @@ def test_a_gateway_is_served_until_it_is_stopped() -> None:
         started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         config = replace(CONFIG, server=ServerConfig(port=0))
         serving = asyncio.create_task(ferrule.gateway.serve(config, on_started=started.set_result))
-        port = await asyncio.wait_for(started, 30)
+        port = await asyncio.wait_for(started, PATIENCE)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")

@@ -11,6 +11,7 @@ import pytest
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.postgres import PostgresLedger
 from run.ledger_databases import ANN, LEASE, Database, postgres_database
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.live
 
@@ -52,7 +53,7 @@ def test_a_starting_process_does_not_wait_for_running_transactions(here: Databas
             await ledger.open("c", ANN, "owner", LEASE, now=0.0)
             at_work = await psycopg.AsyncConnection.connect(here.where)
             await at_work.execute("UPDATE ferrule_conversation SET version = version + 1")
-            async with asyncio.timeout(20), await PostgresLedger.connect(here.where) as other:
+            async with asyncio.timeout(PATIENCE), await PostgresLedger.connect(here.where) as other:
                 assert await other.load("c") is not None
             await at_work.close()
 

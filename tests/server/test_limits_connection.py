@@ -16,6 +16,7 @@ import pytest
 from ferrule.server.config.config import GatewayLimits, ServerConfig
 from ferrule.server.process import event_loop
 from ferrule.server.process.server import serve
+from waiting import PATIENCE
 
 SHORT = GatewayLimits(header_seconds=0.3, header_bytes=4_000, send_seconds=0.3)
 PATIENT = replace(SHORT, header_seconds=30.0)
@@ -52,7 +53,7 @@ Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWrite
 async def serve_app(limits: GatewayLimits) -> AsyncGenerator[tuple[App, Connect]]:
     app, ports = App(), asyncio.Queue[int]()
     server = asyncio.ensure_future(serve(app, ServerConfig(port=0, drain_seconds=0.0), ports.put_nowait, limits))
-    port = await asyncio.wait_for(ports.get(), 30)
+    port = await asyncio.wait_for(ports.get(), PATIENCE)
     writers: list[asyncio.StreamWriter] = []
 
     async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -75,7 +76,7 @@ async def read_all(reader: asyncio.StreamReader) -> bytes:
     """Read until the server closes or aborts the connection."""
     pieces: list[bytes] = []
     with contextlib.suppress(ConnectionError):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while piece := await reader.read(MEGABYTE):
                 pieces.append(piece)
     return b"".join(pieces)
@@ -129,7 +130,7 @@ def test_a_head_that_arrived_while_the_loop_was_busy_is_answered() -> None:
             await asyncio.sleep(0.05)
             os.write(writer.get_extra_info("socket").fileno(), HELLO)
             time.sleep(2 * SHORT.header_seconds)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 return await reader.readline()
 
     assert event_loop.run(scenario()).startswith(b"HTTP/1.1 200")
@@ -155,7 +156,7 @@ def test_a_reused_connection_limits_its_second_head_too() -> None:
             reader, writer = await opened()
             for _ in range(3):
                 writer.write(HELLO)
-                await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), 30)
+                await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), PATIENCE)
             writer.write(b"GET / HT")
             return await read_all(reader)
 
@@ -170,7 +171,7 @@ def test_the_rest_of_a_body_is_read_after_an_early_response() -> None:
             for _ in range(20):
                 writer.write(b"x" * MEGABYTE)
                 await writer.drain()
-            return await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), 30)
+            return await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), PATIENCE)
 
     assert asyncio.run(scenario()).startswith(b"HTTP/1.1 200")
 
@@ -191,7 +192,7 @@ def test_a_client_that_stops_reading_is_disconnected_and_its_response_ended() ->
                 _, writer = await opened()
                 writer.transport.pause_reading()  # type: ignore[attr-defined]
                 writer.write(b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while app.ended < 5:
                     await asyncio.sleep(0.05)
             return app.started, app.ended

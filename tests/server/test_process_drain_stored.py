@@ -16,6 +16,7 @@ from server.responses_world import PATH, EndlessEngine, ToolLog, config, follow,
 from server.responses_world import SteppingEngine as Looping
 from server.watched import BODIES, CHAT, StepEngine, gateway_with_log
 from server.websocket_client import connect
+from waiting import PATIENCE
 
 TOOLS = [{"type": "function", "function": {"name": "launch"}}]
 
@@ -38,7 +39,7 @@ def test_another_gateway_completes_a_stored_response(tmp_path: Path) -> None:
             before = await lease(first, noted.conversation)
             first.gateway.telemetry.drain.begin()
             await first.gateway.telemetry.drain.wait(0.0)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while (after := await lease(first, noted.conversation)) >= before:
                     await asyncio.sleep(0.02)
             released = await first.gateway.ledger.response(id)

@@ -16,6 +16,7 @@ from ferrule.core.context import Principal
 from ferrule.run.ledger.ledger import ResponseRecord, ResponseStatus
 from ferrule.run.ledger.sqlite import SqliteLedger
 from ferrule.server.apis.responses.encoder import ResponseEventLog
+from waiting import PATIENCE
 
 ANN = Principal("ann")
 
@@ -112,7 +113,7 @@ def test_a_cancellation_is_noticed_within_a_heartbeat_without_events(tmp_path: P
         async with log_in(tmp_path, heartbeat=0.02) as (log, ledger):
             going = asyncio.ensure_future(log.run())
             await ledger.cancel_response("r", ANN, now=1)
-            await asyncio.wait_for(log.cancel_requested.wait(), 30)
+            await asyncio.wait_for(log.cancel_requested.wait(), PATIENCE)
             going.cancel()
             await asyncio.gather(going, return_exceptions=True)
 

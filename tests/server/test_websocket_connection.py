@@ -25,6 +25,7 @@ from server.client import gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key
 from server.paced import Paced
 from server.websocket_client import Socket, connect
+from waiting import PATIENCE
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}]}
 
@@ -41,7 +42,7 @@ async def failure(socket: Socket) -> out.ErrorFrame:
 
 async def settle(socket: Socket) -> None:
     """Until the gateway has closed the connection."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while socket.closed is None:
             await asyncio.sleep(0.001)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ferrule.dialects.frames.server_frames import TokenFrame
 from ferrule.errors import DefinitionError, NotFoundError
 from ferrule.server.websocket.frame_log import FrameLog
+from waiting import PATIENCE
 
 steps = st.lists(st.sampled_from(["add", "take", "leave", "come back", "come back early"]), max_size=80)
 
@@ -87,7 +88,7 @@ def test_the_writer_waits_for_a_slow_reader_and_not_for_a_detached_one() -> None
             await asyncio.sleep(0)
             assert not waiting.done()
             ends()
-            await asyncio.wait_for(waiting, 10)
+            await asyncio.wait_for(waiting, PATIENCE)
         await log.wait_for_space()
 
     asyncio.run(run())

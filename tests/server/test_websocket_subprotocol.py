@@ -17,6 +17,7 @@ from server.client import gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key, key_protocol
 from server.watched import LogLines, gateway_with_log
 from server.websocket_client import Socket, connect
+from waiting import PATIENCE
 
 CANARY = "canary-key-51c2"
 CONFIG = config_with_keys(key("ann", CANARY), key("bob"))
@@ -32,7 +33,7 @@ def open_socket(headers: dict[str, str], config: Config | None = CONFIG) -> Sock
 
     async def scenario() -> Socket:
         async with gateway_of(scripted_engine(), config=config) as client, connect(client, headers) as socket:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while not socket.is_accepted and socket.closed is None:
                     await asyncio.sleep(0.001)
             return socket
@@ -106,7 +107,7 @@ async def shaken(port: int, host: str, *protocols: str) -> AsyncGenerator[str]:
     )
     writer.write(head.encode())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             yield (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     finally:
         writer.close()

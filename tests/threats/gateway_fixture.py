@@ -22,6 +22,7 @@ from ferrule.sources.fake import FakeSource
 from server.client import Client, ClientResponse, gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key
 from server.websocket_client import subprotocols_of
+from waiting import PATIENCE
 
 CHAT = "/v1/chat/completions"
 USER = [{"role": "user", "content": "Hi."}]
@@ -125,6 +126,6 @@ async def open_websocket(client: Client, path: str, headers: Mapping[str, str]) 
         "server": ("127.0.0.1", 8000),
         "subprotocols": subprotocols_of(headers),
     }
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await client.app(scope, receive, send)
     return messages

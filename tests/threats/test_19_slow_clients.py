@@ -19,6 +19,7 @@ from ferrule.server.config.config import GatewayLimits
 from server.client import Client, gateway_of
 from server.keys import bearer, config_with_keys, key
 from threats.gateway_fixture import ANN, CHAT, EVERYTHING, USER
+from waiting import PATIENCE
 
 QUICK = {"body_seconds": 0.2, "send_seconds": 0.2, "first_seconds": 0.2, "between_seconds": 0.2, "total_seconds": 1.0}
 
@@ -97,7 +98,7 @@ def test_a_client_that_stops_reading_is_disconnected_and_its_engine_stopped() ->
                     await asyncio.sleep(3600)
 
             await send_request(client, receive, send)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await engine.ended.wait()
             return client.gateway.telemetry.requests == set()
 
@@ -111,7 +112,7 @@ def test_the_first_event_each_pause_and_the_whole_answer_have_a_timeout(words: i
         engine = SlowEngine(words, pause)
         async with gateway_of(engine, config=config()) as client:
             answer = await client.post(CHAT, {"model": "e0", "messages": USER, "stream": stream}, bearer(ANN))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 await engine.ended.wait()
             return answer.status, answer.body
 

@@ -124,6 +124,7 @@ function commonAffixes(one: string, other: string): readonly [number, number] {
   return [head, tail];
 }
 
-const isWordCharacter = (character: string | undefined): boolean => /[\p{L}\p{N}\p{M}_]/u.test(character ?? "");
+const WORD_CHARACTER = /[\p{L}\p{N}\p{M}_]/u;
+const isWordCharacter = (character: string | undefined): boolean => WORD_CHARACTER.test(character ?? "");
 const isHigh = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 const isLow = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;

@@ -100,11 +100,20 @@ describe("the partial parser", () => {
   });
 
   test("takes linear time", () => {
-    const text = JSON.stringify({ it: "word ".repeat(400_000) });
-    const parser = new PartialParser();
-    const startedAt = performance.now();
-    for (let at = 0; at < text.length; at += 7) parser.feed(text.slice(at, at + 7));
-    expect(parser.root?.isComplete).toBe(true);
-    expect(performance.now() - startedAt).toBeLessThan(3_000);
+    /** Milliseconds per word, the best of three: what else the machine does counts once, not three times. */
+    const cost = (words: number): number => {
+      const text = JSON.stringify({ it: "word ".repeat(words) });
+      const times = [1, 2, 3].map(() => {
+        const parser = new PartialParser();
+        const startedAt = performance.now();
+        for (let at = 0; at < text.length; at += 7) parser.feed(text.slice(at, at + 7));
+        expect(parser.root?.isComplete).toBe(true);
+        return performance.now() - startedAt;
+      });
+      return Math.min(...times) / words;
+    };
+    cost(10_000);
+    // Quadratic time would cost sixteen times as much per word.
+    expect(cost(320_000) / cost(20_000)).toBeLessThan(6);
   });
 });
