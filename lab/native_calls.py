@@ -24,7 +24,7 @@ async def count_native_replies(
 
     async def ask(question: Question) -> None:
         try:
-            answer = await http.post("/v1/chat/completions", _body(question, choice, max_tokens))
+            answer = await http.post("/v1/chat/completions", native_body(question, choice, max_tokens))
         except FerruleError as refusal:
             tally.add_error(question, refusal.message)
         else:
@@ -39,7 +39,8 @@ async def count_native_replies(
     return tally
 
 
-def _body(question: Question, choice: str, max_tokens: int) -> dict[str, Any]:
+def native_body(question: Question, choice: str, max_tokens: int) -> dict[str, Any]:
+    """The request as an OpenAI client sends it."""
     request = question.request(ToolChoice.auto())
     return {
         "model": "smol",

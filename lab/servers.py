@@ -18,7 +18,8 @@ from lab.paths import CACHE
 
 MODEL: Final = CACHE / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 QWEN: Final = CACHE / "weights" / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
-"""Downloaded by `scripts/setup-weights`."""
+LARGER_QWEN: Final = CACHE / "weights" / "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+"""Downloaded by `scripts/setup-weights`; the larger one is for long runs."""
 CHECKPOINT: Final = CACHE / "models" / "smollm2"
 TEMPLATE: Final = CACHE / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja"
 """SmolLM2's own template has no tool support; this one was written for Hermes calls, which the model can imitate."""
@@ -81,10 +82,11 @@ def llama_server(
     context: int = 4096,
     port: int = 0,
     end: Callable[["subprocess.Popen[bytes]"], None] = end_group,
+    weights: Path = MODEL,
 ) -> Generator[str]:
     """Run llama.cpp's own server; yields its URL."""
     port = port or free_port()
-    command = [str(_LLAMA), str(_WORKER), str(MODEL), str(port), str(slots), str(context * slots)]
+    command = [str(_LLAMA), str(_WORKER), str(weights), str(port), str(slots), str(context * slots)]
     command += [str(template)] if template else []
     with run_server("llama-server", command, {}, port, answers("/health"), 60, end) as url:
         yield url

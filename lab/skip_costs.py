@@ -122,7 +122,8 @@ class _Part:
             # The first request fills the prompt cache for the others, so an uncounted request goes first.
             free = self.engines["free"]
             await asyncio.gather(*(free.generate_with_tools(question.request(_FREE, 1)) for question in group))
-            by_mode = {mode: await self._run_mode(mode, group, concurrency) for mode in self.modes}
+            # Skipping goes first: after the others it would read the same answer from the prompt cache.
+            by_mode = {mode: await self._run_mode(mode, group, concurrency) for mode in reversed(self.modes)}
             await self._show_differences(by_mode, group)
             rows += [row for rows in by_mode.values() for row in rows]
         return rows
