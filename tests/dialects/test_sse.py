@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ferrule import DefinitionError, FerruleError
 from ferrule.core.json_text import dumps, loads
-from ferrule.dialects.sse import SseDecoder, SseMessage, encode
+from ferrule.dialects.sse import SseDecoder, SseMessage, encode, encode_json, encode_json_text
 
 words = st.text(alphabet=st.characters(blacklist_categories=["Cs"], blacklist_characters="\r\n"), max_size=6)
 lines = st.one_of(
@@ -89,3 +89,13 @@ def test_a_line_or_a_message_over_its_bound_is_stopped(size: int) -> None:
 def test_an_event_name_cannot_smuggle_a_line_in() -> None:
     with pytest.raises(DefinitionError):
         encode("x", "a\ndata: y")
+
+
+@pytest.mark.parametrize("event", ["", "ping"])
+@given(text=st.text(st.sampled_from('a"\\\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\ud800')))
+def test_json_is_one_line_also_for_clients_that_break_lines_as_unicode_does(event: str, text: str) -> None:
+    value = {"text": text}
+    for encoded in (encode_json(value, event), encode_json_text(dumps(value), event)):
+        lines = encoded.decode().splitlines()
+        assert len(lines) == (3 if event else 2)
+        assert loads(lines[-2].removeprefix("data: ")) == value

@@ -91,6 +91,8 @@ class Endpoint:
             )
             for name, model_arguments in calls
         ]
+        if calls and choice == "auto" and "prints its calls" in self.faults:
+            return "\n".join(f"```json\n{json.dumps({'name': n, 'arguments': a})}\n```" for n, a in calls), []
         if calls:
             return "", calls
         response_format = body.get("response_format")

@@ -43,6 +43,7 @@ from ferrule.engines.http import Deadlines
 from ferrule.engines.openai import openai
 from ferrule.errors import EngineError, EngineTimeoutError, UnsupportedError
 from ferrule.schema.checker import checker_for
+from waiting import PATIENCE
 
 GOOD = '{"city": "Paris", "days": 2}'
 BAD = '{"city": "Paris", "days": 9}'
@@ -61,6 +62,10 @@ def call_response(*pieces: str, finish: str = "tool_calls", name: str = "get_wea
     first, *rest = pieces
     more = [chunk(call(piece, None, None)) for piece in rest]
     return sse(chunk(call(first, name)), *more, chunk({}, finish), {"choices": [], **USED}, done=True)
+
+
+def text_response(text: str) -> CannedResponse:
+    return sse(chunk({"content": text}), chunk({}, "stop"), done=True)
 
 
 def repair_response(arguments: object, name: str = "get_weather") -> CannedResponse:
@@ -157,10 +162,79 @@ def test_a_tool_without_parameters_may_be_called_without_arguments_and_the_reply
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["empty_arguments"]
 
 
-def test_a_name_that_was_not_offered_is_refused_without_asking_again() -> None:
-    reply, requests = generate(engine_factory(), [call_response(GOOD, name="get_wealth")], make_request())
+UNKNOWN = "get_wealth"
+
+
+def test_a_name_that_was_not_offered_is_refused_at_once_where_no_repair_is_allowed() -> None:
+    reply, requests = generate(engine_factory(repairs=0), [call_response(GOOD, name=UNKNOWN)], make_request())
     assert (reply.calls, len(requests)) == ((), 1)
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["not_offered"]
+
+
+def test_a_call_of_a_tool_that_was_not_offered_is_written_again_and_keeps_its_id() -> None:
+    reply, requests = generate(
+        engine_factory(), [call_response(GOOD, name=UNKNOWN), repair_response(GOOD)], make_request()
+    )
+    made_call = reply.calls[0]
+    assert (made_call.id, made_call.name, made_call.function.arguments) == ("c1", "get_weather", GOOD)
+    assert made_call.receipt is not None
+    assert made_call.receipt.how is How.REPAIRED
+    assert any(UNKNOWN in note for note in made_call.receipt.notes)
+    assert (reply.incomplete, reply.diagnostics, reply.finish) == ((), (), FinishReason.TOOL_CALLS)
+    assert reply.usage == Usage(30, 12)
+    *_, attempt, result = requests[1].body["messages"]
+    assert attempt["tool_calls"][0]["function"]["name"] == UNKNOWN
+    assert "get_weather" in result["content"]
+    # The model may also answer without a call: which tool it meant is not known.
+    assert requests[1].body.get("tool_choice", "auto") == "auto"
+
+
+def test_nothing_of_a_call_that_may_still_be_replaced_is_forwarded() -> None:
+    answer = sse(chunk({"content": "One moment."}), chunk(call(GOOD, UNKNOWN)), chunk({}, "tool_calls"))
+    events = stream_events(engine_factory(), [answer, repair_response(GOOD)], make_request())
+    assert events[:3] == [TextDelta("One moment."), CallStart(0, "c1", "get_weather"), ArgumentsDelta(0, GOOD)]
+    assert [type(event) for event in events[3:]] == [CallEnd, Finish]
+
+
+def test_a_model_that_answers_in_words_after_a_call_of_an_unknown_tool_is_heard() -> None:
+    answer = sse(chunk({"content": "One moment."}), chunk(call(GOOD, UNKNOWN)), chunk({}, "tool_calls"))
+    reply, _ = generate(engine_factory(), [answer, chat_completion({"content": "I cannot know."})], make_request())
+    assert reply.text == "One moment.\n\nI cannot know."
+    assert [made_call.name for made_call in reply.incomplete] == [UNKNOWN]
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["call_withdrawn"]
+    assert (reply.calls, reply.finish) == ((), FinishReason.STOP)
+
+
+def test_words_of_a_repair_are_left_out_where_the_answer_has_a_valid_call() -> None:
+    answer = sse(chunk(call(GOOD, UNKNOWN)), chunk(call(GOOD, id="c2", index=1)), chunk({}, "tool_calls"))
+    reply, _ = generate(engine_factory(), [answer, chat_completion({"content": "I cannot know."})], make_request())
+    assert (reply.text, [made_call.id for made_call in reply.calls]) == ("", ["c2"])
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["not_offered"]
+
+
+@pytest.mark.parametrize("second", [(GOOD, "get_health"), (BAD, "get_weather")])
+def test_a_second_call_that_is_wrong_too_is_refused_and_nothing_is_sent_a_third_time(second: tuple[str, str]) -> None:
+    reply, requests = generate(
+        engine_factory(), [call_response(GOOD, name=UNKNOWN), repair_response(*second)], make_request()
+    )
+    assert (reply.calls, len(requests)) == ((), 2)
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["not_offered"]
+    assert "after the repair" in reply.diagnostics[0].message
+    assert [made_call.name for made_call in reply.incomplete] == [UNKNOWN]
+
+
+def test_a_second_repair_of_an_unknown_name_may_mend_the_arguments() -> None:
+    answers = [call_response(GOOD, name=UNKNOWN), repair_response(BAD), repair_response(GOOD)]
+    reply, requests = generate(engine_factory(repairs=2), answers, make_request())
+    assert [made_call.function.arguments for made_call in reply.calls] == [GOOD]
+    assert requests[2].body["tool_choice"] == "required"
+
+
+def test_a_required_call_of_an_unknown_tool_is_written_again_as_a_required_call() -> None:
+    answers = [call_response(GOOD, name=UNKNOWN), repair_response(GOOD)]
+    reply, requests = generate(engine_factory(), answers, make_request(choice=ToolChoice.required()))
+    assert [made_call.name for made_call in reply.calls] == ["get_weather"]
+    assert requests[1].body["tool_choice"] == "required"
 
 
 def test_a_repair_that_calls_another_tool_is_not_taken() -> None:
@@ -214,10 +288,41 @@ def test_a_good_call_does_not_wait_for_the_repair_of_another() -> None:
     assert [made_call.id for made_call in reply.calls] == ["c1", "c2"]
 
 
-def test_a_call_that_was_cut_off_is_refused_without_a_repair_and_length_wins() -> None:
-    reply, requests = generate(engine_factory(), [call_response('{"city": "Par', finish="length")], make_request())
+CUT = '{"city": "Par'
+
+
+def test_a_call_that_was_cut_off_is_refused_where_no_repair_is_allowed_and_length_wins() -> None:
+    reply, requests = generate(engine_factory(repairs=0), [call_response(CUT, finish="length")], make_request())
     assert (reply.calls, reply.finish, len(requests)) == ((), FinishReason.LENGTH, 1)
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["invalid_arguments"]
+
+
+def test_a_call_that_was_cut_off_is_written_again_and_the_model_is_told_the_limit() -> None:
+    answers = [call_response(CUT, finish="length"), repair_response(GOOD)]
+    reply, requests = generate(engine_factory(), answers, make_request())
+    assert [made_call.function.arguments for made_call in reply.calls] == [GOOD]
+    assert (reply.finish, reply.incomplete) == (FinishReason.TOOL_CALLS, ())
+    assert "cut off at the limit of 512 tokens" in requests[1].body["messages"][-1]["content"]
+
+
+def test_a_call_that_is_cut_off_again_is_never_forwarded_and_length_wins() -> None:
+    cut_again = chat_completion(
+        {"tool_calls": [{"id": "other", "function": {"name": "get_weather", "arguments": CUT}}]}, "length"
+    )
+    reply, requests = generate(engine_factory(), [call_response(CUT, finish="length"), cut_again], make_request())
+    assert (reply.calls, reply.finish, len(requests)) == ((), FinishReason.LENGTH, 2)
+
+
+def test_length_wins_where_the_limit_cut_the_text_after_an_invalid_call() -> None:
+    answer = sse(chunk(call(BAD)), chunk({"content": "And then"}), chunk({}, "length"))
+    reply, requests = generate(engine_factory(), [answer], make_request())
+    assert (reply.calls, reply.finish, len(requests)) == ((), FinishReason.LENGTH, 1)
+
+
+def test_an_unknown_tool_whose_call_was_cut_off_is_replaced_too() -> None:
+    answers = [call_response(CUT, finish="length", name=UNKNOWN), repair_response(GOOD)]
+    reply, _ = generate(engine_factory(), answers, make_request())
+    assert ([made_call.name for made_call in reply.calls], reply.finish) == (["get_weather"], FinishReason.TOOL_CALLS)
 
 
 def test_a_second_call_is_refused_where_one_was_allowed() -> None:
@@ -314,7 +419,7 @@ def test_closing_the_stream_closes_the_connection() -> None:
             events = engine.stream(make_request())
             assert await anext(events) == TextDelta("It is")
             await events.aclose()
-            await asyncio.wait_for(served.disconnected.wait(), 5)
+            await asyncio.wait_for(served.disconnected.wait(), PATIENCE)
 
     asyncio.run(close_early())
 
@@ -362,3 +467,16 @@ def test_a_call_that_the_server_left_in_the_text_is_read(is_streamed: bool) -> N
     assert receipt is not None
     assert receipt.drifted == "the API's own -> fenced_json"
     assert reply.finish is FinishReason.TOOL_CALLS
+
+
+def test_a_call_in_the_text_that_does_not_fit_is_written_again() -> None:
+    text = f'Sure.\n```json\n{{"name": "get_weather", "arguments": {BAD}}}\n```'
+    reply, served = generate(engine_factory(), [text_response(text), repair_response(GOOD)], make_request())
+    assert [call.arguments for call in reply.calls] == [{"city": "Paris", "days": 2}]
+    assert (reply.text.strip(), len(served)) == ("Sure.", 2)
+
+
+def test_what_the_model_cannot_mend_stays_the_text_that_it_was() -> None:
+    text = f'Sure.\n```json\n{{"name": "get_weather", "arguments": {BAD}}}\n```'
+    reply, _ = generate(engine_factory(), [text_response(text), repair_response(BAD)], make_request())
+    assert (reply.calls, reply.incomplete, reply.text) == ((), (), text)

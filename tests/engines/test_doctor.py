@@ -104,6 +104,13 @@ def test_a_choice_that_text_can_delay_is_partly_honoured() -> None:
     assert "required" not in honoured_choices(profile)
 
 
+def test_a_model_whose_calls_come_back_as_text_is_found_with_its_spelling() -> None:
+    profile = examine_endpoint(Endpoint(frozenset({"prints its calls"})))
+    finding = next(finding for finding in profile.findings if finding.name == "calls are read")
+    assert finding.verdict is IGNORED
+    assert "fenced_json" in finding.evidence
+
+
 def test_for_a_model_that_makes_no_calls_nothing_is_guessed() -> None:
     profile = examine_endpoint(Endpoint(frozenset({"ignores required"}), prompt_pattern=None))
     verdicts = {finding.name: finding.verdict for finding in profile.findings}

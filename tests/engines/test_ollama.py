@@ -108,5 +108,5 @@ def test_arguments_that_are_no_object_are_refused() -> None:
 
 def test_a_forced_call_that_ran_out_of_tokens_is_refused() -> None:
     answer = text_response(forced_call({"city": "Paris"})[:-8], done_reason="length")
-    reply, requests = generate(engine_factory(), [answer], make_request(choice=ToolChoice.required()))
+    reply, requests = generate(engine_factory(repairs=0), [answer], make_request(choice=ToolChoice.required()))
     assert (reply.calls, reply.finish, len(requests)) == ((), FinishReason.LENGTH, 1)

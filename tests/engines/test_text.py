@@ -90,6 +90,17 @@ def test_without_a_grammar_a_name_that_was_not_offered_is_refused() -> None:
     assert [diagnostic.code for diagnostic in reply.diagnostics] == ["not_offered"]
 
 
+def test_without_a_grammar_a_call_of_an_unknown_tool_is_written_again() -> None:
+    options = TextOptions(format="hermes", is_constrained=False)
+    engine, fake = make_engine(PARIS.replace("get_weather", "get_wealth"), PARIS, options=options)
+    reply = engine.generate(make_request())
+    receipt = reply.calls[0].receipt
+    assert (reply.calls[0].name, reply.incomplete, reply.diagnostics) == ("get_weather", (), ())
+    assert receipt is not None
+    assert receipt.how is How.REPAIRED
+    assert "'get_wealth' is not offered" in fake.requests[1].prompt
+
+
 def test_without_a_grammar_every_keyword_is_checked_after() -> None:
     options = TextOptions(format="hermes", is_constrained=False)
     receipt = make_engine(PARIS, options=options)[0].generate(make_request()).calls[0].receipt
@@ -285,3 +296,33 @@ def test_an_answer_with_a_schema_is_never_read_as_a_call() -> None:
     text = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
     reply = make_engine(text)[0].generate(replace(make_request(), response_schema=schema))
     assert (reply.calls, reply.text) == ((), text)
+
+
+UNFIT = "Let me look.\n" + FENCED.replace("2", '"two"')
+
+
+def test_a_call_in_another_spelling_that_does_not_fit_is_written_again_under_the_grammar() -> None:
+    engine, fake = make_engine(UNFIT, PARIS)
+    reply = engine.generate(make_request())
+    receipt = reply.calls[0].receipt
+    assert (reply.calls[0].arguments, reply.text.strip()) == ({"city": "Paris", "days": 2}, "Let me look.")
+    assert receipt is not None
+    assert (receipt.how, receipt.drifted) == (How.REPAIRED, "hermes -> fenced_json")
+    assert fake.requests[1].grammar is not None
+    assert not ByteMatcher(fake.requests[1].grammar.text).accepts("Let me look.")
+    assert reply.finish is FinishReason.TOOL_CALLS
+
+
+@pytest.mark.parametrize("repairs, texts", [(0, [UNFIT]), (1, [UNFIT, PARIS.replace("2", '"two"')])])
+def test_if_it_does_not_fit_then_either_it_stays_the_text_that_it_was(repairs: int, texts: list[str]) -> None:
+    options = TextOptions(format="hermes", repairs=repairs)
+    reply = make_engine(*texts, options=options)[0].generate(make_request())
+    assert (reply.calls, reply.incomplete, reply.text) == ((), (), UNFIT)
+    assert [diagnostic.code for diagnostic in reply.diagnostics] == ["looks_like_a_call"]
+    assert reply.finish is FinishReason.STOP
+
+
+def test_a_cut_off_reply_is_not_written_again() -> None:
+    engine, fake = make_engine(UNFIT, PARIS, cut=True)
+    assert engine.generate(make_request()).text == UNFIT
+    assert len(fake.requests) == 1

@@ -8,46 +8,50 @@ from ferrule.engines.text.token_text import TokenText
 from laws.minded import NO_TOKENIZER, Vocabulary
 
 
-def text_after(
-    vocabulary: Vocabulary, generated: tuple[str, ...], text: str, appended: str
-) -> tuple[TokenText, int | None]:
-    """A prompt, text that the model generated up to a stop, and text that is appended."""
-
-    async def scenario() -> tuple[TokenText, int | None]:
-        token_text = TokenText(vocabulary.tokenizer)
-        await token_text.start("prompt")
-        await token_text.append("")
-        await token_text.add_generated([vocabulary.number(one) for one in generated], text, len(generated))
-        return token_text, await token_text.append(appended)
-
-    return asyncio.run(scenario())
-
-
 def token_texts(vocabulary: Vocabulary, token_text: TokenText) -> list[str]:
     assert token_text.tokens is not None
     return [vocabulary.spell((token,)) for token in token_text.tokens]
 
 
 @pytest.mark.parametrize(
-    "generated, text, appended, expected, added",
+    "generated, text, overhang, appended, expected",
     [
         # The model wrote the quote and the comma as two tokens, so they stay two tokens.
-        (("Paris", '"', ","), 'Paris",', ' "b', ["Paris", '"', ",", ' "b'], 1),
-        # The last token extends into the forced text.
-        ((" true",), " t", "rue", [" true"], 0),
-        ((" true",), " t", "rue, b", [" true", ", b"], 1),
-        # The last token extends beyond the forced text, so it is removed.
-        (("a", '",'), 'a"', "", ["a", '"'], 1),
-        (("a", '", '), 'a"', "}", ["a", '"}'], 1),
+        (("Paris", '"', ","), 'Paris",', "", ' "b', ["Paris", '"', ",", ' "b']),
+        # The last token extends beyond the stop.
+        ((" true",), " t", "rue", ", b", [" true", ", b"]),
+        (("a", '", '), 'a"', ", ", "b", ["a", '", ', "b"]),
     ],
 )
 def test_generated_text_stays_in_its_tokens(
-    generated: tuple[str, ...], text: str, appended: str, expected: list[str], added: int
+    generated: tuple[str, ...], text: str, overhang: str, appended: str, expected: list[str]
 ) -> None:
     vocabulary = Vocabulary(6)
-    token_text, count = text_after(vocabulary, generated, text, appended)
-    assert token_texts(vocabulary, token_text) == ["prompt", *expected]
-    assert count == added
+
+    async def scenario() -> None:
+        token_text = TokenText(vocabulary.tokenizer)
+        await token_text.start("prompt")
+        token_ids = [vocabulary.number(one) for one in generated]
+        assert await token_text.add_generated(token_ids, text, len(generated)) == overhang
+        assert await token_text.append(appended) == 1
+        assert token_texts(vocabulary, token_text) == ["prompt", *expected]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("appended, expected", [("", ["a", '"']), ("}", ["a", '"}'])])
+def test_an_end_that_is_removed_takes_its_token_with_it(appended: str, expected: list[str]) -> None:
+    vocabulary = Vocabulary(6)
+
+    async def scenario() -> None:
+        token_text = TokenText(vocabulary.tokenizer)
+        await token_text.start("prompt")
+        overhang = await token_text.add_generated([vocabulary.number("a"), vocabulary.number('", 1')], 'a"', 2)
+        await token_text.remove_end(overhang)
+        assert await token_text.append(appended) == 1
+        assert token_texts(vocabulary, token_text) == ["prompt", *expected]
+
+    asyncio.run(scenario())
 
 
 def test_without_tokens_the_text_is_used() -> None:

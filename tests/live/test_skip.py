@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
+from functools import partial
+from random import Random
 
 import pytest
 
 from ferrule import ArgumentsDelta, CallEnd, ChatMessage, Event, ToolCallRequest, ToolChoice, ToolDefinition
 from ferrule.bench.bfcl_requests import load_questions
+from ferrule.engines.checkpoint.gguf import read_metadata, vocabulary_of
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Piece
+from ferrule.engines.grammar import grammar_of
+from ferrule.engines.llama import facts_of_file
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextEngine, TextOptions
+from ferrule.engines.text.skip import SkipGenerator
+from ferrule.engines.text.skip_guard import SkipGuard
 from ferrule.errors import EngineError
+from ferrule.rules.skip.steps import SkipPlan
+from ferrule.rules.vocabulary import Vocabulary
+from ferrule.wire.registry import get_format
+from ferrule.wire.rule_builder import bind
 from lab import servers
+from lab.servers import QWEN
 from lab.skip_costs import reply_text
+from lab.skip_tokens import RecordingGenerator, comparison_of, first_difference
+from laws.test_skip import generated_text
+from laws.token_walks import AnsweringModel, AnswerWriter, tokenizer_of
 from live.model import generator, smol
 
 pytestmark = pytest.mark.live
@@ -84,6 +100,56 @@ def test_the_words_are_the_same_and_most_of_them_are_not_generated() -> None:
     replies = asyncio.run(both())
     assert [whole for whole, _, _, _ in replies] == [skipped for _, skipped, _, _ in replies]
     assert sum(generated for *_, generated in replies) < 0.6 * sum(whole for _, _, whole, _ in replies)
+
+
+@pytest.fixture(scope="module")
+def qwen() -> RecordingGenerator:
+    return RecordingGenerator(QWEN)
+
+
+def test_a_model_reads_and_writes_the_same_tokens_with_and_without_skipping(qwen: RecordingGenerator) -> None:
+    async def differences() -> list[tuple[str, int | None]]:
+        comparison = await comparison_of("Qwen2.5-Coder-0.5B", qwen)
+        results: list[tuple[str, int | None]] = []
+        # A single call, and several.
+        for question in load_questions(3)[::2]:
+            whole, skipped = await comparison.rows(question, ("whole", "skip"))
+            assert whole.output == skipped.output
+            assert whole.generated > 1.3 * skipped.generated
+            results.append((question.id, first_difference(whole.tokens, skipped.tokens)))
+        return results
+
+    assert {at for _, at in asyncio.run(differences())} == {None}
+
+
+def test_random_answers_in_a_real_vocabulary_are_read_and_chosen_in_the_same_tokens(qwen: RecordingGenerator) -> None:
+    head = vocabulary_of(read_metadata(QWEN))
+    vocabulary = TokenizedVocabulary(head.tokens, head.specials, head.end)
+    vocabulary.use(qwen)
+    facts, writer, tokenizer = facts_of_file(QWEN), AnswerWriter(vocabulary), tokenizer_of(vocabulary)
+    rng = Random(1)
+    for question in load_questions(8):
+        rule = bind(get_format("hermes"), question.tools, ToolChoice.required(), parallel=question.id[0] == "p")
+        emit = partial(grammar_of, target="lark", facts=facts)
+        answer = writer.write(emit(rule).text, rng)
+        skipper = SkipGenerator(SkipPlan(rule, facts.special_tokens), emit, tokenizer, SkipGuard())
+        text = generated_text(skipper, AnsweringModel(answer, vocabulary))
+        assert text.startswith(vocabulary.decode(answer.tokens))
+
+
+class TokenizedVocabulary(Vocabulary):
+    """A vocabulary with its own tokenizer, which llama.cpp runs."""
+
+    __slots__ = ("_generator", "_thread")
+
+    def use(self, generator: RecordingGenerator) -> None:
+        object.__setattr__(self, "_generator", generator)
+        # llguidance tokenizes while an event loop runs in this thread.
+        object.__setattr__(self, "_thread", ThreadPoolExecutor(1))
+
+    def encode_greedily(self, data: bytes) -> list[int]:
+        tokens = self._thread.submit(asyncio.run, self._generator.tokenize(data.decode(), is_prompt=False))
+        return list(tokens.result())
 
 
 @pytest.mark.parametrize("hole", [1, 2])

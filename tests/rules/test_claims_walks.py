@@ -83,6 +83,10 @@ def _object(rng: random.Random, depth: int) -> dict[str, Any]:
     }
     if rng.random() < 0.2:
         schema["propertyNames"] = {"minLength": 2}
+    if rng.random() < 0.3:
+        schema["additionalProperties"] = random_schema(rng, depth + 1)
+    if rng.random() < 0.15:
+        schema["patternProperties"] = {"^[a-m]": random_schema(rng, depth + 1)}
     return schema
 
 

@@ -63,6 +63,15 @@ def test_a_tool_is_written_once_even_where_text_may_come_before_it(name: str) ->
     assert text.count("only_here") == required.count("only_here")
 
 
+@pytest.mark.parametrize("name", all_formats())
+def test_inside_of_a_tag_no_free_text_is_repeated(name: str) -> None:
+    """xgrammar refuses such a tag, because it takes the text for one without an end."""
+    anything = ToolDefinition("ping", "", {"type": "object"})
+    rule = bind(all_formats()[name], (anything,), ToolChoice.required())
+    for tag in of_type(emit_structural_tag(rule), "tag"):
+        assert not {node["type"] for node in nodes(tag)} & {"star", "plus", "repeat"}
+
+
 def test_raw_text_excludes_its_closer_and_counts_its_characters() -> None:
     tool = ToolDefinition.build("say").parameter("words", {"type": "string", "maxLength": 7}, required=True).done()
     tag = emit_structural_tag(bind(get_format("qwen_xml"), (tool,), ToolChoice.required(), parallel=False))

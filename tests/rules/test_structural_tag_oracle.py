@@ -24,6 +24,7 @@ from laws.cuts import two_calls
 from laws.replies import TOOLS, all_strings, notations, replies
 from laws.test_rule_admits import allowed_reply, holds_a_marker
 from laws.test_rule_protects import CHOICES
+from rules import test_additional_properties as additional
 from sampling import sampled
 
 pytestmark = pytest.mark.oracle
@@ -205,3 +206,12 @@ def test_a_schema_is_enforced_in_the_form_that_is_rendered(xgrammar: Worker, arg
 def test_a_marker_that_overlaps_itself_is_found_at_its_first_position(xgrammar: Worker) -> None:
     tag = emit_structural_tag(Rule(Seq((Prose(("```",)), Exactly("```json")))))
     assert admit_texts(xgrammar, tag, "a```json", "``a```json", "a````json") == [True, True, False]
+
+
+@pytest.mark.parametrize("name, case", additional.CASES)
+def test_xgrammar_admits_members_that_the_schema_does_not_list(xgrammar: Worker, name: str, case: str) -> None:
+    schema, fitting, wrong = additional.SCHEMAS[case]
+    texts = [additional.text_of(name, schema, arguments) for arguments in fitting]
+    texts += [additional.text_of(name, {"type": "object"}, arguments) for arguments in wrong]
+    accepted = admit_texts(xgrammar, emit_structural_tag(additional.rule_of(name, schema)), *texts)
+    assert accepted == [True] * len(fitting) + [False] * len(wrong), texts

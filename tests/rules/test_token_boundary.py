@@ -59,5 +59,16 @@ def test_a_marker_that_is_one_token_is_never_cut_and_ends_a_text_where_it_is_kno
     )
 
 
+def test_the_punctuation_before_a_marker_that_may_be_several_tokens_is_left_to_the_model() -> None:
+    key, value = "</arg_key>", "<arg_value>"
+    text = f"<arg_key>city{key}{value}"
+    # `><` is a token of many vocabularies.
+    assert whole_token_prefix(text, [Continuation("", (RAW,))], MarkerTokens((key, value))) == "<arg_key>city"
+    known = MarkerTokens((key, value), (value,))
+    assert whole_token_prefix(text, [Continuation("", (RAW,))], known) == text
+    # No token spans the beginning of one that is known.
+    assert whole_token_prefix(f"{text}<", [Continuation("", (RAW,))], known) == f"<arg_key>city{key}"
+
+
 def test_what_nothing_follows_is_forced_to_its_end() -> None:
     assert whole_token_prefix('"}}\n', [Continuation("", ())], NO_MARKERS) == '"}}\n'

@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ferrule.core.json_text import dumps
 from ferrule.errors import SchemaError
-from ferrule.schema.checker import Checker
-from ferrule.schema.patterns import pattern_size
+from ferrule.rules.matcher import ByteMatcher
+from ferrule.schema.admission import admit
+from ferrule.schema.checker import Checker, checker_for
+from ferrule.schema.patterns import CATEGORIES, PROPERTIES, SCRIPTS, pattern_size
 
 PIECES = st.sampled_from(
     [
@@ -98,3 +101,25 @@ def test_a_pattern_that_is_not_safe_or_not_valid_is_refused(pattern: str, code: 
 
 def test_repetitions_multiply() -> None:
     assert size("(a{10}){10}") > 100 > size("a{10}a{10}")
+
+
+# Characters of many categories and scripts.
+CHARACTERS = "aZ9_ -\n\t$+<^`é\u0301\u0903\u20ddαЖאع漢ひカ한กअআǅʰªⅣ²٣«»“”‐…€\u00a0\u2028\u2029\u200b😀\u0007Ა"
+UNICODE_NAMES = (*CATEGORIES, *PROPERTIES, "gc=Lu", *(f"Script={name}" for name in SCRIPTS), "sc=Greek", "scx=Han")
+
+
+@pytest.mark.parametrize("name", UNICODE_NAMES)
+def test_validator_and_grammar_read_a_unicode_property_alike(name: str) -> None:
+    for letter in "pP":
+        schema = admit({"type": "string", "pattern": f"^\\{letter}{{{name}}}$"})
+        grammar = ByteMatcher(f"start: %json {dumps(schema)}")
+        verdicts = {char: checker_for(schema).fits(char) for char in CHARACTERS}
+        assert verdicts == {char: grammar.accepts(dumps(char)) for char in CHARACTERS}
+
+
+@pytest.mark.parametrize("pattern", [r"\pL", r"\p{Greek}", r"\p{Script=Klingon}", r"[\p{Letters}]", r"\P{}"])
+def test_an_unknown_unicode_property_is_refused_with_a_code_and_a_hint(pattern: str) -> None:
+    with pytest.raises(SchemaError) as refusal:
+        admit({"type": "string", "pattern": pattern})
+    assert refusal.value.code == "pattern_invalid"
+    assert "Script=Greek" in refusal.value.hint

@@ -77,6 +77,12 @@ def test_without_a_valid_call_a_stream_ends_with_an_error(api: str, texts: list[
 
 @pytest.mark.parametrize("api", REQUESTS)
 @pytest.mark.parametrize("stream", [False, True])
+def test_the_error_has_its_code_in_every_api(api: str, stream: bool) -> None:
+    assert b'"no_valid_call"' in answer(api, [TWICE, TWICE], stream=stream).body
+
+
+@pytest.mark.parametrize("api", REQUESTS)
+@pytest.mark.parametrize("stream", [False, True])
 def test_arguments_that_do_not_fit_are_written_again(api: str, stream: bool) -> None:
     response = answer(api, [TWICE, ONCE], stream=stream)
     assert response.status == 200

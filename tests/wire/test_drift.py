@@ -28,7 +28,14 @@ TOOLS = [
 LINE = '{"name": "get_weather", "arguments": {"city": "Rome"}}'
 PRETTY = '{\n  "name": "get_weather",\n  "arguments": {\n    "city": "Rome"\n  }\n}'
 FENCED = f"```json\n{PRETTY}\n```"
-SPELLINGS = {"bare_json": LINE, "bare_json, several lines": PRETTY, "fenced_json": FENCED}
+SPELLINGS = {
+    "bare_json": LINE,
+    "bare_json, several lines": PRETTY,
+    "fenced_json": FENCED,
+    "fenced_json, one line": f"```json {LINE} ```",
+    "xlam": f"[{LINE}]",
+    "xlam, several lines": f"[\n  {LINE}\n]",
+}
 
 
 def read(text: str, sizes: list[int] | None = None) -> tuple[Reply, dict[int, str]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ferrule import DefinitionError, FormatError, Reply, ToolCall, ToolChoice
+from ferrule.core.json_text import dumps
 from ferrule.formats import get_format
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.matcher import ByteMatcher
+from ferrule.wire.parser import parse
 from ferrule.wire.renderer import render
 from ferrule.wire.rule_builder import ReasoningMode, bind
 from wire.weather import TOOLS
@@ -110,3 +113,20 @@ def test_where_a_name_alone_makes_a_call_free_text_cannot_hold_one(name: str, ch
     rule = ByteMatcher(emit_lark(bind(format, TOOLS, choice)))
     assert rule.accepts("Well: the tool is called get_weather.")
     assert not rule.accepts(f"Well: {call}")
+
+
+@pytest.mark.parametrize("name", ["bare_json", "fenced_json", "llama3", "xlam"])
+@pytest.mark.parametrize("indent", [2, 4])
+def test_a_call_that_begins_with_line_breaks_keeps_its_name(name: str, indent: int) -> None:
+    """Masked away from the name, a model writes a name that it did not mean."""
+    format = get_format(name)
+    call = ToolCall.of("get_weather", {"city": "Paris", "days": 2})
+    canonical = render(format, Reply.of(call), TOOLS)
+    start = canonical.index("{")
+    document, end = json.JSONDecoder().raw_decode(canonical[start:])
+    arguments = next(key for key, value in document.items() if isinstance(value, dict))
+    pad = " " * indent
+    spread = f'{{\n{pad}"name": "get_weather",\n{pad}"{arguments}": {dumps(document[arguments])}\n}}'
+    text = canonical[:start] + spread + canonical[start + end :]
+    assert ByteMatcher(emit_lark(bind(format, TOOLS))).accepts(text)
+    assert parse(format, text, TOOLS).calls[0].arguments == call.arguments

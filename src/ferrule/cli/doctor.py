@@ -34,6 +34,7 @@ ADVICE = {
     "stream: usage": "the reply has no count of tokens",
     "finish reason": "the finish reason is derived from the calls, not taken from the engine",
     "answer schema": "the answer is validated, and a diagnostic reports what does not match",
+    "calls are read": "calls in another spelling are read from the text; the receipt has `drifted`",
     "answer schema beside tools": "the answer is validated, and a diagnostic reports what does not match",
     "call beside an answer schema": "request calls and a structured answer in separate requests",
     "bad schema refused": "every schema is validated before it is sent",

@@ -1,13 +1,21 @@
 """JSON as text: one format for writing, strict reading.
 
-Python's own reader accepts NaN and Infinity, and its writer can print them; neither is JSON, so both are refused. The
-format (", " and ": ", no ASCII escapes) is the one that chat templates produce, so rendered calls equal theirs.
+Python's own reader accepts NaN and Infinity, and its writer can print them; neither is JSON, so both are refused.
+
+Numbers have one meaning in every call that is handed on, because it was read by `loads_exact`. A whole number is exact,
+up to `MAX_DIGITS` digits. A number with a fraction or an exponent is the nearest double, and is refused if the nearest
+double is another kind of number: infinity (1e400), zero (1e-400), or whole where the text is not
+(10000000000000000.5). What is handed on is the text as written.
+
+The format (", " and ": ", no ASCII escapes) is the one that chat templates produce, so rendered calls equal theirs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from decimal import Decimal
+from math import isinf
 
 import msgspec
 
@@ -28,6 +36,11 @@ def canonical(value: object) -> str:
 def loads(text: str) -> object:
     """Return the value of a JSON text. Raises `ValueError` for anything that is not exactly JSON."""
     return _decode(text)
+
+
+def loads_exact(text: str) -> object:
+    """Like `loads`, and raises `ValueError` for a number that would be read as another one."""
+    return _decode_exact(text)
 
 
 def value_at(text: str, at: int) -> tuple[object, int]:
@@ -54,7 +67,34 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
+MAX_DIGITS = 4_300
+"""The most digits of a whole number: Python's own limit, because to read more takes time that grows with the square."""
+
+
+def _read_integer(text: str) -> int:
+    if len(text.lstrip("-")) > MAX_DIGITS:
+        raise ValueError(f"the number {text:.20}... has more than {MAX_DIGITS} digits")
+    return int(text)
+
+
+def _read_float(text: str) -> float:
+    value = float(text)
+    mantissa = text.lower().partition("e")[0]
+    is_lost = isinf(value) or (value == 0 and any(digit in "123456789" for digit in mantissa))
+    if is_lost or (value.is_integer() and not _is_whole(text)):
+        raise ValueError(f"the number {text:.40} is too large or too precise to be read")
+    return value
+
+
+def _is_whole(text: str) -> bool:
+    number = Decimal(text)
+    return number == number.to_integral_value()
+
+
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+_decode_exact = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_read_integer, parse_float=_read_float
+).decode
 _decode, _decode_at = _decoder.decode, _decoder.raw_decode
 
 

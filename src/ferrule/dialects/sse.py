@@ -8,6 +8,10 @@ from ferrule.core.json_text import json_bytes
 from ferrule.dialects.line_splitter import MAX_LINE, LineSplitter, too_long
 from ferrule.errors import DefinitionError
 
+# Line ends in Unicode, but not in this format. Some clients (`str.splitlines`, httpx's `iter_lines`) break at them and
+# lose the message; their escapes mean the same in JSON.
+_LINE_SEPARATORS = tuple((char.encode(), b"\\u%04x" % ord(char)) for char in "\x85\u2028\u2029")
+
 
 @dataclass(frozen=True, slots=True)
 class SseMessage:
@@ -96,6 +100,18 @@ def encode(data: str, event: str = "") -> bytes:
 
 def encode_json(value: object, event: str = "") -> bytes:
     """Encode a JSON value of strings and integers as one message. `event` must be a trusted name."""
-    if event:
-        return b"event: %b\ndata: %b\n\n" % (event.encode(), json_bytes(value))
-    return b"data: %b\n\n" % json_bytes(value)
+    data = _one_line(json_bytes(value))
+    return b"event: %b\ndata: %b\n\n" % (event.encode(), data) if event else b"data: %b\n\n" % data
+
+
+def encode_json_text(text: str, event: str = "") -> bytes:
+    """Encode a JSON text as one message."""
+    return _one_line(encode(text, event))
+
+
+def _one_line(data: bytes) -> bytes:
+    """Escape the characters in JSON that some clients take as line ends."""
+    for separator, escape in _LINE_SEPARATORS:
+        if separator in data:
+            data = data.replace(separator, escape)
+    return data

@@ -174,7 +174,10 @@ class HttpClient:
         return EngineTimeoutError(f"{self.base} sent nothing for {seconds:g} seconds")
 
     def _broken_off_error(self) -> EngineError:
-        return EngineError(f"{self.base} closed the connection in the middle of its answer", code="broken_off")
+        # "connection lost": inside a stream there is no status, and agents decide by such words whether to ask again.
+        return EngineError(
+            f"connection lost: {self.base} closed the connection in the middle of its answer", code="broken_off"
+        )
 
     def _session(self) -> aiohttp.ClientSession:
         aiohttp = _import_aiohttp()

@@ -22,6 +22,14 @@ INVALID_ARGUMENTS = "invalid_arguments"
 GRAMMAR_NOT_FOLLOWED = "the engine wrote text that its grammar does not allow"
 
 
+def call_faults(tools: Mapping[str, ToolDefinition], name: str, arguments: str) -> tuple[Fault, ...]:
+    """Return what is wrong with a call of one of these tools; empty if it is valid."""
+    tool = tools.get(name)
+    if tool is None:
+        return (Fault("", NOT_OFFERED, f"{name!r} is not offered; offered: {', '.join(tools) or 'nothing'}"),)
+    return checker_for(tool.parameters).faults_of_text(arguments)
+
+
 @dataclass(slots=True)
 class ReceiptWriter:
     """Passes events through and adds a receipt to each `CallEnd`. `draft` is what all calls of a reply share."""
@@ -73,15 +81,12 @@ class ReceiptWriter:
 
     def faults(self, index: int) -> tuple[Fault, ...]:
         """Return what is wrong with a call; empty if it is valid."""
-        tool = self.tools.get(self._names[index])
-        if tool is None:
-            offered = ", ".join(self.tools) or "nothing"
-            return (Fault("", NOT_OFFERED, f"{self._names[index]!r} is not offered; offered: {offered}"),)
-        return checker_for(tool.parameters).faults_of_text(self.arguments(index))
+        return call_faults(self.tools, self._names[index], self.arguments(index))
 
     def accept(self, index: int) -> CallEnd:
         """The end of a call that has no faults, with its receipt."""
-        return CallEnd(index, receipt=self._receipt(index, self.draft.how if self._holds(index) else How.VALIDATED))
+        is_lost = self.draft.how is How.GRAMMAR and not self._holds(index)
+        return CallEnd(index, receipt=self._receipt(index, How.VALIDATED if is_lost else self.draft.how))
 
     def _end_call(self, index: int) -> Iterator[Event]:
         faults = self.faults(index)

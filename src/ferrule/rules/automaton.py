@@ -14,7 +14,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from ferrule.rules.rule import Chars, Prose, Str, Until
+from ferrule.rules.rule import AdditionalKey, Chars, Prose, Repeat, Str, Until
 from ferrule.schema.notation import Escapes, Quote
 
 _State = TypeVar("_State", bound=Hashable)
@@ -119,7 +119,12 @@ def prose_automaton(node: Prose) -> Automaton:
 
 @lru_cache(maxsize=512)
 def until_automaton(node: Until) -> Automaton:
-    """Text up to and including the first `end`. An excluded string may occur inside of the end, and nowhere else.
+    """Text up to and including the first `end`. An excluded string may occur inside of the end, and nowhere else."""
+    return _build(_until_machine(node))
+
+
+def _until_machine(node: Until) -> _StateMachine[tuple[str, int | None, frozenset[int], bool]]:
+    """The machine of `until_automaton`.
 
     A state holds the tracker's state, the number of characters read (None: no more text is allowed, the end must
     follow), the progress of each possible occurrence of the end, and whether nothing was read yet.
@@ -142,7 +147,7 @@ def until_automaton(node: Until) -> Automaton:
         return None if count is None and not end_progress else (suffix, count, end_progress, False)
 
     start = ("", 0, frozenset[int](), bool(node.not_first))
-    return _build(_StateMachine(start, step, frozenset("".join(node.excludes) + node.not_first + end)))
+    return _StateMachine(start, step, frozenset("".join(node.excludes) + node.not_first + end))
 
 
 _HEX = frozenset(string.hexdigits)
@@ -204,6 +209,10 @@ def string_automaton(node: Str) -> Automaton:
     An escape counts as one character of the string's length. The excluded strings are matched against the text as it
     is written, escapes included.
     """
+    return _build(_string_machine(node))
+
+
+def _string_machine(node: Str) -> _StateMachine[tuple[str, int, str]]:
     tracker = _SubstringTracker.for_strings(node.excludes)
     count_limit = node.at_least if node.at_most is None else node.at_most
 
@@ -222,9 +231,76 @@ def string_automaton(node: Str) -> Automaton:
     suffix = ""
     for char in node.quote.open:
         suffix, _ = tracker.step(suffix, char)
-    return _build(
-        _StateMachine((suffix, 0, ""), step, _string_alphabet(node.quote) | frozenset("".join(node.excludes)))
-    )
+    return _StateMachine((suffix, 0, ""), step, _string_alphabet(node.quote) | frozenset("".join(node.excludes)))
+
+
+# Each letter of a listed name is a state, so a schema that lists a great deal does not exclude its names again.
+_MAX_LISTED = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAutomaton:
+    """An additional key: a text, then what the automaton admits, then another text."""
+
+    before: str
+    automaton: Automaton
+    after: str
+
+
+@lru_cache(maxsize=512)
+def key_automaton(node: AdditionalKey) -> KeyAutomaton:
+    """A key that is none of the listed ones."""
+    listed = node.listed if sum(map(len, node.listed)) <= _MAX_LISTED else ()
+    match node.name:
+        case Prose(excludes):
+            machine = _other_than([name + node.end for name in listed], _until_machine(Until(node.end, excludes)))
+            return KeyAutomaton(node.begin, _build(machine), "")
+        case Str(quote):
+            written = [name.removeprefix(quote.open) for name in listed]
+            return KeyAutomaton(
+                node.begin + quote.open, _build(_other_than(written, _string_machine(node.name))), node.end
+            )
+        case Repeat(Chars(ranges)):
+            stop, after = node.end[:1], node.end[1:]
+            machine = _other_than([name + stop for name in listed], _run_machine(ranges, stop))
+            return KeyAutomaton(node.begin, _build(machine), after)
+        case _:
+            raise AssertionError(f"{node.name} is not a name")
+
+
+def _run_machine(ranges: tuple[tuple[str, str], ...], stop: str) -> _StateMachine[bool]:
+    """One or more characters of the ranges, then the stop, which is none of them. The state: whether one was read."""
+
+    def step(has_some: bool, char: str | None) -> bool | _Complete | None:
+        if char == stop:
+            return _COMPLETE if has_some else None
+        return True if char is None or any(low <= char <= high for low, high in ranges) else None
+
+    return _StateMachine(False, step, _between(ranges) | {stop})
+
+
+def _between(ranges: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    """The characters between sorted ranges that end with the last character there is. Surrogates are no characters."""
+    starts = ["\0", *(chr(min(ord(high) + 1, 0x10FFFF)) for _, high in ranges[:-1])]
+    gaps = zip(starts, (low for low, _ in ranges), strict=True)
+    codes = (code for start, low in gaps for code in range(ord(start), ord(low)))
+    return frozenset(chr(code) for code in codes if not 0xD800 <= code < 0xE000)
+
+
+def _other_than(texts: Iterable[str], machine: _StateMachine[_State]) -> _StateMachine[tuple[_State, str | None]]:
+    """The machine without these texts. The state adds what was read, as long as it begins one of them."""
+    refused = frozenset(texts)
+    prefixes = frozenset(text[:size] for text in refused for size in range(len(text) + 1))
+
+    def step(state: tuple[_State, str | None], char: str | None) -> tuple[_State, str | None] | _Complete | None:
+        inner, read = state
+        after = machine.step(inner, char)
+        read = None if read is None or char is None or read + char not in prefixes else read + char
+        if after is None or isinstance(after, _Complete):
+            return None if read in refused else after
+        return after, read
+
+    return _StateMachine((machine.start, ""), step, machine.alphabet | frozenset("".join(refused)))
 
 
 def _build(machine: _StateMachine[_State]) -> Automaton:

@@ -1,13 +1,11 @@
-"""Close objects: allow the declared properties and no others.
-
-In JSON Schema, an object that lists properties also allows any other one. A model should use only the listed
-properties, on every target alike. No target can ensure that unlisted names differ from each other.
-"""
+"""Close objects: allow the declared properties and no others. `schema.object_members` says why, and where not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
+
+from ferrule.schema.object_members import needs_additional_members
 
 # Beside one of these keywords, `properties` may not list everything that the schema declares.
 _DECLARES_MORE = (
@@ -32,6 +30,7 @@ def close_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
         properties
         and set(result.get("required", ())) <= set(properties)
         and not any(keyword in result for keyword in _DECLARES_MORE)
+        and not needs_additional_members(result)
     ):
         result["additionalProperties"] = False
     return result

@@ -15,13 +15,14 @@ from ferrule.rules.automaton import (
     Automaton,
     Transition,
     character_automaton,
+    key_automaton,
     prose_automaton,
     string_automaton,
     until_automaton,
 )
 from ferrule.rules.lowering import Lowering
 from ferrule.rules.repetition import quantifier
-from ferrule.rules.rule import Chars, OneOf, Prose, Ref, Repeat, RuleNode, Seq, Str, Text, Until
+from ferrule.rules.rule import AdditionalKey, Chars, OneOf, Prose, Ref, Repeat, RuleNode, Seq, Str, Text, Until
 from ferrule.rules.text_delimiters import delimit
 from ferrule.schema.notation import Quote
 
@@ -65,6 +66,9 @@ class _Writer:
                 return self._states(text := replace(node, at_most=None), prose_automaton(text))
             case Until():
                 return self._states(text := replace(node, at_most=None), until_automaton(text))
+            case AdditionalKey():
+                key = key_automaton(node)
+                return f"{_quote(key.before)} {self._states(node, key.automaton)} {_quote(key.after)}"
             case Ref(name):
                 return name
             case _:

@@ -15,6 +15,7 @@ from typing import TypeVar
 from ferrule.rules.automaton import (
     Automaton,
     character_automaton,
+    key_automaton,
     prose_automaton,
     string_automaton,
     until_automaton,
@@ -22,6 +23,7 @@ from ferrule.rules.automaton import (
 from ferrule.rules.lowering import Lowering
 from ferrule.rules.repetition import quantifier
 from ferrule.rules.rule import (
+    AdditionalKey,
     Chars,
     OneOf,
     Prose,
@@ -147,6 +149,10 @@ class _Emitter:
                 return self._reference(name)
             case Prose() | Until() | Str():
                 return self._free_text(node)
+            case AdditionalKey():
+                key = key_automaton(node)
+                pieces = (literal(key.before), self._automaton(node, key.automaton), literal(key.after))
+                return " ".join(piece for piece in pieces if piece != '""')
             case _:
                 raise AssertionError(f"{node} was not lowered")
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from ferrule.rules.matcher import schema_error
 from ferrule.schema.keywords import SUBSCHEMA_KEYWORDS
+from ferrule.schema.object_members import needs_additional_members
 from ferrule.schema.pointer import escape, from_fragment
 from ferrule.schema.refs import local_target
 from ferrule.schema.target_limits import CHECKED_FORMATS, GUIDANCE_FORMATS
@@ -210,6 +211,9 @@ class KeywordFilter:
         for keyword in ("maxProperties", "minProperties"):
             if keyword in result and (reason := schema_error(_skeleton(result))):
                 self._record_loss(f"{path}/{keyword}", keyword, f"llguidance refuses it here: {reason:.120}")
+                if needs_additional_members(result):
+                    # Without the count, the object would be closed, and nothing that can be written would fit.
+                    result.setdefault("additionalProperties", True)
                 del result[keyword]
 
 

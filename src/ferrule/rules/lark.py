@@ -62,6 +62,7 @@ from ferrule.rules.lowering import Lowering
 from ferrule.rules.relaxation import relax
 from ferrule.rules.repetition import quantifier
 from ferrule.rules.rule import (
+    AdditionalKey,
     Chars,
     OneOf,
     Prose,
@@ -195,6 +196,8 @@ _ESCAPES = {
     Escapes.JSON: r"\\(?:[\"\\\/bfnrt]|u[0-9a-fA-F]{4})",
     Escapes.PYTHON: r"\\(?:[\"'\\abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4})",
 }
+# The escapes in the strings of `%json`: each character that needs one, and no other.
+_LLGUIDANCE_ESCAPES = r"\\(?:[\"\\bfnrt]|u00(?:[01][0-9a-fA-F]|7[fF]))"
 
 
 def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None, ends: Iterable[int] = ()) -> str:
@@ -321,6 +324,8 @@ class _Emitter:
                 return self._terminal(_string(node))
             case Chars():
                 return self._terminal(f"/{_class(node)}/")
+            case AdditionalKey():
+                return self._additional_key(node)
             case Ref(name):
                 return name
             case Shared(inner):
@@ -414,6 +419,24 @@ class _Emitter:
         until_special = f"{free_text} & /(?s:.*){_escape(before)}/" if before else free_text
         return f"{self._terminal(until_special)} {self._literal(special)}"
 
+    def _additional_key(self, node: AdditionalKey) -> str:
+        """One terminal, so that the lexer tells the key from the listed ones by its name and not by what begins it."""
+        if not isinstance(node.name, Prose):
+            name = _string_regex(node.name) if isinstance(node.name, Str) else self._regex(node.name)
+            begin, end = _escape(node.begin), _escape(node.end)
+            excludes = node.name.excludes if isinstance(node.name, Str) else ()
+            key = f"/{begin}{name}{end}/" + (f" & {_excluding(excludes)}" if excludes else "")
+            return self._terminal(key + _other_than(node.listed, begin, end))
+        text = self._terminal(_prose(node.name.excludes, "", node.name.at_most) + _other_than(node.listed))
+        pieces = self._split.split(node.begin) if self._split else [node.begin]
+        before, begin = self._literal("".join(pieces[:-1])), pieces[-1]
+        end, special = self._before_special(node.end)
+        if special is None:
+            key = self._name_for("u", f"{_quote(begin)} {text} {_quote(end)}", options="[lazy]")
+        else:
+            key = f"{self._terminal(f'{_quote(begin)} {text} {_quote(end)}')} {self._literal(special)}"
+        return key if before == '""' else f"{before} {key}"
+
     def _before_special(self, end: str) -> tuple[str, str | None]:
         positions = [(end.find(text), text) for text in self._specials if text in end]
         if not positions:
@@ -445,12 +468,26 @@ def _excluding(markers: tuple[str, ...]) -> str:
     return f"/{regex}/" if regex else f"~/(?s:.*)(?:{'|'.join(map(_escape, markers))})(?s:.*)/"
 
 
+def _other_than(texts: tuple[str, ...], begin: str = "", end: str = "") -> str:
+    """Excludes the texts themselves, each between two regexes; texts that only contain one of them stay."""
+    return f" & ~/{begin}(?:{'|'.join(map(_escape, texts))}){end}/" if texts else ""
+
+
 def _string(node: Str) -> str:
+    body = f"/{_string_regex(node)}/"
+    return body if not node.excludes else f"{body} & {_excluding(node.excludes)}"
+
+
+def _string_regex(node: Str) -> str:
     quote: Quote = node.quote
     stop = _escape(quote.close[0])
-    char = rf"(?:[^{stop}\\\x00-\x1f]|{_ESCAPES[quote.escapes]})"
-    body = f"/{_escape(quote.open)}{char}{quantifier(node.at_least, node.at_most)}{_escape(quote.close)}/"
-    return body if not node.excludes else f"{body} & {_excluding(node.excludes)}"
+    # Without its opening quote it is the rest of a string of `%json` (`rules.skip`), and admits the same characters.
+    char = (
+        rf"(?:[^{stop}\\\x00-\x1f]|{_ESCAPES[quote.escapes]})"
+        if quote.open
+        else rf"(?:[^{stop}\\\x00-\x1f\x7f]|{_LLGUIDANCE_ESCAPES})"
+    )
+    return f"{_escape(quote.open)}{char}{quantifier(node.at_least, node.at_most)}{_escape(quote.close)}"
 
 
 def _class(node: Chars) -> str:

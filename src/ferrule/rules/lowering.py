@@ -15,8 +15,9 @@ enforced, approximated or not enforced, and tests prove each row with the real m
 
 The result may be wider than the schema: whatever is not enforced is checked after decoding. It is narrower in two ways,
 both on purpose. Members come in the schema's order: a name that must come next need not be generated, so a call in
-order is faster, and most targets cannot express any other order. An object that lists properties and does not mention
-others accepts no others, because no target can ensure that unlisted names differ from each other.
+order is faster, and most targets cannot express any other order. Members that are not listed come last, and only if
+the schema mentions them (`schema.object_members`); their names are none of the listed ones and have no `\\u` escapes,
+with which a listed name could be written again.
 
 How it works
 ------------
@@ -49,13 +50,15 @@ alive as long as their `id` is a key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from ferrule.core.json_text import dumps
+from ferrule.errors import FormatError
 from ferrule.rules.integer_ranges import LOWER, integers
 from ferrule.rules.rule import (
     EMPTY,
+    AdditionalKey,
     Chars,
     Members,
     Prose,
@@ -72,13 +75,23 @@ from ferrule.rules.rule import (
     maybe,
     once,
     one_of,
+    prepend_text,
     seq,
 )
 from ferrule.rules.schema_merge import merge_schemas, types_of
-from ferrule.schema.notation import BARE_KEY_CHARACTERS, JSON, Notation
+from ferrule.schema.notation import BARE_KEY as BARE_KEY_TEXT
+from ferrule.schema.notation import BARE_KEY_CHARACTERS, JSON, Escapes, Notation
+from ferrule.schema.object_members import additional_counts, additional_schema, listed_names, member_schema
 from ferrule.schema.refs import local_target
 from ferrule.schema.value_decoder import encode, type_name, types_allowed
-from ferrule.schema.value_text import UnrepresentableError, bare_key, loads_verbatim, write_key, write_value
+from ferrule.schema.value_text import (
+    UnrepresentableError,
+    bare_key,
+    loads_verbatim,
+    write_key,
+    write_string,
+    write_value,
+)
 
 BOOLEAN = ("true", "false")
 NULL = "null"
@@ -97,6 +110,9 @@ BARE_KEY = Repeat(Chars(BARE_KEY_CHARACTERS), 1)
 
 
 _ANYTHING: dict[str, Any] = {}
+_NAMED_TAIL = 16
+# Escapes with which a listed name could be written in a second way. A key that needs one of them cannot be written.
+_NEEDLESS_ESCAPES = ("\\u", "\\x", "\\/")
 MAX_COUNTED_LENGTH = 512
 """The largest string length that is counted while decoding. The validator checks larger limits."""
 
@@ -267,7 +283,7 @@ class _SchemaWalk:
     def members(self, node: Members) -> RuleNode:
         """The arguments of a call, with the brackets and keys of the family."""
         if node.container.assign == "=":
-            arguments = self._members_in_order(node.schema, bare_key, "=")
+            arguments = self._members_in_order(node.schema, lambda name: bare_key(name, self.notation), "=")
         else:
             arguments = self._members_in_order(node.schema, self._key, self.notation.colon, sorts=node.sorts_keys)
         return seq(node.opener, arguments, node.container.close)
@@ -276,33 +292,49 @@ class _SchemaWalk:
         return write_key(name, self.notation)
 
     def _members_in_order(
-        self, schema: Mapping[str, Any], write_name: Any, assign: str, *, sorts: bool = False
+        self, schema: Mapping[str, Any], write_name: Callable[[str], str], assign: str, *, sorts: bool = False
     ) -> RuleNode:
         """Members in the schema's order. Optional ones may be missing; additional ones follow if they are allowed."""
-        properties: Mapping[str, Any] = schema.get("properties") or {}
-        required: list[str] = list(schema.get("required") or ())
-        additional: Any = schema.get("additionalProperties")
-        names = [*properties, *(name for name in required if name not in properties)]
+        names = listed_names(schema)
+        additional = additional_schema(schema)
         elements: list[tuple[bool, RuleNode]] = []
         for name in sorted(names) if sorts else names:
-            subschema = properties.get(name, additional if isinstance(additional, Mapping) else {})
-            elements.append((name in required, seq(write_name(name) + assign, self.value(subschema))))
+            subschema = member_schema(schema, name)
+            elements.append(
+                (
+                    name in schema.get("required", ()),
+                    seq(self._key_text(name, write_name) + assign, self.value(subschema)),
+                )
+            )
         comma = self.notation.comma
-        is_open = (not names and additional is not False) or additional is True or isinstance(additional, Mapping)
-        if not is_open and not schema.get("patternProperties"):
+        if additional is None:
             return in_order(elements, comma, self._lowering.share)
-        other = self._other_member(additional, assign)
-        after = Repeat(seq(comma, other), 0, None)
-        # Beside listed members, some of which may be missing, additional members cannot be counted.
-        most = schema.get("maxProperties") if not names else None
-        return in_order(elements, comma, self._lowering.share, after, Repeat(other, 0, most, comma))
+        other = seq(one_of(*self._additional_keys(assign, names)), self.value(additional))
+        counts = additional_counts(schema)
+        after = Repeat(prepend_text(comma, other), *counts)
+        return in_order(elements, comma, self._lowering.share, after, Repeat(other, *counts, comma))
 
-    def _other_member(self, additional: Any, assign: str) -> RuleNode:
-        key = Str(JSON.quotes[0], excludes=self.excludes)
+    def _additional_keys(self, assign: str, names: tuple[str, ...]) -> Iterator[AdditionalKey]:
+        """Each way to write a key that is none of the names: bare if the notation has bare keys, and in quotes."""
+        quote = self.notation.quotes[0]
         if self.notation.has_bare_keys or assign == "=":
-            return seq(BARE_KEY, assign, self.value(additional if isinstance(additional, Mapping) else {}))
-        quoted = Str(self.notation.quotes[0], excludes=self.excludes) if self.notation is not JSON else key
-        return seq(quoted, assign, self.value(additional if isinstance(additional, Mapping) else {}))
+            yield AdditionalKey("", BARE_KEY, assign, tuple(name for name in names if BARE_KEY_TEXT.fullmatch(name)))
+        if quote.escapes is Escapes.NONE:
+            yield AdditionalKey(quote.open, Prose((quote.close, *self.excludes)), quote.close + assign, names)
+        else:
+            needless = (*_NEEDLESS_ESCAPES, "\\'" if quote.close == '"' else '\\"') if names else ()
+            listed = tuple(write_string(name, quote) for name in names)
+            yield AdditionalKey("", Str(quote, excludes=(*self.excludes, *needless)), assign, listed)
+
+    def _key_text(self, name: str, write_name: Callable[[str], str]) -> str:
+        try:
+            return write_name(name)
+        except UnrepresentableError as refusal:
+            raise FormatError(
+                f"this format cannot write the argument name {name!r}: {refusal}",
+                code="unwritable_name",
+                hint="Rename the property: use letters, digits and underscores.",
+            ) from refusal
 
     def _array(self, schema: Mapping[str, Any]) -> RuleNode:
         comma = self.notation.comma
@@ -321,6 +353,8 @@ class _SchemaWalk:
             # An element can only be present if all elements before it are.
             rest = seq(comma if index else "", prefix[index], rest)
             rest = rest if index < least else maybe(rest)
+            # A target and this walk both recurse into nested nodes, so a long tail gets a name.
+            rest = self._lowering.share(rest) if index and index % _NAMED_TAIL == 0 else rest
         return seq("[", rest, "]")
 
     def _constant_text(self, value: Any) -> str:

@@ -22,6 +22,7 @@ from ferrule.rules.lowering import MAX_COUNTED_LENGTH
 from ferrule.rules.schema_merge import types_of
 from ferrule.rules.simple_schemas import is_simple, strip_annotations
 from ferrule.schema.keywords import children
+from ferrule.schema.object_members import additional_counts
 from ferrule.schema.pointer import escape, pointer_to
 from ferrule.schema.refs import local_target
 from ferrule.schema.target_limits import LIMITS, Coverage, Limit
@@ -29,6 +30,7 @@ from ferrule.schema.value_decoder import types_allowed
 
 _CACHED = 512
 _RAW_ENCODINGS = ("tagged", "typed tags")
+_MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _ENFORCED_RAW = frozenset(
     {"type", "maxLength", "title", "description", "default", "examples", "$comment", "deprecated"}
 )
@@ -85,12 +87,13 @@ def _losses_of_raw_values(tool: ToolDefinition) -> Iterator[Loss]:
 
     Only its type, its greatest length and listed values are enforced.
     """
-    for name, schema in tool.properties.items():
-        fields: dict[str, Any] = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    members = (child for child in children(tool.parameters) if child.tokens[0] in _MEMBERS)
+    for child in members:
+        fields: dict[str, Any] = child.schema if isinstance(child.schema, dict) else {}
         if "string" not in types_allowed(fields, tool.parameters):
             continue
         for keyword in fields.keys() - _ENFORCED_RAW if not fields.keys() & {"enum", "const"} else ():
-            place = f"/properties/{escape(name)}/{escape(keyword)}"
+            place = f"{pointer_to(child.tokens)}/{escape(keyword)}"
             yield Loss(place, keyword, "the value is written raw, and any text is a string")
 
 
@@ -128,6 +131,10 @@ def _row(rows: Mapping[str, Limit], keyword: str, value: Any, node: Mapping[str,
         return None
     if keyword in ("maxLength", "minLength"):
         return rows.get(f"{keyword}, above {MAX_COUNTED_LENGTH}") if value > MAX_COUNTED_LENGTH else rows.get(keyword)
+    if keyword in ("minProperties", "maxProperties") and additional_counts(node) == (0, None):
+        return rows.get(f"{keyword}, some optional") or rows.get(keyword)
+    if keyword == "additionalProperties" and "patternProperties" in node:
+        return rows.get("additionalProperties, beside patterns") or rows.get(keyword)
     if keyword in (*LOWER, *UPPER) and "number" in types_of(node):
         return rows.get(f"{keyword}, of numbers") or rows.get(keyword)
     return rows.get(keyword)

@@ -7,7 +7,7 @@ cannot enforce.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ferrule.core.json_text import fingerprint
@@ -115,6 +115,20 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
+class AdditionalKey:
+    """The key of a member that the schema does not list, with the text before and after it.
+
+    `name` is a string in quotes, a run of characters, or free text. It is none of the `listed` names, given as they are
+    written. The key is one unit, because a lexer must tell it from the listed keys, which may begin with the same text.
+    """
+
+    begin: str
+    name: Str | Repeat | Prose
+    end: str
+    listed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Ref:
     """A definition by name, for schemas that contain themselves."""
 
@@ -131,7 +145,9 @@ class Shared:
     node: RuleNode
 
 
-RuleNode: TypeAlias = Text | Chars | Repeat | Seq | OneOf | Prose | Str | Value | Raw | Members | Until | Ref | Shared
+RuleNode: TypeAlias = (
+    Text | Chars | Repeat | Seq | OneOf | Prose | Str | Value | Raw | Members | Until | AdditionalKey | Ref | Shared
+)
 
 EMPTY = Text("")
 
@@ -202,6 +218,8 @@ def prepend_text(text: str, node: RuleNode) -> RuleNode:
             return one_of(*(prepend_text(text, option) for option in options))
         case Seq(parts) if parts:
             return seq(prepend_text(text, parts[0]), *parts[1:])
+        case AdditionalKey(begin):
+            return replace(node, begin=text + begin)
         case _:
             return seq(text, node)
 
@@ -295,6 +313,8 @@ def _describe(node: RuleNode) -> object:
             return ["prose", excludes, not_first, at_most]
         case Until(end, excludes, not_first, at_most):
             return ["until", end, excludes, not_first, at_most]
+        case AdditionalKey(begin, name, end, listed):
+            return ["additional key", begin, _describe(name), end, listed]
         case Ref(name):
             return ["ref", name]
         case Shared(inner):

@@ -101,7 +101,11 @@ def _begins_before(marker: str, follows: str) -> bool:
     return any(follows[: len(marker) - size] == marker[size:] for size in range(1, len(marker)))
 
 
-def _format(node: RuleNode) -> Tag:
+def _format(node: RuleNode, *, in_tag: bool = False) -> Tag:
+    """The node as a format.
+
+    Inside of a tag a repetition is a grammar: xgrammar takes repeated free text for text without an end.
+    """
     match node:
         case Text(text):
             return _const(text)
@@ -109,10 +113,10 @@ def _format(node: RuleNode) -> Tag:
             limit = {} if at_most is None else {"max_chars": at_most}
             return {"type": "any_text", "excludes": list(minimal_strings(excludes)), **limit}
         case Seq(parts) if not _is_character_level(node):
-            return _sequence(map(_format, parts))
+            return _sequence(_format(part, in_tag=in_tag) for part in parts)
         case OneOf(options) if not _is_character_level(node):
-            return {"type": "or", "elements": [_format(option) for option in options]}
-        case Repeat(inner) if not _is_character_level(inner):
+            return {"type": "or", "elements": [_format(option, in_tag=in_tag) for option in options]}
+        case Repeat(inner) if not in_tag and not _is_character_level(inner):
             return _repeat(node)
         case _:
             return {"type": "grammar", "grammar": ebnf_of(node)}
@@ -144,9 +148,9 @@ def _tag(node: RuleNode) -> Tag:
     """
     match node:
         case Seq((Text(begin), *inner)):
-            return {"type": "tag", "begin": begin, "content": _format(seq(*inner)), "end": ""}
+            return {"type": "tag", "begin": begin, "content": _format(seq(*inner), in_tag=True), "end": ""}
         case _:
-            return {"type": "tag", "begin": "", "content": _format(node), "end": ""}
+            return {"type": "tag", "begin": "", "content": _format(node, in_tag=True), "end": ""}
 
 
 def _repetition(inner: Tag, at_least: int, at_most: int | None) -> Tag:

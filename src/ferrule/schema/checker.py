@@ -16,7 +16,7 @@ from typing import TypeAlias, TypedDict, cast
 import jsonschema_rs
 
 from ferrule.core.fault import Fault
-from ferrule.core.json_text import canonical, dumps, loads
+from ferrule.core.json_text import canonical, dumps, loads_exact
 from ferrule.errors import SchemaError
 from ferrule.schema.fault_messages import KeywordFailure, fault_of, preview
 from ferrule.schema.keywords import Child, Subschema, children
@@ -235,11 +235,11 @@ class Checker:
     def faults_of_text(self, json_text: str) -> tuple[Fault, ...]:
         """The same as `faults` for a JSON text, which must be strict JSON."""
         try:
-            value = loads(json_text)
+            value = loads_exact(json_text)
         except RecursionError:
             return (Fault("", "json", "is nested too deeply"),)
         except ValueError as error:
-            return (Fault("", "json", f"is not JSON: {error!s:.120}"),)
+            return (Fault("", "json", f"cannot be read as JSON: {error!s:.120}"),)
         is_wrong = self._is_object and not _is_object(value)
         return (_not_an_object(value),) if is_wrong else self.faults(value)
 

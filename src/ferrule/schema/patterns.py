@@ -18,8 +18,27 @@ _PLAIN, _WIDE, _UNICODE = 1, 4, 100
 
 _CLASS_ESCAPES = {"d": _PLAIN, "w": _PLAIN, "s": _WIDE, "D": _WIDE, "W": _WIDE, "S": _WIDE}
 _HEX_ESCAPE = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}|c[a-zA-Z]")
+# The Unicode properties of ECMA-262 that the validator and llguidance read alike; a test asks both for each name.
+CATEGORIES = (
+    "L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Ps", "Pe",
+    "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C", "Cc", "Cf", "Letter",
+    "Uppercase_Letter", "Lowercase_Letter", "Titlecase_Letter", "Modifier_Letter", "Other_Letter", "Mark",
+    "Nonspacing_Mark", "Spacing_Mark", "Enclosing_Mark", "Number", "Decimal_Number", "Letter_Number",
+    "Other_Number", "Punctuation", "Connector_Punctuation", "Dash_Punctuation", "Open_Punctuation",
+    "Close_Punctuation", "Initial_Punctuation", "Final_Punctuation", "Other_Punctuation", "Symbol", "Math_Symbol",
+    "Currency_Symbol", "Modifier_Symbol", "Other_Symbol", "Separator", "Space_Separator", "Line_Separator",
+    "Paragraph_Separator", "Other", "Control", "Format",
+)  # fmt: skip
+PROPERTIES = ("Alphabetic", "Lowercase", "Uppercase", "White_Space", "ASCII", "Emoji")
+SCRIPTS = (
+    "Arabic", "Armenian", "Bengali", "Bopomofo", "Cherokee", "Common", "Cyrillic", "Devanagari", "Ethiopic",
+    "Georgian", "Greek", "Gujarati", "Gurmukhi", "Han", "Hangul", "Hebrew", "Hiragana", "Kannada", "Katakana",
+    "Khmer", "Lao", "Latin", "Malayalam", "Mongolian", "Myanmar", "Oriya", "Sinhala", "Tamil", "Telugu", "Thai",
+    "Tibetan",
+)  # fmt: skip
 _CATEGORY = re.compile(
-    r"[pP]\{(?:L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cf]?|Alphabetic|Lowercase|Uppercase|White_Space)\}"
+    rf"[pP]\{{(?:(?:(?:gc|General_Category)=)?(?:{'|'.join(CATEGORIES)})|{'|'.join(PROPERTIES)}"
+    rf"|(?:sc|scx|Script|Script_Extensions)=(?:{'|'.join(SCRIPTS)}))\}}"
 )
 _BOUNDS = re.compile(r"\{([0-9]{1,6})(,?)([0-9]{0,6})\}")
 _GROUP_NAME = re.compile(r"\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
@@ -129,6 +148,13 @@ class _Scanner:
         if char and (char in _PUNCTUATION or char in "tnrfv"):
             self.at += 2
             return _PLAIN, {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}.get(char, char)
+        if char in ("p", "P"):
+            raise SchemaError(
+                f"the pattern uses a Unicode property at character {self.at} that is not supported",
+                code="pattern_invalid",
+                path=self.path,
+                hint=r"Use a general category such as \p{L} or \p{Letter}, or a script such as \p{Script=Greek}.",
+            )
         raise self._invalid(f'the escape "\\{char}" is not supported')
 
     def _hex_character(self, code: str) -> str:

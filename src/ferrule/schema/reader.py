@@ -275,11 +275,11 @@ class Reader:
             return at
         if text.startswith(quote.close, at):
             end = at + len(quote.close)
-            if not quote.ends_before or text[end : end + 1] in quote.ends_before:
-                # The character after the quote decides whether it closes the string, so wait for it.
-                if quote.ends_before and end >= len(text) and not at_end:
-                    return at
+            if not quote.ends_before or self._is_key:
                 return self._end_string(end)
+            if text[end : end + 1] in quote.ends_before:
+                # The character after the quote decides whether it closes the string, so wait for it.
+                return at if end >= len(text) and not at_end else self._end_string(end)
         char = text[at]
         if char == "\\" and quote.escapes is not Escapes.NONE:
             return self._read_escape(text, at, at_end)

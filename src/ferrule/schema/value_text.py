@@ -72,16 +72,12 @@ def write_value(value: object, notation: Notation) -> str:
 
 def write_key(key: str, notation: Notation) -> str:
     """Write an object key in a notation, with or without quotes."""
-    if not notation.has_bare_keys:
-        return write_string(key, notation.quotes[0])
-    return bare_key(key)
+    return bare_key(key, notation) if notation.has_bare_keys else write_string(key, notation.quotes[0])
 
 
-def bare_key(key: str) -> str:
-    """The key without quotes. Raises `UnrepresentableError` if it needs them."""
-    if not key or not BARE_KEY.fullmatch(key):
-        raise UnrepresentableError(f"the key {key!r} cannot be written without quotes")
-    return key
+def bare_key(key: str, notation: Notation) -> str:
+    """The key without quotes, if it does not need them: `f(city=1, "zip code"=2)`."""
+    return key if key and BARE_KEY.fullmatch(key) else write_string(key, notation.quotes[0])
 
 
 def write_string(text: str, quote: Quote) -> str:

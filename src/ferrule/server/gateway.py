@@ -43,6 +43,10 @@ class Gateway:
     def has_tools(self, principal: Principal) -> bool:
         return bool(self.tool_catalog.tools_for(principal))
 
+    def sends_live_arguments(self, principal: Principal) -> bool:
+        owner = (principal.name, principal.tenant)
+        return any(key.live_arguments and (key.name, key.tenant) == owner for key in self.config.keys)
+
     def engine(self, request: ToolCallRequest, principal: Principal) -> RoutedEngine:
         engine = self.router.engine(request.model)
         if not principal.may_use(f"model:{engine.model}"):

@@ -13,11 +13,14 @@ a call is read only if all of this holds, and everything else stays text, to the
 - It is not inside another code fence.
 - Every call in the block names an offered tool, and its arguments fit the tool's schema.
 
-A block that fails only the last condition is reported: the model probably meant a call (`looks_like_a_call`).
+A block that fails only the last condition is reported: the model probably meant a call (`looks_like_a_call`). For an
+engine that repairs calls (`repairs`), such a block at the end of the reply becomes call events, if it is one call of an
+offered tool: the engine has its arguments written again, or else shows the text of the block, which `printed` holds.
 
 **How.** Text is forwarded as it arrives, except lines that may open a block. From an opening on, whole lines are fed to
 the parser of that spelling until it is certain what the block is. Working by lines makes the result independent of how
-the text was cut into events, and each character is parsed at most twice.
+the text was cut into events, and each character is parsed at most twice. `DebrisFilter` then removes markup that the
+model left around its calls.
 """
 
 from __future__ import annotations
@@ -38,13 +41,14 @@ from ferrule.core.event import (
 from ferrule.core.fault import Fault
 from ferrule.core.tool import ToolDefinition
 from ferrule.schema.checker import checker_for
+from ferrule.wire.debris import DebrisFilter
 from ferrule.wire.format import Format
 from ferrule.wire.parse_plan import opening_texts
 from ferrule.wire.parser import Parser
 from ferrule.wire.registry import get_format
 
 LOOKS_LIKE_A_CALL = "looks_like_a_call"
-_SPELLINGS = ("fenced_json", "bare_json", "hermes")
+_SPELLINGS = ("fenced_json", "bare_json", "hermes", "xlam")
 _FENCE = "```"
 _INDENT = " \t"
 
@@ -69,15 +73,24 @@ class _Block:
 class DriftReader:
     """Passes the events of one reply through and replaces the text of drifted calls by call events.
 
-    `drifted` says for each such call, by its index, from which format to which spelling the model drifted.
+    `drifted` says for each such call, by its index, from which format to which spelling the model drifted. `printed`
+    holds the text of a call whose arguments do not fit.
     """
 
-    def __init__(self, format: Format | None, tools: Sequence[ToolDefinition], calls_before: int = 0) -> None:
+    def __init__(
+        self,
+        format: Format | None,
+        tools: Sequence[ToolDefinition],
+        calls_before: int = 0,
+        *,
+        repairs: bool = False,
+    ) -> None:
         self._name = format.name if format else "the API's own"
         self._make_id = format.ids.make if format else None
         self._spellings = _spellings(format)
         self._tools = {tool.name: tool for tool in tools}
         self._calls_before = calls_before
+        self._repairs = repairs
         self._count = 0
         self._indexes: dict[int, int] = {}
         self._held = ""
@@ -86,7 +99,9 @@ class DriftReader:
         self._has_text = False
         self._is_in_fence = False
         self._out: list[Event] = []
+        self._debris = DebrisFilter()
         self.drifted: dict[int, str] = {}
+        self.printed: dict[int, str] = {}
 
     def read(self, events: Sequence[Event]) -> list[Event]:
         """Return the events that became certain."""
@@ -118,11 +133,11 @@ class DriftReader:
         if self._block is not None:
             self._block.events += self._block.parser.close()
             self._end_block(self._block, ends_reply=True)
-        return self._take()
+        return [*self._take(), *self._debris.close()]
 
     def _take(self) -> list[Event]:
         events, self._out = self._out, []
-        return events
+        return self._debris.read(events)
 
     def _end_text(self) -> None:
         """What is held is followed by something other than text."""
@@ -159,7 +174,7 @@ class DriftReader:
         if self._is_at_line_start and line.lstrip(_INDENT).startswith(_FENCE):
             if not newline and not is_over:
                 return False
-            self._is_in_fence = not self._is_in_fence
+            self._is_in_fence ^= _toggles_fence(line)
         self._emit_text(line + newline)
         self._held = rest
         return True
@@ -181,7 +196,7 @@ class DriftReader:
             return
         block.text += line
         block.events += events
-        if line.lstrip(_INDENT).startswith(_FENCE):
+        if _toggles_fence(line):
             block.is_in_fence = not block.is_in_fence
         if prose.strip() or any(isinstance(event, CallEnd) and not event.complete for event in events):
             self._reject(block)
@@ -193,7 +208,9 @@ class DriftReader:
             self._reject(block)
             return
         faults = self._faults(block.events)
-        if faults:
+        if faults and self._repairs and ends_reply and self._is_one_offered_call(block):
+            self.printed[self._count] = block.text
+        elif faults:
             self._reject(block, "; ".join(map(str, faults)))
             return
         self._block = None
@@ -211,6 +228,10 @@ class DriftReader:
                     self._out.append(replace(event, index=indexes.get(index, index)))
                 case _:
                     pass
+
+    def _is_one_offered_call(self, block: _Block) -> bool:
+        names = [event.name for event in block.events if isinstance(event, CallStart)]
+        return len(names) == 1 and names[0] in self._tools
 
     def _faults(self, events: Sequence[Event]) -> list[Fault]:
         names: dict[int, str] = {}
@@ -234,10 +255,22 @@ class DriftReader:
         self._block = None
         self._is_in_fence = block.is_in_fence
         if problem:
-            self._out.append(
-                Diagnostic(LOOKS_LIKE_A_CALL, f"text looks like a call and was not read as one: {problem}")
-            )
+            self._out.append(unread_call(problem))
         self._emit_text(block.text)
+
+
+def unread_call(problem: str) -> Diagnostic:
+    """The diagnostic for a text that the model probably meant as a call."""
+    return Diagnostic(
+        LOOKS_LIKE_A_CALL,
+        f"the text looks like a call and was not read as one: {problem}. With tool_choice 'required' an engine with a "
+        "grammar writes only calls that fit",
+    )
+
+
+def _toggles_fence(line: str) -> bool:
+    """Whether a line begins or ends a code fence. A fence on one line does both."""
+    return line.lstrip(_INDENT).startswith(_FENCE) and line.count(_FENCE) % 2 == 1
 
 
 @lru_cache(maxsize=512)

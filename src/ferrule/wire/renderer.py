@@ -377,7 +377,7 @@ def _arguments(node: Args, arguments: str) -> str:
         items.sort(key=lambda pair: pair[0])
     notation = node.notation
     if node.root.assign == "=":
-        pairs = (bare_key(key) + "=" + write_value(item, notation) for key, item in items)
+        pairs = (bare_key(key, notation) + "=" + write_value(item, notation) for key, item in items)
     else:
         pairs = (write_key(key, notation) + notation.colon + write_value(item, notation) for key, item in items)
     return node.opener + notation.comma.join(pairs) + node.root.close

@@ -16,6 +16,7 @@ from ferrule.core.request import ChoiceMode, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FormatError
 from ferrule.rules.rule import (
+    AdditionalKey,
     Chars,
     Members,
     OneOf,
@@ -31,11 +32,13 @@ from ferrule.rules.rule import (
     map_children,
     maybe,
     one_of,
+    prepend_text,
     seq,
 )
 from ferrule.rules.rule import Seq as RuleSeq
 from ferrule.rules.rule import Text as Exactly
 from ferrule.schema.notation import JSON, OBJECT
+from ferrule.schema.object_members import additional_counts, additional_schema, listed_names, member_schema
 from ferrule.schema.value_decoder import types_allowed
 from ferrule.wire.format import Format, encoding_of
 from ferrule.wire.node import (
@@ -54,10 +57,13 @@ from ferrule.wire.node import (
     Space,
     Think,
 )
-from ferrule.wire.parse_plan import LiteralMeaning, is_marker, opening_texts, plan_of
+from ferrule.wire.parse_plan import LiteralMeaning, first_of, is_marker, opening_texts, plan_of
+from ferrule.wire.tape import MAX_NAME, Stops
 
 _ALNUM = Chars((("a", "z"), ("A", "Z"), ("0", "9")))
 _DIGITS = Repeat(Chars((("0", "9"),)), 1, 6)
+_LINES = (Exactly("\n  "), Exactly("\n    "))
+"""What models write before a member of a call's JSON, if each has a line of its own."""
 _IDS: dict[str, RuleNode] = {
     "any": Repeat(Chars((("a", "z"), ("A", "Z"), ("0", "9"), ("_", "_"), ("-", "-"))), 1, 40),
     "nine_alnum": Repeat(_ALNUM, 9, 9),
@@ -117,9 +123,11 @@ class _Binder:
         tokens = self._format.tokens
         if mode is ChoiceMode.NONE or not self._tools:
             return Rule(seq(reasoning_rule, self._answer(schema)), tokens=tokens)
-        calls_rule = self._calls(calls)
         if mode is ChoiceMode.REQUIRED:
-            return Rule(seq(reasoning_rule, calls_rule), tokens=tokens)
+            return Rule(seq(reasoning_rule, self._calls(calls)), tokens=tokens)
+        # Text may not hold an offered name where the name makes it a call. If the rule did not allow line breaks there,
+        # a model that writes them would be masked away from the name, to one that it did not mean.
+        calls_rule = self._calls(calls, in_lines=calls.only_offered)
         answer = self._answer(schema)
         # Free text before the calls would let a reply begin with text that the schema forbids.
         with_calls = calls_rule if calls.only_offered or schema is not None else self._around(calls, calls_rule)
@@ -174,8 +182,12 @@ class _Binder:
         between = self._format.reply.between
         return between.canonical if between else ""
 
-    def _calls(self, calls: Calls) -> RuleNode:
-        one = one_of(*(_with_shared_end(self._call(calls.call, tool)) for tool in self._tools))
+    def _calls(self, calls: Calls, *, in_lines: bool = False) -> RuleNode:
+        if in_lines and isinstance(calls.call, Envelope):
+            forms = (self._members(calls.call, tool, in_lines=True) for tool in self._tools)
+            one = seq("{", one_of(Exactly(""), *_LINES), one_of(*map(_with_shared_end, forms)))
+        else:
+            one = one_of(*(_with_shared_end(self._call(calls.call, tool)) for tool in self._tools))
         most = calls.max_calls if self._is_parallel else 1
         many = one if most == 1 else Repeat(one, 1, most, self._between() or calls.sep.canonical)
         open_text = calls.open.canonical if calls.open else ""
@@ -197,7 +209,7 @@ class _Binder:
             case Args():
                 return _arguments(node, tool)
             case Envelope():
-                return self._envelope(node, tool)
+                return seq("{", self._members(node, tool))
             case Keyed():
                 return seq("{" + dumps(tool.name) + ": ", _json(tool), "}")
             case Fields():
@@ -205,10 +217,13 @@ class _Binder:
             case _:
                 raise FormatError(f"a call of {self._format.name} cannot contain {node}")
 
-    def _envelope(self, node: Envelope, tool: ToolDefinition) -> RuleNode:
+    def _members(self, node: Envelope, tool: ToolDefinition, *, in_lines: bool = False) -> RuleNode:
+        """What follows the opening brace. `in_lines` allows every member, and the closing brace, on its own line."""
         parts: list[RuleNode | str] = []
         for entry in node.entries:
-            parts.append(("{" if not parts else ", ") + dumps(entry.key) + ": ")
+            if parts:
+                parts += [",", one_of(Exactly(" "), *_LINES)] if in_lines else [", "]
+            parts.append(dumps(entry.key) + ": ")
             match entry.slot:
                 case Slot.NAME:
                     parts.append(dumps(tool.name))
@@ -216,7 +231,7 @@ class _Binder:
                     parts.append(_json(tool))
                 case _:
                     parts.append(seq('"', _IDS[self._format.ids.name], '"'))
-        return seq(*parts, "}")
+        return seq(*parts, *([maybe(Exactly("\n"))] if in_lines else []), "}")
 
 
 def _with_shared_end(call: RuleNode) -> RuleNode:
@@ -278,15 +293,26 @@ def _arguments(node: Args, tool: ToolDefinition) -> RuleNode:
 
 
 def _fields(node: Fields, tool: ToolDefinition) -> RuleNode:
-    """One element after another in the schema's order; those that are not required are optional."""
-    elements = [(name in tool.required, _field(node, tool, name)) for name in tool.properties]
-    return in_order(elements, node.sep.canonical, identity)
+    """One element after another in the schema's order; those that are not required are optional.
+
+    Additional ones follow if they are allowed.
+    """
+    names, sep = listed_names(tool.parameters), node.sep.canonical
+    elements = [
+        (name in tool.required, _field(node, tool, name, member_schema(tool.parameters, name))) for name in names
+    ]
+    additional = additional_schema(tool.parameters)
+    if additional is None:
+        return in_order(elements, sep, identity)
+    other = _field(node, tool, None, additional)
+    counts = additional_counts(tool.parameters)
+    return in_order(elements, sep, identity, Repeat(prepend_text(sep, other), *counts), Repeat(other, *counts, sep))
 
 
-def _field(node: Fields, tool: ToolDefinition, name: str) -> RuleNode:
-    schema = tool.properties[name]
+def _field(node: Fields, tool: ToolDefinition, name: str | None, schema: Any) -> RuleNode:
+    """The element of an argument; without a name, of any argument that is not listed."""
     if not node.kinds:
-        return _element(node, name, "", _raw(node, schema, tool))
+        return _element(node, tool, name, "", _raw(node, schema, tool))
     options: list[RuleNode] = []
     allowed = types_allowed(schema, tool.parameters)
     for kind in node.kinds:
@@ -295,7 +321,7 @@ def _field(node: Fields, tool: ToolDefinition, name: str) -> RuleNode:
             continue
         typed = schema if types == allowed else {"allOf": [schema, {"type": sorted(types)}]}
         value = _raw(node, typed, tool) if kind.is_raw else Value(typed, tool.parameters, JSON, _closers(node))
-        options.append(_element(node, name, kind.word, value))
+        options.append(_element(node, tool, name, kind.word, value))
     return one_of(*options)
 
 
@@ -314,16 +340,37 @@ def _closers(node: Fields) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.strip() for text in spellings))
 
 
-def _element(node: Fields, name: str, kind: str, value: RuleNode) -> RuleNode:
-    parts: list[RuleNode | str] = []
-    for part in node.field.parts:
-        match part:
-            case Lit() | Space():
-                parts.append(part.canonical)
-            case Slot.KEY:
-                parts.append(name)
-            case Slot.KIND:
-                parts.append(kind)
-            case _:
-                parts.append(value)
-    return seq(*parts)
+def _element(node: Fields, tool: ToolDefinition, name: str | None, kind: str, value: RuleNode) -> RuleNode:
+    parts = node.field.parts
+    key, at = parts.index(Slot.KEY), parts.index(Slot.VALUE)
+    begin, end = _markup(parts[:key], kind), _markup(parts[key + 1 : at], kind)
+    if name is not None:
+        _check_name(name, first_of(parts[key + 1 :]) or ())
+        return seq(begin + name + end, value, _markup(parts[at + 1 :], kind))
+    name_text = Prose(_name_ends(parts[key + 1 :]), at_most=MAX_NAME)
+    any_key = AdditionalKey(begin, name_text, end, listed_names(tool.parameters))
+    return seq(any_key, value, _markup(parts[at + 1 :], kind))
+
+
+def _check_name(name: str, ends: tuple[str, ...]) -> None:
+    """Refuse a name that the parser would end too early, before anything is generated."""
+    if len(name) > MAX_NAME or Stops(ends).scan(name + ends[0], 0, True).at < len(name):
+        raise FormatError(
+            f"this format cannot write the argument name {name!r:.80}",
+            code="unwritable_name",
+            hint="Rename the property: use letters, digits and underscores.",
+        )
+
+
+def _name_ends(parts: tuple[Node, ...]) -> tuple[str, ...]:
+    """What an argument's name cannot contain, because the parser ends the name there.
+
+    If a text contains a first character again, the first characters alone: a matcher cannot count up to such a text.
+    """
+    ends = tuple(dict.fromkeys(text.strip() for text in first_of(parts) or ()))
+    firsts = tuple(dict.fromkeys(text[0] for text in ends))
+    return firsts if any(first in text[1:] for first in firsts for text in ends) else ends
+
+
+def _markup(parts: tuple[Node, ...], kind: str) -> str:
+    return "".join(part.canonical if isinstance(part, Lit | Space) else kind for part in parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ferrule.core.tool import ToolDefinition
+from ferrule.schema.object_members import member_schema
 from ferrule.schema.value_decoder import types_allowed
 
 ANY_TYPE = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
@@ -30,6 +31,5 @@ class ToolOffer:
             return ANY_TYPE
         cache = self._types.setdefault(tool, {})
         if argument not in cache:
-            schema = definition.properties.get(argument)
-            cache[argument] = ANY_TYPE if schema is None else types_allowed(schema, definition.parameters)
+            cache[argument] = types_allowed(member_schema(definition.parameters, argument), definition.parameters)
         return cache[argument]

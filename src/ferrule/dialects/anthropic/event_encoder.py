@@ -33,9 +33,8 @@ class EventEncoder:
         self._ids: list[str] = []
 
     def feed(self, event: Event) -> list[dict[str, Any]]:
-        return self._message_start() + [
-            encoded for ordered in self._sequence.feed(event) for encoded in self._encode(ordered)
-        ]
+        encoded = [one for ordered in self._sequence.feed(event) for one in self._encode(ordered)]
+        return self._message_start() + encoded if encoded else []
 
     def close(self) -> list[dict[str, Any]]:
         """End an answer that was cut off: without `message_stop`, so that it does not look finished.

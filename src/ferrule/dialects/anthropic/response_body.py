@@ -11,7 +11,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.reply import Reply
 from ferrule.dialects.anthropic.messages import block
-from ferrule.dialects.extension import Extension
+from ferrule.dialects.extension import KEY, Extension
 from ferrule.errors import FerruleError
 
 STOP_REASONS = {
@@ -56,7 +56,15 @@ def count_body(prompt_tokens: int) -> dict[str, int]:
 
 
 def error_body(error: FerruleError, request_id: str | None = None) -> dict[str, Any]:
-    """Return the body of an error. As an event named `error` it also ends a stream."""
+    """Return the body of an error. As an event named `error` it also ends a stream.
+
+    The API knows types and no codes: the error's own code is in the extension.
+    """
     kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
     message = f"{error.message} {error.hint}".strip()
-    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": message},
+        "request_id": request_id,
+        KEY: {"error": {"code": error.code, "retryable": error.retryable}},
+    }

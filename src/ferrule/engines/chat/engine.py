@@ -1,12 +1,14 @@
 """ChatEngine: an engine on a provider's chat API. The provider renders and parses; this engine checks its answers.
 
 Before anything is sent, tools and schema are admitted, and a choice that the API cannot express is expressed in another
-way or refused. Every finished call is checked and gets a receipt. A call with invalid arguments is repaired: after the
-answer has ended, the model writes the arguments, and nothing else, again, at most `repairs` times. The call keeps its
-id and name. A call of a tool that was not offered, or one that was cut off, is refused without a repair.
+way or refused. Every finished call is checked and gets a receipt. An invalid call is repaired: after the answer has
+ended, the model writes it again, at most `repairs` times. The call keeps its id. A call whose arguments are invalid, or
+were cut off by the token limit, keeps its tool; one of a tool that was not offered may become a call of another, or a
+text.
 
 Events cannot be taken back. So while repairs are possible, a call's arguments are buffered until the call is known to
-be valid; with `repairs=0` they stream as they arrive. Text and reasoning always stream.
+be valid; with `repairs=0` they stream as they arrive. Text and reasoning always stream; of a repair, only a text that
+replaces a call is added.
 
 If an answer breaks off before any event was sent, the engine raises `EngineError`, and the caller can retry. Otherwise
 the events that were sent stay valid, a diagnostic says what happened, and the answer finishes with LENGTH, the reason
@@ -26,7 +28,7 @@ from typing import Any, cast
 
 from ferrule.core.call import How, Receipt
 from ferrule.core.event import Diagnostic, Event, Finish, FinishReason, Usage, add_usage
-from ferrule.core.reply import fold
+from ferrule.core.reply import Reply, fold
 from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.allowed_tools import narrow_tools
@@ -34,11 +36,10 @@ from ferrule.engines.chat.api import ChatApi
 from ferrule.engines.engine import Engine, Traits
 from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
 from ferrule.engines.receipts import ReceiptWriter
-from ferrule.engines.repair import Attempt, Repair, new_arguments, no_valid_call, repair_request, repaired_draft
+from ferrule.engines.repair import Attempt, Repair, no_valid_call, repair_call, repair_request, repaired_draft
 from ferrule.engines.turn import FAILURES, CheckedTurn
 from ferrule.errors import EngineError, UnsupportedError
 from ferrule.schema.admission_cache import admit_schema, admit_tools
-from ferrule.schema.checker import checker_for
 from ferrule.wire.drift import DriftReader
 
 # Tool choice for chat APIs: adapts a request to an API that cannot express all of it, or refuses it before it is
@@ -134,12 +135,12 @@ _WORKAROUNDS = {
 class ChatOptions:
     """Options of chat engines.
 
-    `repairs` is how often the model may write the arguments of one call again. `is_streamed=False` requests answers in
+    `repairs` is how often the model may write one invalid call again. `is_streamed=False` requests answers in
     one piece, for servers that do not stream correctly. `reads_drift=False` leaves calls that the model printed and the
     server did not recognize in the text (see `wire.drift`).
     """
 
-    repairs: int = 1
+    repairs: int = 2
     is_streamed: bool = True
     reads_drift: bool = True
 
@@ -187,9 +188,10 @@ class ChatEngine(Engine):
         draft = Receipt(how=How.VALIDATED, engine=self.api.name, path=self.api.label, notes=exchange.adapted.notes)
         offered = exchange.offered
         reads_drift = self.options.reads_drift and offered and exchange.request.response_schema is None
-        drift = DriftReader(None, tuple(offered.values())) if reads_drift else None
+        repairs = self.options.repairs > 0
+        drift = DriftReader(None, tuple(offered.values()), repairs=repairs) if reads_drift else None
         receipts = ReceiptWriter(offered, draft, drifted=drift.drifted if drift else {})
-        return CheckedTurn(receipts, self.options.repairs > 0, exchange.request.parallel_tool_calls, drift)
+        return CheckedTurn(receipts, repairs, exchange.request.parallel_tool_calls, drift)
 
     async def _forward_events(self, exchange: _Exchange, turn: CheckedTurn) -> AsyncGenerator[Event, None]:
         async with aclosing(self._event_batches(exchange.adapted.request, self.options.is_streamed)) as batches:
@@ -231,46 +233,38 @@ class ChatEngine(Engine):
             yield message
 
     async def _finish(self, exchange: _Exchange, turn: CheckedTurn) -> AsyncGenerator[Event, None]:
-        for attempt in turn.attempts:
-            repair = Repair(None) if turn.is_cut_off else await self._repair(exchange, turn, attempt)
+        is_cut_off = turn.is_cut_off
+        for invalid_call in turn.attempts:
+            is_cut_call = turn.is_cut_call(invalid_call)
+            attempt = invalid_call.cut_off(exchange.request.max_tokens) if is_cut_call else invalid_call
+            can_repair = is_cut_call or not turn.is_cut_off
+            repair = await self._repair(exchange, turn, attempt) if can_repair else Repair(None)
+            is_cut_off = is_cut_off and not (is_cut_call and repair.is_answered)
             exchange.usage = add_usage(exchange.usage, repair.usage)
             turn.receipts.seconds = exchange.seconds
-            if repair.arguments is None:
-                events = turn.refuse(attempt, repair.reason)
-            else:
-                events = turn.replace_arguments(
-                    attempt, repair.arguments, _repair_receipts(turn.receipts, attempt, repair)
-                )
-            for event in events:
+            for event in turn.resolve(attempt, repair, _repair_receipts(turn.receipts, attempt, repair)):
                 yield event
-        if exchange.request.choice.mode is ChoiceMode.REQUIRED and not turn.completed_calls and not turn.is_cut_off:
+        if exchange.request.choice.mode is ChoiceMode.REQUIRED and not turn.completed_calls and not is_cut_off:
             raise no_valid_call(self.api.name, "; ".join(turn.refusals))
         for event in turn.invalid_answer(exchange.request.response_schema):
             yield event
         if turn.failure:
             yield turn.failure
         reason = FinishReason.TOOL_CALLS if turn.completed_calls else FinishReason.STOP
-        yield Finish(FinishReason.LENGTH if turn.is_cut_off else reason, exchange.usage)
+        yield Finish(FinishReason.LENGTH if is_cut_off else reason, exchange.usage)
 
     async def _repair(self, exchange: _Exchange, turn: CheckedTurn, attempt: Attempt) -> Repair:
-        """Return valid arguments, or why there are none. A failure here costs only this call, not the answer."""
-        tool = exchange.offered[attempt.name]
-        usage: Usage | None = None
-        for _ in range(self.options.repairs):
-            request = require_call(repair_request(exchange.request, attempt, turn.text), tool, self.api)
-            try:
-                reply = fold([event async for events in self._event_batches(request, False) for event in events])
-            except EngineError as failure:
-                return Repair(None, f"; the repair failed: {failure.message}", usage)
-            usage = add_usage(usage, reply.usage)
-            arguments = new_arguments(reply, attempt)
-            if arguments is None:
-                return Repair(None, f"; the repair failed: {self.api.name} did not call the tool again", usage)
-            faults = checker_for(tool.parameters).faults_of_text(arguments)
-            if not faults:
-                return Repair(arguments, usage=usage)
-            attempt = replace(attempt, arguments=arguments, faults=faults)
-        return Repair(None, f"; after the repair: {attempt.message}", usage)
+        offered = exchange.offered
+
+        async def ask(attempt: Attempt) -> Reply:
+            again = repair_request(exchange.request, attempt, turn.text)
+            if attempt.is_unknown:
+                request = adapt_request(again, self.api).request
+            else:
+                request = require_call(again, offered[attempt.name], self.api)
+            return fold([event async for events in self._event_batches(request, False) for event in events])
+
+        return await repair_call(attempt, offered, self.options.repairs, ask)
 
 
 @dataclass(slots=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from ferrule.core.event import TextDelta
 from ferrule.core.json_text import loads
+from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.lenient_json import count, mapping, text
 from ferrule.engines.doctor.client import ProbeResponse
 from ferrule.engines.doctor.verdicts import Observation, RunOutcome, cutoff, no_evidence, success, violation
 from ferrule.schema.checker import checker_for
+from ferrule.wire.drift import DriftReader
 
 Observer = Callable[[Sequence[ProbeResponse]], Observation]
 _NO_CALL = "made no call"
@@ -57,6 +60,21 @@ def only_calls_of(*names: str) -> Callable[[ProbeResponse], Observation]:
         if others:
             return violation(f"called {others[0]} instead")
         return success(f"called {response.calls[0].name}") if response.calls else _missing_call(response)
+
+    return observe
+
+
+def call_is_read(tool: ToolDefinition) -> Callable[[ProbeResponse], Observation]:
+    """Expect a call that the model makes to be returned as a call, and not as text in whichever spelling it used."""
+
+    def observe(response: ProbeResponse) -> Observation:
+        if response.calls:
+            return success("returned it as a call")
+        reader = DriftReader(None, [tool])
+        reader.read([TextDelta(response.reply.text)])
+        reader.close()
+        spelling = next((drift.rpartition(" ")[2] for drift in reader.drifted.values()), "")
+        return violation(f"returned it as text: the model writes {spelling}") if spelling else no_evidence(_NO_CALL)
 
     return observe
 

@@ -11,6 +11,7 @@ from ferrule.engines.doctor.observations import (
     argument_deltas,
     bad_schema_refusal,
     call_ids,
+    call_is_read,
     finish_reason,
     no_call,
     one_call,
@@ -22,7 +23,16 @@ from ferrule.engines.doctor.observations import (
     usage_report,
 )
 from ferrule.engines.doctor.probe import BuildRequests, Probe
-from ferrule.engines.doctor.sample_tools import CITY, HELLO, NOTE, closed_object, named_choice, request_body, tool
+from ferrule.engines.doctor.sample_tools import (
+    CITY,
+    HELLO,
+    NOTE,
+    NOTE_TOOL,
+    closed_object,
+    named_choice,
+    request_body,
+    tool,
+)
 
 _NOTES: tuple[Call, ...] = (
     ("send_note", {"text": "the train leaves at noon"}),
@@ -80,6 +90,12 @@ _BOTH = {"tools": [NOTE, CITY]}
 _ONE = unless_refused
 
 PROBES: tuple[Probe, ...] = (
+    Probe(
+        name="calls are read",
+        requests=_request_only_note("auto"),
+        observe=_ONE(call_is_read(NOTE_TOOL)),
+        needs_call=False,
+    ),
     Probe(
         name="required",
         requests=_request_greeting(**_BOTH, tool_choice="required"),

@@ -24,7 +24,8 @@ def tool(name: str, description: str, parameters: Mapping[str, Any], *, strict: 
     return tool_body(ToolDefinition(name, description, dict(parameters)), strict=strict)
 
 
-NOTE = tool("send_note", "Sends a short note.", closed_object({"text": {"type": "string"}}))
+NOTE_TOOL = ToolDefinition("send_note", "Sends a short note.", closed_object({"text": {"type": "string"}}))
+NOTE = tool_body(NOTE_TOOL, strict=False)
 CITY = tool("find_city", "Finds a city on the map.", closed_object({"city": {"type": "string"}}))
 
 

@@ -24,23 +24,22 @@ from ferrule.core.event import (
     WireText,
     add_usage,
 )
-from ferrule.core.reply import fold
-from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
+from ferrule.core.reply import Reply, fold
+from ferrule.core.request import ChoiceMode, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import ALL_CHOICES, Enforcement, Engine, Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece, TextGenerator
 from ferrule.engines.grammar import CANONICAL_TOKEN_TARGETS, encoding_for
 from ferrule.engines.receipts import GRAMMAR_NOT_FOLLOWED, ReceiptWriter
-from ferrule.engines.repair import Attempt, Repair, new_arguments, no_valid_call, repair_request, repaired_draft
+from ferrule.engines.repair import Attempt, Repair, no_valid_call, repair_call, repair_request, repaired_draft
 from ferrule.engines.text.constraint import ConstraintCache, ConstraintSpec
 from ferrule.engines.text.prompt import FallbackMode, PromptBuilder, prompt_builder_for
 from ferrule.engines.text.skip import SkipGenerator
 from ferrule.engines.text.skip_guard import SKIP_PAUSED
 from ferrule.engines.turn import CheckedTurn
-from ferrule.errors import DefinitionError, EngineError, NoValidCallError, UnsupportedError
+from ferrule.errors import DefinitionError, NoValidCallError, UnsupportedError
 from ferrule.rules.claims import claims_of
 from ferrule.schema.admission_cache import admit_schema, admit_tools
-from ferrule.schema.checker import checker_for
 from ferrule.wire.drift import DriftReader
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
@@ -89,7 +88,7 @@ class TextOptions:
     grammar language; by default it is the backend's best. `is_constrained=False` turns the grammar off, and calls are
     only checked afterwards. `any_order` allows arguments in any order if the target supports it. `reads_drift=False`
     leaves calls in another spelling than the format's in the text (see `wire.drift`). `repairs` is how often the model
-    may write the arguments of one call again: where a grammar cannot express a keyword, they may not fit. `skips`
+    may write one invalid call again: where a grammar cannot express a keyword, its arguments may not fit. `skips`
     appends text that the grammar forces to the prompt instead of generating it; None does so where one more request is
     cheap and the answer stays the same.
 
@@ -153,7 +152,7 @@ class TextEngine(Engine):
             yield job.rule_event(job.request.grammar)
         started = time.monotonic()
         most_repairs = self.options.repairs if repairs is None else repairs
-        turn = CheckedTurn(job.receipts, most_repairs > 0, request.parallel_tool_calls)
+        turn = CheckedTurn(job.receipts, most_repairs > 0, request.parallel_tool_calls, job.drift)
         end: CompletionEnd | None = None
         watcher = (
             job.request.grammar.make_watcher() if job.request.grammar and job.request.grammar.make_watcher else None
@@ -181,12 +180,8 @@ class TextEngine(Engine):
         for attempt in turn.attempts:
             repair = Repair(None) if is_cut_off else await self._repair(request, job, turn.text, attempt, most_repairs)
             usage = add_usage(usage, repair.usage)
-            if repair.arguments is None:
-                events = turn.refuse(attempt, repair.reason)
-            else:
-                writer = replace(job.receipts, draft=repaired_draft(job.receipts.draft, attempt))
-                events = turn.replace_arguments(attempt, repair.arguments, writer)
-            for event in events:
+            writer = replace(job.receipts, draft=repaired_draft(job.receipts.draft, attempt))
+            for event in turn.resolve(attempt, repair, writer):
                 yield event
         if job.is_call_demanded and not turn.completed_calls and not is_cut_off:
             raise no_valid_call(self.traits.name, "; ".join(turn.refusals))
@@ -198,16 +193,11 @@ class TextEngine(Engine):
     async def _repair(
         self, request: ToolCallRequest, job: _Job, text: str, attempt: Attempt, most_repairs: int
     ) -> Repair:
-        """Return valid arguments, or why there are none. A failure here costs only this call, not the answer."""
-        choice = ToolChoice.one(attempt.name) if self._target else ToolChoice.auto()
-        usage: Usage | None = None
-        for _ in range(most_repairs):
-            again = replace(
-                repair_request(request, attempt, text),
-                tool_choice=choice,
-                tool_choice_policy=ChoicePolicy.AUTO,
-                shows_wire=False,
-            )
+        async def ask(attempt: Attempt) -> Reply:
+            again = replace(repair_request(request, attempt, text), shows_wire=False)
+            if not attempt.is_unknown:
+                choice = ToolChoice.one(attempt.name) if self._target else ToolChoice.auto()
+                again = replace(again, tool_choice=choice)
             events: list[Event] = []
             try:
                 async with aclosing(self.stream_request(again, repairs=0)) as stream:
@@ -216,18 +206,9 @@ class TextEngine(Engine):
             except NoValidCallError:
                 # What the model wrote instead is among the events.
                 pass
-            except EngineError as failure:
-                return Repair(None, f"; the repair failed: {failure.message}", usage)
-            reply = fold(events)
-            usage = add_usage(usage, reply.usage)
-            arguments = new_arguments(reply, attempt)
-            if arguments is None:
-                return Repair(None, "; the repair failed: the model did not call the tool again", usage)
-            faults = checker_for(job.receipts.tools[attempt.name].parameters).faults_of_text(arguments)
-            if not faults:
-                return Repair(arguments, usage=usage)
-            attempt = replace(attempt, arguments=arguments, faults=faults)
-        return Repair(None, f"; after the repair: {attempt.message}", usage)
+            return fold(events)
+
+        return await repair_call(attempt, job.receipts.tools, most_repairs, ask)
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
         """Count the tokens of the prompt that the request would be answered from, with the model's own tokenizer."""
@@ -313,7 +294,8 @@ class TextEngine(Engine):
         calls_before = sum(len(message.tool_calls) for message in request.messages)
         # With `required` a grammar leaves no free text, and a text with a schema is an answer, whatever it looks like.
         reads_drift = self.options.reads_drift and request.choice.mode is ChoiceMode.AUTO and schema is None
-        drift = DriftReader(format, offered, calls_before) if reads_drift and offered else None
+        repairs = self.options.repairs > 0
+        drift = DriftReader(format, offered, calls_before, repairs=repairs) if reads_drift and offered else None
         receipts = ReceiptWriter(
             {tool.name: tool for tool in offered},
             draft,

@@ -17,6 +17,8 @@ as without skipping:
 - Stop strings end a hole, not the grammar. They are the texts that show how the answer continues: `",` or `"}` after a
   string, the character after a number, the letter in which two tool names differ. The stop is part of the forced text.
   A stop after a backslash, inside of a string, does not end it: the hole then continues with the rest of the string.
+- The model's last token stays as it is, also if it reaches beyond the stop: the step after it begins where the token
+  ends. Only a token that ends inside of a value other than a string is removed and generated again.
 - Forced text ends at token boundaries. It never ends in a space, because tokenizers write a space as the beginning of
   the next word, and a marker that is one token of the vocabulary is never split (`rules.skip.token_boundary`).
 - Tokens that the model generated are sent back as token ids (`token_text`). The same text in other tokens is another
@@ -24,8 +26,8 @@ as without skipping:
   done for backends without token ids, changes a word in two or three of a hundred calls of a weak model.
 
 **What depends on the backend.** Forced text can be split into tokens in several ways. llguidance allows only the
-tokenizer's own way, so with it skipping changes nothing. xgrammar and GBNF allow all ways, and a later choice that was
-close may differ. The call is valid either way, but there skipping is off by default
+tokenizer's own way, so with it the model reads the same tokens. xgrammar and GBNF allow all ways, and a later choice
+that was close may differ. The call is valid either way, but there skipping is off by default
 (`grammar.CANONICAL_TOKEN_TARGETS`).
 
 **When it pays.** Each hole is one more request. About eight tokens are forced between two values, so skipping is on by
@@ -149,20 +151,24 @@ class SkipGenerator:
                 self.guard.add(cost.time)
                 yield cost.completion_end(is_cut_off=end.is_cut_off)
                 return
-            # The tokens that contain the stop were not reported as pieces.
-            yield Piece(end.matched_stop, max((end.completion_tokens or 0) - tokens, 0))
             hole_text += end.matched_stop
-            text += hole_text
-            await token_text.add_generated(token_ids, hole_text, end.completion_tokens)
-            # A stop inside of a string, after a backslash, does not end the string.
-            next_position = step.hole.advance(hole_text) or step.hole.resume_in_string(hole_text)
-            if next_position is None:
+            overhang = await token_text.add_generated(token_ids, hole_text, end.completion_tokens)
+            # The model's last token may reach beyond the stop. It stays whole, unless it ends inside of a value.
+            position_after = step.hole.advance(hole_text + overhang)
+            if position_after is None:
+                await token_text.remove_end(overhang)
+                overhang = ""
+                position_after = step.hole.advance(hole_text)
+            if position_after is None:
                 raise EngineError(
                     f"the engine wrote text that its grammar does not allow: {hole_text[-60:]!r}",
                     code="grammar_lost",
                     hint="Try again. If it happens again, set skips=False for this engine.",
                 )
-            position = next_position
+            position = position_after
+            text += hole_text + overhang
+            # The tokens that contain the stop were not reported as pieces.
+            yield Piece(end.matched_stop + overhang, max((end.completion_tokens or 0) - tokens, 0))
 
     async def _cached_step(self, position: Position) -> SkipStep:
         key = (self.plan, position.path)

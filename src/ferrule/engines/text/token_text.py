@@ -51,38 +51,38 @@ class TokenText:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokens: Tokens | None = None
         self._tokenizer = tokenizer
-        self._overhang = ""
-        """The text of the last token beyond the point where the answer was stopped."""
+        self._untokenized = ""
+        """The beginning of a token that was removed: it is tokenized again with the text that is appended next."""
 
     async def start(self, prompt: str) -> None:
         self.tokens = await self._tokenizer.tokenize_prompt(prompt)
 
     async def append(self, text: str) -> int | None:
-        """Append forced text and return the number of tokens that it added; None if unknown.
-
-        If the last token extends into the forced text, it stays as the model chose it. If it extends beyond it, into
-        text that the model has yet to choose, the token is removed.
-        """
+        """Append forced text and return the number of tokens that it added; None if unknown."""
         if self.tokens is None:
             return None
-        if text.startswith(self._overhang):
-            prefix, uncovered = self.tokens, text[len(self._overhang) :]
-        else:
-            last = await self._tokenizer.detokenize(self.tokens[-1:]) or ""
-            prefix, uncovered = self.tokens[:-1], last.removesuffix(self._overhang) + text
-        self._overhang = ""
-        added = await self._tokenizer.tokens(uncovered)
-        self.tokens = None if added is None else (*prefix, *added)
+        added = await self._tokenizer.tokens(self._untokenized + text)
+        self._untokenized = ""
+        self.tokens = None if added is None else (*self.tokens, *added)
         return None if added is None else len(added)
 
-    async def add_generated(self, tokens: Sequence[int], text: str, count: int | None) -> None:
-        """Add generated text, including its stop. `count` is the number of tokens that the backend reports for it."""
+    async def add_generated(self, tokens: Sequence[int], text: str, count: int | None) -> str:
+        """Add generated text, including its stop, and return what its last token spells beyond the stop.
+
+        `count` is the number of tokens that the backend reports for the text.
+        """
         if self.tokens is None:
-            return
+            return ""
         written = await self._tokenizer.detokenize(tuple(tokens)) if len(tokens) == count else None
         if written is None or not written.startswith(text):
             # The reported tokens do not spell the text, so the rest of the answer is sent as text.
             self.tokens = None
-            return
+            return ""
         self.tokens = (*self.tokens, *tokens)
-        self._overhang = written[len(text) :]
+        return written[len(text) :]
+
+    async def remove_end(self, text: str) -> None:
+        """Remove a text that the last token ends with, and the token with it."""
+        if self.tokens is not None and text:
+            last = await self._tokenizer.detokenize(self.tokens[-1:]) or ""
+            self.tokens, self._untokenized = self.tokens[:-1], last.removesuffix(text)

@@ -6,7 +6,7 @@ This module does not depend on any model.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ferrule.rules.rule import Prose, Raw, RuleNode, Str, Value
 from ferrule.rules.skip.continuations import Continuation, Stack, common_prefix, continuations, is_number
@@ -21,13 +21,18 @@ STRING_REST = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*"', re.DOTALL)
 def distinguishing_ends(choices: Sequence[Continuation], min_forced: int) -> tuple[str, ...]:
     """Texts of which one must come next, each followed by enough forced text to be worth an interruption.
 
-    Empty if a continuation begins with a leaf, or if the text of one is a prefix of another's.
+    Empty if a continuation begins with a leaf, or if the text of one is a prefix of another's. With a text that ends
+    the rule, an answer may also end: the engine then reports the end and no stop.
     """
     texts = tuple(dict.fromkeys(choice.text for choice in choices if not choice.is_end))
-    return _distinguishing_prefixes(texts, min_forced) if texts and all(texts) else ()
+    final = {choice.text for choice in choices if not choice.remaining}
+    final -= {choice.text for choice in choices if choice.remaining}
+    return _distinguishing_prefixes(texts, min_forced, final) if texts and all(texts) else ()
 
 
-def _distinguishing_prefixes(texts: Sequence[str], min_forced: int, common: str = "") -> tuple[str, ...]:
+def _distinguishing_prefixes(
+    texts: Sequence[str], min_forced: int, final: Collection[str], common: str = ""
+) -> tuple[str, ...]:
     """The shortest prefixes after which at least `min_forced` characters are forced. All texts begin with `common`."""
     prefix = common_prefix(texts)
     if len(texts) == 1 or len(prefix) - len(common) > min_forced:
@@ -35,9 +40,12 @@ def _distinguishing_prefixes(texts: Sequence[str], min_forced: int, common: str 
     groups: dict[str, list[str]] = {}
     for text in texts:
         groups.setdefault(text[len(prefix) : len(prefix) + 1], []).append(text)
+    if prefix in final:
+        # A text that continues after it is not the end.
+        groups.pop("", None)
     if "" in groups:
         return ()
-    group_ends = [_distinguishing_prefixes(group, min_forced, prefix) for group in groups.values()]
+    group_ends = [_distinguishing_prefixes(group, min_forced, final, prefix) for group in groups.values()]
     return tuple(end for ends in group_ends for end in ends) if all(group_ends) else ()
 
 

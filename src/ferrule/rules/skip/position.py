@@ -27,8 +27,13 @@ Why the result does not change
 - **Forced text ends where tokens end** (`token_boundary`). The last word before a choice, and the punctuation before a
   word or a value, are left to the model: `<` may become `</`, and `get` may become `getter`. A marker for which the
   vocabulary has one token is never split.
-- **A quote after a backslash does not end a string.** A stop may match there; `Position.resume_in_string` then
-  continues the same hole with the remaining length.
+- **The model's tokens stay whole.** Its last token may reach beyond the stop, as `"}}` and a line break in one token,
+  or `</tool_call>`, do. The position is the one after the token: to cut it would put the model at a token boundary
+  that it never chose.
+- **A string's rest is the same language.** After its opening quote a string is a leaf of its own, and admits what the
+  grammar of the whole rule admits there, including which characters may be escaped.
+- **A quote after a backslash does not end a string.** A stop may match there; `Position.advance` then returns the
+  position inside the string, with the remaining length.
 
 Where it stops
 --------------
@@ -37,8 +42,10 @@ call by itself. The same applies if a position has too many continuations, or mo
 An interruption costs one more request, so an end is used only if at least `MIN_FORCED_CHARACTERS` are forced after it.
 
 Law 8 (`tests/laws/test_skip.py`) checks this for every format and tool choice: the output is exactly what the model
-would have written, and at every step the rest of the rule admits what the model writes next. This module does not
-depend on any engine, tokenizer or grammar language.
+would have written, and at every step the model reads the same tokens and chooses among the same tokens as without
+skipping. What remains is arithmetic: an engine evaluates appended tokens together and generated ones singly, and its
+sums may differ in their last digits, so that two tokens of nearly the same probability may change places. This module
+does not depend on any engine, tokenizer or grammar language.
 """
 
 from __future__ import annotations
@@ -58,12 +65,13 @@ from ferrule.rules.skip.continuations import (
     is_leaf,
     join,
 )
-from ferrule.rules.skip.hole_ends import MIN_FORCED_CHARACTERS, STRING_REST, distinguishing_ends, ends_of, length_of
+from ferrule.rules.skip.hole_ends import MIN_FORCED_CHARACTERS, distinguishing_ends, ends_of, length_of
 from ferrule.rules.skip.member_expansion import TAIL, expand_members, shorten_tail
 from ferrule.rules.skip.token_boundary import NO_MARKERS, MarkerTokens, whole_token_prefix
 
 _HOLE = "\0"
 _STRING_PART = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])', re.DOTALL)
+_STRING_PARTS = re.compile(f"{_STRING_PART.pattern}+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +126,14 @@ class Position:
         return ends_of(hole, min_forced) if hole else distinguishing_ends(continuations(self.remaining), min_forced)
 
     def advance(self, text: str) -> Position | None:
-        """The position after a text; None if the text ends inside a value, or the rule does not admit it."""
+        """The position after a text; None if the rule does not admit the text, or if it ends inside a value.
+
+        A string is the exception: the position inside of it is the rest of the string.
+        """
         positions = list(_positions(self.remaining, text, self.path))
         if not positions:
             return None
         return Position((one_of(*(seq(*remaining) for remaining, _ in positions)),), positions[0][1])
-
-    def resume_in_string(self, text: str) -> Position | None:
-        """The position inside a string in which a text ends; None if the text does not end inside a string."""
-        hole = self._hole()
-        if hole is None or not text.startswith(hole.text):
-            return None
-        leaf, content = hole.remaining[0], text[len(hole.text) :]
-        if not isinstance(leaf, Str) or leaf.quote is not TAIL or STRING_REST.match(content):
-            return None
-        count = len(_STRING_PART.findall(content))
-        return Position(
-            (shorten_tail(leaf, count), *hole.remaining[1:]), f"{self.path}{hole.text}{_HOLE}{count}{_HOLE}"
-        )
 
     def _hole(self) -> Continuation | None:
         """The next value, with the punctuation before it that is left to the model; None if something else may come."""
@@ -157,3 +155,6 @@ def _positions(remaining: Stack, text: str, path: str) -> Iterator[tuple[Stack, 
             length = length_of(leaf, after, rest)
             if length is not None:
                 yield from _positions(after, rest[length:], f"{path}{choice.text}{_HOLE}")
+            elif isinstance(leaf, Str) and leaf.quote is TAIL and _STRING_PARTS.fullmatch(rest):
+                count = len(_STRING_PART.findall(rest))
+                yield (shorten_tail(leaf, count), *after), f"{path}{choice.text}{_HOLE}{count}{_HOLE}"

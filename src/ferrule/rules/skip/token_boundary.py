@@ -41,11 +41,21 @@ def whole_token_prefix(text: str, choices: Sequence[Continuation], markers: Mark
     if all(choice.is_end for choice in choices) or text.endswith(markers.known):
         return text
     prefix = _open_end_pattern(text, choices).sub("", text, count=1).rstrip(" ")
-    for marker in markers.possible:
-        at = text.rfind(marker)
-        if at >= 0 and at < len(prefix) < at + len(marker):
-            prefix = text[:at].rstrip(" ")
+    while cut := _cut_marker(text, len(prefix), markers):
+        at, is_token = cut
+        # Where the marker is no token, one token may be the punctuation before it and the marker's first character.
+        open_end = _SPACES if is_token else _open_end_pattern(text[:at], [Continuation(text[at:], ())])
+        prefix = open_end.sub("", text[:at], count=1).rstrip(" ")
     return prefix
+
+
+def _cut_marker(text: str, end: int, markers: MarkerTokens) -> tuple[int, bool] | None:
+    """Where a marker begins that the end of a prefix would cut, and whether it is a token; None if none is cut."""
+    for marker in markers.possible:
+        at = text.rfind(marker, max(end - len(marker) + 1, 0), end + len(marker) - 1)
+        if at >= 0:
+            return at, marker in markers.known
+    return None
 
 
 def _open_end_pattern(text: str, choices: Sequence[Continuation]) -> re.Pattern[str]:

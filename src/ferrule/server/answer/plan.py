@@ -47,17 +47,20 @@ class Turn:
     resumes: str = ""
     conversation: str = ""
     is_live: bool = False
-    """Whether the caller wants arguments as they arrive: `{"ferrule": {"live_arguments": true}}`."""
+    """Whether arguments are sent as they arrive: `{"ferrule": {"live_arguments": true}}`, or the key's setting."""
 
 
 def new_conversation_id() -> str:
     return f"conv_{secrets.token_hex(16)}"
 
 
-def turn_of(body: dict[str, Any], request: ToolCallRequest, principal: Principal, *, has_tools: bool) -> Turn:
+def turn_of(
+    body: dict[str, Any], request: ToolCallRequest, principal: Principal, *, has_tools: bool, is_live: bool = False
+) -> Turn:
     """Return the turn that a body requests, with the id of its conversation in the ledger.
 
-    `has_tools`: the gateway has tools that this principal may use.
+    `has_tools`: the gateway has tools that this principal may use. `is_live` is the setting of the principal's key,
+    which the body may change.
 
     The caller's choice is in the extension: `{"ferrule": {"tools": "caller" | "gateway" | "none" | [names]}}`,
     `{"ferrule": {"resume": "conversation"}}`, and `{"ferrule": {"live_arguments": true}}`.
@@ -70,7 +73,7 @@ def turn_of(body: dict[str, Any], request: ToolCallRequest, principal: Principal
         principal=principal,
         resumes=resumes,
         conversation=resumes or new_conversation_id(),
-        is_live=extension.is_given and extension["live_arguments"].or_else(Field.boolean, False),
+        is_live=extension["live_arguments"].or_else(Field.boolean, is_live) if extension.is_given else is_live,
     )
     if not tools.is_given:
         owner = ToolOwner.CALLER if request.tools else ToolOwner.GATEWAY if has_tools else ToolOwner.NOBODY

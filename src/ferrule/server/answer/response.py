@@ -4,7 +4,9 @@ APIs without rounds get one answer, whatever the loop does (`RoundFlattener`). C
 of that answer. They are reported as extension events next to it, as is everything that tools and approvers do
 meanwhile. Calls that the client runs pass through.
 
-Nothing is sent before the first event, so that an immediate failure gets an HTTP status and the API's error body.
+Nothing is sent before there is something to say, so that a failure before it gets an HTTP status and the API's error
+body: also an engine that breaks off inside its first call. Every client knows whether to retry after a status; after an
+error inside a stream, some give up.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from ferrule.server.config.config import GatewayLimits
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import StreamingResponse
 
-_FIRST_EVENT_SECONDS = 10.0
-"""How long to wait for the first event. Then the answer starts anyway, and errors come inside the stream."""
+_FIRST_DATA_SECONDS = 10.0
+"""How long to wait for something to send. Then the answer starts anyway, and errors come inside the stream."""
 RECEIPTS = "ferrule-receipts"
 """The response header with the receipts of the calls, for clients that do not read the extension."""
 
@@ -190,10 +192,10 @@ async def collect_answer(gateway: Gateway, turn: Turn) -> tuple[Reply, list[Exte
 
 
 async def stream_answer(events: AnswerStream, encoder: ApiEncoder, limits: GatewayLimits) -> StreamingResponse:
-    """Return the answer as a stream. An error before the first event is raised here."""
-    first = asyncio.ensure_future(_first_event(events))
+    """Return the answer as a stream. An error before there is something to send is raised here."""
+    first = asyncio.ensure_future(_next_data(events, encoder))
     try:
-        await asyncio.wait({first}, timeout=_FIRST_EVENT_SECONDS)
+        await asyncio.wait({first}, timeout=_FIRST_DATA_SECONDS)
         if first.done():
             first.result()
     except (asyncio.CancelledError, FerruleError):
@@ -208,19 +210,21 @@ async def stream_answer(events: AnswerStream, encoder: ApiEncoder, limits: Gatew
     )
 
 
-async def _first_event(events: AnswerStream) -> LoopEvent | None:
-    return await anext(events, None)
+async def _next_data(events: AnswerStream, encoder: ApiEncoder) -> bytes:
+    """Encode events until there is something to send; empty at the end of the answer."""
+    async for event in events:
+        if data := encoder.feed(event):
+            return data
+    return b""
 
 
 async def _encode_events(
-    first: asyncio.Future[LoopEvent | None], events: AnswerStream, encoder: ApiEncoder
+    first: asyncio.Future[bytes], events: AnswerStream, encoder: ApiEncoder
 ) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(events):
-            event = await first
-            if event is not None:
-                if data := encoder.feed(event):
-                    yield data
+            if data := await first:
+                yield data
                 async for event in events:
                     if data := encoder.feed(event):
                         yield data

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from ferrule.core.context import CallContext
-from ferrule.core.event import Diagnostic, Finish, FinishReason, RuleShown, TextDelta
+from ferrule.core.event import CallEnd, Diagnostic, Finish, FinishReason, RuleShown, TextDelta
 from ferrule.core.reply import ReplyFold
 from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.engines.deadlines import DeadlineTimer
@@ -59,6 +59,9 @@ class AnswerStream:
         self._fold: ReplyFold | None = None
         """Of the calls, if they are the caller's: then nobody else counts which tools were called."""
         self._refusals: list[str] = []
+        """Of the reply under way."""
+        self._calls: set[bool] = set()
+        """Whether calls of the reply under way were complete: of each kind that occurred."""
         self._last_event: LoopEvent | None = None
         self._has_loop_end = False
         self._is_closed = False
@@ -107,23 +110,35 @@ class AnswerStream:
             event = self._end_of_reply()
         if event is None:
             return None
-        if self._fold is not None:
-            event = self._with_refusals(event)
+        event = self._with_refusals(event)
         self._observe(event)
         return event
 
     def _with_refusals(self, event: LoopEvent) -> LoopEvent:
-        """Report refused calls as text before the end of an answer that has no other call.
+        """Report refused calls, and one that was cut off, as text before the end of a reply that has no other call.
 
-        The caller runs the calls, and a refused one is not sent. Without the text the answer would be empty, and nobody
-        would know why. A loop of the gateway's reports refusals to the model instead.
+        Such a call is neither sent nor run, and a loop ends at it. Without the text the answer could be empty, and
+        nobody would know why.
         """
-        if isinstance(event, Diagnostic) and event.code in _REFUSALS:
-            self._refusals.append(event.message)
-        if not isinstance(event, Finish) or event.reason is not FinishReason.STOP or not self._refusals:
-            return event
-        self._last_event = event
-        return TextDelta(f"[A tool call was refused: {'; '.join(self._refusals)}]")
+        match event:
+            case Diagnostic(code, message) if code in _REFUSALS:
+                self._refusals.append(message)
+            case CallEnd(complete=complete):
+                self._calls.add(complete)
+            case Finish(reason):
+                refusals, calls = self._refusals, self._calls
+                self._refusals, self._calls = [], set()
+                text = ""
+                if reason is FinishReason.STOP and refusals:
+                    text = f"[A tool call was refused: {'; '.join(refusals)}]"
+                elif reason is FinishReason.LENGTH and calls == {False}:
+                    text = "[A tool call was cut off at the token limit.]"
+                if text:
+                    self._last_event = event
+                    return TextDelta(text)
+            case _:
+                pass
+        return event
 
     def _end_of_reply(self) -> LoopEvent | None:
         """The end of an answer without a loop; None if there was an end."""

@@ -13,7 +13,7 @@ from ferrule.dialects.field import wants_stream
 from ferrule.dialects.openai_chat.chunk_encoder import ChunkEncoder
 from ferrule.dialects.openai_chat.request_decoder import read_request, uses_functions, wants_usage
 from ferrule.dialects.openai_chat.response_body import body_of, error_body
-from ferrule.dialects.sse import encode, encode_json
+from ferrule.dialects.sse import encode_json, encode_json_text
 from ferrule.errors import FerruleError
 from ferrule.server.answer.plan import Turn, turn_of
 from ferrule.server.answer.response import (
@@ -44,7 +44,9 @@ def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     body, request = await http_request.read(read_request)
-    turn = turn_of(body, request, http_request.principal, has_tools=gateway.has_tools(http_request.principal))
+    principal = http_request.principal
+    is_live = gateway.sends_live_arguments(principal)
+    turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal), is_live=is_live)
     fields: dict[str, Any] = {
         "id": f"chatcmpl-{secrets.token_hex(14)}",
         "model": request.model or gateway.router.engine(None).model,
@@ -77,11 +79,11 @@ class _ChatEncoder(FlatEncoder):
         return b"".join([encode_json(chunk) for chunk in self._encoder.feed(event)])
 
     def encode_extension(self, data: dict[str, Any]) -> bytes:
-        return encode(dumps({**self._empty_chunk, KEY: data}))
+        return encode_json_text(dumps({**self._empty_chunk, KEY: data}))
 
     def fail(self, error: FerruleError, /) -> bytes:
-        chunks = [encode(dumps(chunk)) for chunk in self._encoder.close()]
-        return b"".join([*chunks, encode(dumps(error_body(error)))])
+        chunks = [encode_json_text(dumps(chunk)) for chunk in self._encoder.close()]
+        return b"".join([*chunks, encode_json_text(dumps(error_body(error)))])
 
     def end(self) -> bytes:
         return _DONE

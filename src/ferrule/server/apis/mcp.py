@@ -33,7 +33,7 @@ from ferrule.dialects.mcp_server import (
     read_message,
     result_message,
 )
-from ferrule.dialects.sse import encode
+from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import AuthorityError, FerruleError
 from ferrule.run.ledger.ledger import Approval, CallState, Ledger
 from ferrule.server.apis.tools import HOPS, read_hops
@@ -324,11 +324,11 @@ class _McpServer:
         try:
             while (report := await queue.get()) is not None:
                 assert rpc.progress_token is not None
-                yield encode(
+                yield encode_json_text(
                     dumps(progress_notification(rpc.progress_token, report.done, report.total, report.message))
                 )
             reply = task.result()
-            yield encode(dumps(reply.as_dict() if isinstance(reply, RpcError) else reply))
+            yield encode_json_text(dumps(reply.as_dict() if isinstance(reply, RpcError) else reply))
         finally:
             task.cancel()
 

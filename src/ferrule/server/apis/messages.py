@@ -12,7 +12,7 @@ from ferrule.dialects.anthropic.request_decoder import read_request
 from ferrule.dialects.anthropic.response_body import body_of, count_body, error_body
 from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
-from ferrule.dialects.sse import encode, encode_json
+from ferrule.dialects.sse import encode_json, encode_json_text
 from ferrule.errors import FerruleError
 from ferrule.server.answer.plan import Turn, turn_of
 from ferrule.server.answer.response import (
@@ -26,7 +26,7 @@ from ferrule.server.answer.stream import AnswerStream
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
 
-_PING = encode(dumps({"type": "ping"}), "ping")
+_PING = encode_json_text(dumps({"type": "ping"}), "ping")
 
 
 def routes(gateway: Gateway) -> list[Route]:
@@ -45,7 +45,9 @@ def routes(gateway: Gateway) -> list[Route]:
 
 async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     body, request = await http_request.read(read_request)
-    turn = turn_of(body, request, http_request.principal, has_tools=gateway.has_tools(http_request.principal))
+    principal = http_request.principal
+    is_live = gateway.sends_live_arguments(principal)
+    turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal), is_live=is_live)
     id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
     if wants_stream(body):
         encoder = _MessagesEncoder(turn, EventEncoder(id=id, model=model, is_live=turn.is_live), http_request.id)
@@ -70,7 +72,7 @@ class _MessagesEncoder(FlatEncoder):
         return _encode_named(self._encoder.feed(event))
 
     def encode_extension(self, data: dict[str, Any]) -> bytes:
-        return encode(dumps({"type": "ping", KEY: data}), "ping")
+        return encode_json_text(dumps({"type": "ping", KEY: data}), "ping")
 
     def fail(self, error: FerruleError, /) -> bytes:
         return _encode_named([*self._encoder.close(), error_body(error, self._request_id)])

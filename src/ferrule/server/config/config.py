@@ -152,6 +152,8 @@ class KeyConfig:
     """Whether the key may approve or deny pending calls."""
     admin: bool = False
     """Whether the key may see the status and metrics of the gateway."""
+    live_arguments: bool = False
+    """Whether calls are streamed to this key while they are written. Then a call can be begun and not finished."""
     rate: int = 0
     """The maximum number of requests per minute; 0 is no limit."""
     width: int = 0

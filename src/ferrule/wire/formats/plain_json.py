@@ -15,9 +15,9 @@ from ferrule.wire.node import BODY, calls, free, lit, turn
 OBJECT = calls(JSON_CALL, sep="\n", glue="\n", only_offered=True)
 FENCE = calls(
     JSON_CALL,
-    open=lit("```json\n", "```\n", "```tool_call\n"),
+    open=lit("```json\n", "```\n", "```tool_call\n", "```json "),
     sep="\n",
-    close=lit("\n```", "```"),
+    close=lit("\n```", "```", " ```"),
     glue="\n",
     only_offered=True,
 )

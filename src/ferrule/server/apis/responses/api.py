@@ -24,7 +24,7 @@ from ferrule.dialects.openai_responses.request_decoder import read_responses_req
 from ferrule.dialects.openai_responses.response_body import count_body
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.stored_response import deleted_body, error_event, input_items_body, response_body
-from ferrule.dialects.sse import encode
+from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import ApprovalError, DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger.ledger import ResponseRecord
 from ferrule.server.answer.plan import ToolOwner
@@ -247,4 +247,4 @@ async def _pieces(responses: ResponseStore, id: str, after: int) -> AsyncGenerat
     except FerruleError as error:
         # The response itself continues; only this stream has failed.
         event = error_event(error, after + 1)
-        yield encode(dumps(event), event["type"])
+        yield encode_json_text(dumps(event), event["type"])

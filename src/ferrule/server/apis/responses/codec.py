@@ -14,7 +14,7 @@ from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.hosted_tools import Hosts
 from ferrule.dialects.openai_responses.response_body import head_of
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
-from ferrule.dialects.sse import encode
+from ferrule.dialects.sse import encode_json_text
 from ferrule.server.answer.response import RECEIPTS
 from ferrule.server.apis.responses.labels import hosted_tools_of
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
@@ -40,7 +40,7 @@ def new_loop_encoder(
 
 def encode_event(text: str) -> bytes:
     """Encode a stored event for a stream."""
-    return encode(text, cast("dict[str, Any]", loads(text))["type"])
+    return encode_json_text(text, cast("dict[str, Any]", loads(text))["type"])
 
 
 def instruction_messages(responses_request: ResponsesRequest) -> tuple[ChatMessage, ...]:

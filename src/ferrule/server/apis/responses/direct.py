@@ -14,7 +14,7 @@ from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps
 from ferrule.dialects.openai_responses.open_item import Events
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
-from ferrule.dialects.sse import encode
+from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import ApprovalError, FerruleError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEvent
@@ -126,4 +126,4 @@ class _ResponseStreamEncoder:
 
 
 def _encode_events(events: Events | list[dict[str, Any]]) -> bytes:
-    return b"".join([encode(dumps(event), event["type"]) for event in events])
+    return b"".join([encode_json_text(dumps(event), event["type"]) for event in events])
