@@ -10,7 +10,8 @@ import asyncio
 import json
 import re
 import subprocess
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -40,13 +41,14 @@ from lab.environment import describe_environment, measured_environment
 from lab.native_calls import native_body
 from lab.paths import CACHE
 from lab.results_page import PAGE, publish
+from lab.saved_parts import SavedParts
 
 _SECTION: Final = "auto"
 _HEADING: Final = "Calls under auto, and who reads them"
-_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-weights {}\nscripts/setup-forge\nscripts/long auto {}\n```"
+_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-weights {}\nscripts/setup-forge\nscripts/long auto{}\n```"
 _FORGE: Final = CACHE / "venvs" / "forge" / "bin" / "python"
 _RESCUE: Final = Path(__file__).parent / "peers" / "forge_rescue_worker.py"
-_MODELS: Final = {"qwen2.5-coder-0.5b": servers.QWEN, "qwen2.5-coder-1.5b": servers.LARGER_QWEN}
+_SIDES: Final = ("Ferrule", "llama.cpp")
 _SLOTS: Final = 2
 _CONTEXT: Final = 4096
 
@@ -63,6 +65,20 @@ class Replied:
     tokens: int = 0
     error: str = ""
 
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """Weights, and how many questions with and without a call as answer they are asked unless told otherwise."""
+
+    weights: Path
+    count: int
+    irrelevant: int
+
+
+_MODELS: Final = {
+    "qwen2.5-coder-0.5b": _Model(servers.QWEN, 200, 200),
+    "qwen2.5-coder-1.5b": _Model(servers.LARGER_QWEN, 100, 100),
+}
 
 Ask = Callable[[Task, str], Awaitable[Replied]]
 
@@ -101,56 +117,67 @@ async def _ask_native(http: HttpClient, max_tokens: int, task: Task, choice: str
     return Replied(task.id, text, calls, 0, chosen["finish_reason"] == "length", tokens)
 
 
-def _load(path: Path) -> dict[str, Replied]:
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-    replies = [Replied(**json.loads(line)) for line in lines]
-    return {one.id: replace(one, calls=tuple((name, text) for name, text in one.calls)) for one in replies}
+def _part(model: str, max_tokens: int, side: str, choice: str, task: Task) -> str:
+    return f"{model} {max_tokens} {side} {choice} {task.id}"
 
 
-async def _ask_all(path: Path, tasks: Sequence[Task], ask: Ask, choice: str, advance: Callable[[], None]) -> None:
-    known = _load(path)
+def _saved_reply(saved: SavedParts, part: str) -> Replied | None:
+    value = saved.get(part)
+    if value is None:
+        return None
+    calls = tuple((name, text) for name, text in value["calls"])
+    return replace(Replied(**value), calls=calls)
 
-    async def one(task: Task) -> None:
-        if task.id not in known:
-            replied = await ask(task, choice)
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(replied)) + "\n")
+
+async def _ask_all(
+    saved: SavedParts, parts: Mapping[str, Task], ask: Ask, choice: str, advance: Callable[[], None]
+) -> None:
+    async def one(part: str, task: Task) -> None:
+        async def measure() -> dict[str, Any]:
+            return asdict(await ask(task, choice))
+
+        await saved.part(part, measure)
         advance()
 
-    await run_concurrently(_SLOTS, (one(task) for task in tasks))
+    await run_concurrently(_SLOTS, (one(part, task) for part, task in parts.items()))
 
 
-async def _measure(model: str, tasks: Sequence[Task], max_tokens: int, progress: Progress) -> list[Run]:
+async def _measure(
+    model: str, tasks: Sequence[Task], max_tokens: int, saved: SavedParts, progress: Progress
+) -> list[Run]:
     """Ask all questions that have no saved reply. One side after the other, because they share the cores."""
-    weights = _MODELS[model]
-    folder = CACHE / "results" / "auto" / f"{model}-{max_tokens}"
-    folder.mkdir(parents=True, exist_ok=True)
+    weights = _MODELS[model].weights
     with_answer = [task for task in tasks if task.category.scoring is Scoring.SAME_CALLS]
-    plan = [
-        (side, choice, asked, folder / f"{side}-{choice}.jsonl")
-        for side in ("Ferrule", "llama.cpp")
+    plan = {
+        (side, choice): {_part(model, max_tokens, side, choice, task): task for task in asked}
+        for side in _SIDES
         for choice, asked in (("auto", list(tasks)), ("required", with_answer))
-    ]
-    bars = {path: progress.add_task(f"{side}, {choice}", total=len(asked)) for side, choice, asked, path in plan}
-    for side in ("Ferrule", "llama.cpp"):
-        mine = [entry for entry in plan if entry[0] == side]
-        if all(task.id in _load(path) for _, _, asked, path in mine for task in asked):
-            for _, _, asked, path in mine:
-                progress.advance(bars[path], len(asked))
-            continue
+    }
+    bars = {key: progress.add_task(f"{model}: {', '.join(key)}", total=len(parts)) for key, parts in plan.items()}
+    for side in _SIDES:
+        mine = {key: parts for key, parts in plan.items() if key[0] == side}
         async with AsyncExitStack() as stack:
-            if side == "Ferrule":
+            if all(saved.get(part) for parts in mine.values() for part in parts):
+                ask = None
+            elif side == "Ferrule":
                 generator = LlamaGenerator(weights, threads=1, slots=_SLOTS, context=_CONTEXT)
                 engine = await stack.enter_async_context(TextEngine(generator))
-                ask: Ask = partial(_ask_ferrule, engine, max_tokens)
+                ask = partial(_ask_ferrule, engine, max_tokens)
             else:
                 url = stack.enter_context(servers.llama_server(None, _SLOTS, _CONTEXT, weights=weights))
                 http = HttpClient(url)
                 stack.push_async_callback(http.close)
                 ask = partial(_ask_native, http, max_tokens)
-            for _, choice, asked, path in mine:
-                await _ask_all(path, asked, ask, choice, lambda bar=bars[path]: progress.advance(bar))
-    return [Run(side, choice, _load(path)) for side, choice, _, path in plan]
+            for key, parts in mine.items():
+                if ask:
+                    await _ask_all(saved, parts, ask, key[1], lambda bar=bars[key]: progress.advance(bar))
+                else:
+                    progress.advance(bars[key], len(parts))
+    runs: list[Run] = []
+    for (side, choice), parts in plan.items():
+        replies = {task.id: reply for part, task in parts.items() if (reply := _saved_reply(saved, part))}
+        runs.append(Run(side, choice, replies))
+    return runs
 
 
 def _without_drift(run: Run) -> Run:
@@ -257,14 +284,13 @@ def _table(model: str, runs: Sequence[Run], tasks: Sequence[Task], max_tokens: i
     )
 
 
-def _chart(tables: dict[str, Sequence[Run]], tasks: Sequence[Task]) -> str:
+def _chart(tables: Mapping[str, Sequence[Run]], asked: Mapping[str, Sequence[Task]]) -> str:
     series = ("Ferrule, auto", "Ferrule, required", "llama.cpp, auto", "llama.cpp, required")
     groups: list[Group] = []
     for model, runs in tables.items():
         bars: dict[str, Bar] = {}
         for run in runs:
-            known = [task for task in tasks if task.id in run.replies]
-            score = Counts.of(run, known).score
+            score = Counts.of(run, asked[model]).score
             bars[f"{run.side}, {run.choice}"] = Bar(score.share, *score.interval, f"{score.right} of {score.answered}")
         groups.append(Group(model, tuple(bars[name] for name in series)))
     return render_chart("Right calls", "BFCL v4, simple and multiple, the same weights and template", series, groups)
@@ -278,36 +304,41 @@ def _all_runs(model: str, runs: Sequence[Run], tasks: Sequence[Task]) -> list[Ru
     return sorted([*runs, *extra], key=lambda run: (run.choice, run.side))
 
 
+def _tasks(model: _Model, count: int | None, irrelevant: int | None) -> list[Task]:
+    """The questions of a model. None: as many as it is asked by default."""
+    tasks = load_tasks(select_categories(["simple_python", "multiple"]), count or model.count, data_folder())
+    others = model.irrelevant if irrelevant is None else irrelevant
+    return tasks + (load_tasks(select_categories(["irrelevance"]), others, data_folder()) if others else [])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/long auto", description=__doc__)
-    parser.add_argument("count", nargs="?", type=int, default=200, help="how many questions with a call as answer")
-    parser.add_argument("--irrelevant", type=int, default=200, metavar="N", help="how many without (default: 200)")
-    parser.add_argument("--model", action="append", choices=tuple(_MODELS), help="default: qwen2.5-coder-0.5b")
+    parser.add_argument("count", nargs="?", type=int, help="how many questions with a call as answer (200 or 100)")
+    parser.add_argument("--irrelevant", type=int, metavar="N", help="how many without (default: as many)")
+    parser.add_argument("--model", action="append", choices=tuple(_MODELS), help="default: all")
     parser.add_argument("--max-tokens", type=int, default=200)
     parser.add_argument("--print", action="store_true", help="do not write the page of results")
     arguments = parser.parse_args()
-    models = arguments.model or ["qwen2.5-coder-0.5b"]
-    tasks = load_tasks(select_categories(["simple_python", "multiple"]), arguments.count, data_folder())
-    if arguments.irrelevant:
-        tasks += load_tasks(select_categories(["irrelevance"]), arguments.irrelevant, data_folder())
-    console = Console()
+    models = arguments.model or list(_MODELS)
+    console, saved = Console(), SavedParts(_SECTION)
     tables: dict[str, Sequence[Run]] = {}
+    asked: dict[str, list[Task]] = {}
     with Progress(*Progress.get_default_columns(), TimeRemainingColumn(), console=console) as progress:
         for model in models:
-            runs = asyncio.run(_measure(model, tasks, arguments.max_tokens, progress))
+            tasks = asked[model] = _tasks(_MODELS[model], arguments.count, arguments.irrelevant)
+            runs = asyncio.run(_measure(model, tasks, arguments.max_tokens, saved, progress))
             tables[model] = _all_runs(model, runs, tasks)
     parts: list[str] = []
     for model, runs in tables.items():
-        table = _table(model, runs, tasks, arguments.max_tokens)
+        table = _table(model, runs, asked[model], arguments.max_tokens)
         print_table(table, console)
         parts.append(markdown(table))
     if not arguments.print:
         images = PAGE.parent / "images"
         images.mkdir(parents=True, exist_ok=True)
-        (images / "auto.svg").write_text(_chart(tables, tasks), encoding="utf-8")
-        size = f"{arguments.count} --irrelevant {arguments.irrelevant} --max-tokens {arguments.max_tokens}"
-        names = "".join(f" --model {model}" for model in models)
-        command = _COMMAND.format(" ".join(models), size + names)
+        (images / "auto.svg").write_text(_chart(tables, asked), encoding="utf-8")
+        size = "".join(f" {option}" for option in sys.argv[1:])
+        command = _COMMAND.format(" ".join(models), size)
         picture = "![share of right calls by model and reader](images/auto.svg)"
         publish(_SECTION, _HEADING, [command, describe_environment(measured_environment()), picture, *parts])
 

@@ -5,6 +5,7 @@ reads calls that the model writes in another spelling than its template's.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ from ferrule.bench.tables import Table, markdown, print_table
 from lab.environment import describe_environment, measured_environment
 from lab.paths import CACHE, ROOT
 from lab.results_page import publish
+from lab.saved_parts import SavedParts
 from lab.servers import LARGER_QWEN, QWEN
 
 _SECTION: Final = "frameworks"
@@ -59,9 +61,8 @@ class Row:
         return sum(bool(result["error"]) for result in self.results)
 
 
-def _run(framework: str, model: str, *, reads_drift: bool) -> Row:
-    saved = CACHE / "results" / "frameworks" / f"{model}-{framework}-{reads_drift}.json"
-    if not saved.exists():
+async def _row(framework: str, model: str, saved: SavedParts, *, reads_drift: bool) -> Row:
+    async def measure() -> list[dict[str, Any]]:
         python = CACHE / "venvs" / f"framework-{framework}" / "bin" / "python"
         spec = f"llama:{_MODELS[model]}?threads=1&slots=1&context=4096{'' if reads_drift else '&reads_drift=false'}"
         environment = {**os.environ, **_QUIET, "PYTHONPATH": str(ROOT / "src")}
@@ -73,9 +74,9 @@ def _run(framework: str, model: str, *, reads_drift: bool) -> Row:
             raise SystemExit(
                 f"{framework} answered {len(lines)} questions:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
             )
-        saved.parent.mkdir(parents=True, exist_ok=True)
-        saved.write_text(f"[{','.join(lines)}]", encoding="utf-8")
-    return Row(framework, model, reads_drift, json.loads(saved.read_text(encoding="utf-8")))
+        return [json.loads(line) for line in lines]
+
+    return Row(framework, model, reads_drift, await saved.part(f"{model} {framework} {reads_drift}", measure))
 
 
 def main() -> None:
@@ -92,10 +93,11 @@ def main() -> None:
         for reads_drift in (False, True)
     ]
     rows: list[Row] = []
+    saved = SavedParts(_SECTION)
     with Progress(console=console) as progress:
         task = progress.add_task("asking", total=len(plan))
         for framework, model, reads_drift in plan:
-            rows.append(_run(framework, model, reads_drift=reads_drift))
+            rows.append(asyncio.run(_row(framework, model, saved, reads_drift=reads_drift)))
             progress.advance(task)
     table = _table(rows)
     print_table(table, console)

@@ -40,6 +40,10 @@ class SavedParts:
             self._parts[name] = value
         return self._parts[name]
 
+    def get(self, name: str) -> Any:
+        """Return the stored value of a part; None if it has not been measured."""
+        return self._parts.get(name)
+
     def clear(self) -> None:
         """Delete all parts, so that the next run measures everything again. Called once a run is published."""
         self._path.unlink(missing_ok=True)

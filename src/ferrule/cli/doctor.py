@@ -20,6 +20,7 @@ _CHECKED = "every call is validated against the whole schema; an invalid call is
 # By the name of the probe, or by the part before its colon.
 ADVICE = {
     "calls": "calls are returned if the model makes them; a larger model makes more",
+    "calls are read": "calls in another spelling are read from the text; the receipt has `drifted`",
     "required": "tool_choice 'required' is refused before it is sent; an engine with a grammar (llama-server, vllm, "
     "sglang) can enforce it",
     "named": "only that tool is offered and a call is required, which needs 'required' to be honoured",
@@ -34,7 +35,6 @@ ADVICE = {
     "stream: usage": "the reply has no count of tokens",
     "finish reason": "the finish reason is derived from the calls, not taken from the engine",
     "answer schema": "the answer is validated, and a diagnostic reports what does not match",
-    "calls are read": "calls in another spelling are read from the text; the receipt has `drifted`",
     "answer schema beside tools": "the answer is validated, and a diagnostic reports what does not match",
     "call beside an answer schema": "request calls and a structured answer in separate requests",
     "bad schema refused": "every schema is validated before it is sent",

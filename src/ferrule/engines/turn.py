@@ -87,7 +87,7 @@ class CheckedTurn:
                     yield from self._end_call(event)
                 case ArgumentsDelta(index):
                     forwarded = list(self.receipts.add_receipts([event]))
-                    yield from () if index in self._buffered | self._withheld else forwarded
+                    yield from () if index in self._buffered or index in self._withheld else forwarded
                 case CallStart(index):
                     self._record(event)
                     forwarded = list(self.receipts.add_receipts([event]))
