@@ -44,7 +44,8 @@ def builder_for(template: str, fallback: FallbackMode = FallbackMode.AUTO) -> Pr
 
 
 def build_prompt(builder: PromptBuilder, messages: tuple[ChatMessage, ...]) -> tuple[str, tuple[str, ...]]:
-    return asyncio.run(builder.build(messages, (WEATHER,), no_server_template, DAY))
+    prompt, notes = asyncio.run(builder.build(messages, (WEATHER,), no_server_template, DAY))
+    return prompt.text, notes
 
 
 def test_a_good_template_is_used_as_it_is_and_nothing_is_noted() -> None:
@@ -116,3 +117,14 @@ def test_a_server_template_that_refuses_is_a_fault_and_a_server_that_fails_is_an
     assert [fault.kind.value for fault in builder.faults] == ["refuses"]
     with pytest.raises(EngineUnavailableError):
         asyncio.run(prompt_builder_for(facts, None, DAY, FallbackMode.AUTO, fail))
+
+
+def test_a_template_without_a_system_message_gets_its_text_in_the_first_user_message() -> None:
+    template = (
+        "{% for message in messages %}{% if message.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        "<{{ message.role }}>{{ message.content }}</{{ message.role }}>{% endfor %}"
+    )
+    prompt, notes = build_prompt(builder_for(template), (ChatMessage.system("Be brief."), ChatMessage.user("How?")))
+    assert prompt.startswith("<user>Be brief.\n\nThese tools can be called:")
+    assert prompt.endswith("\n\nHow?</user>")
+    assert "no system" in notes[-1]

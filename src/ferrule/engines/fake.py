@@ -45,7 +45,7 @@ class FakeGenerator:
     async def count_tokens(self, prompt: str) -> int | None:
         return len(prompt)
 
-    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+    async def tokenize(self, *pieces: str, is_prompt: bool) -> tuple[int, ...] | None:
         return None
 
     async def detokenize(self, tokens: tuple[int, ...]) -> str | None:

@@ -5,7 +5,7 @@ This is all that a text engine needs from a backend. Must not know tools, format
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -111,6 +111,11 @@ class ModelFacts:
     """The tokens that end a turn, if the grammar has to name them for the backend's matcher."""
     context: int = 0
     """The context length: how many tokens prompt and answer may have together; 0 if unknown."""
+    find_special_texts: Callable[[str], Awaitable[frozenset[str]]] | None = field(
+        default=None, compare=False, repr=False
+    )
+    """Finds the parts of a text that the model's tokenizer reads as special tokens; None if the backend has no
+    tokenizer API."""
     renders_on_server: bool = False
     """Whether the backend does not publish its chat template but renders prompts with it (`apply_template`)."""
 
@@ -133,10 +138,11 @@ class TextGenerator(Protocol):
         """Count a prompt's tokens with the model's tokenizer; None if the backend cannot do that."""
         ...
 
-    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+    async def tokenize(self, *pieces: str, is_prompt: bool) -> tuple[int, ...] | None:
         """Turn a text into the model's tokens; None if the backend cannot do that or does not accept token ids.
 
         A prompt gets the tokens that the model expects at its start; any other text is taken as part of a longer one.
+        The pieces are one text; no token may reach from one into the next.
         """
         ...
 

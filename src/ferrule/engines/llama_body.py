@@ -27,9 +27,9 @@ def completion_body(request: CompletionRequest) -> dict[str, Any]:
     }
 
 
-def tokenize_body(text: str, *, is_prompt: bool) -> dict[str, Any]:
+def tokenize_body(*pieces: str, is_prompt: bool) -> dict[str, Any]:
     """The body for `/tokenize`, to tokenize as completions do: a prompt with the tokens expected at its start."""
-    return {"content": text, "add_special": is_prompt, "parse_special": True}
+    return {"content": pieces[0] if len(pieces) == 1 else pieces, "add_special": is_prompt, "parse_special": True}
 
 
 def _grammar_fields(grammar: Grammar) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ferrule.engines.checkpoint.special_tokens import (
     TokenPiece,
     call_tokens_among,
     end_tokens_among,
+    special_texts_among,
     special_token_texts,
 )
 from ferrule.engines.completions import stream_completion
@@ -60,7 +61,8 @@ class LlamaServerGenerator:
             self.traits, targets=tuple([t for t in _TARGETS if await honours_grammar(self.generate, t)])
         )
         eos = str(props.get("eos_token") or "")
-        special, plain = [await self._tokenize_special_texts(parse_special=special) for special in (True, False)]
+        texts = special_token_texts()
+        special, plain = [await self._tokenize_pieces(texts, parse_special=special) for special in (True, False)]
         ordinary = call_tokens_among(plain)
         return ModelFacts(
             name=str(props.get("model_alias") or props.get("model_path") or ""),
@@ -72,6 +74,7 @@ class LlamaServerGenerator:
             # Texts that are one token only if special tokens are parsed.
             special_tokens={text: token for text, token in call_tokens_among(special).items() if text not in ordinary},
             context=_slot_context(props),
+            find_special_texts=self._find_special_texts if special else None,
         )
 
     async def apply_template(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:
@@ -82,8 +85,8 @@ class LlamaServerGenerator:
     async def count_tokens(self, prompt: str) -> int | None:
         return len(await self.tokenize(prompt, is_prompt=True))
 
-    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...]:
-        answer = await self._http.post("/tokenize", tokenize_body(text, is_prompt=is_prompt))
+    async def tokenize(self, *pieces: str, is_prompt: bool) -> tuple[int, ...]:
+        answer = await self._http.post("/tokenize", tokenize_body(*pieces, is_prompt=is_prompt))
         return tuple(cast("list[int]", answer["tokens"]))
 
     async def detokenize(self, tokens: tuple[int, ...]) -> str | None:
@@ -96,13 +99,11 @@ class LlamaServerGenerator:
     async def close(self) -> None:
         await self._http.close()
 
-    async def _tokenize_special_texts(self, *, parse_special: bool) -> list[TokenPiece]:
-        body = {
-            "content": special_token_texts(),
-            "add_special": False,
-            "parse_special": parse_special,
-            "with_pieces": True,
-        }
+    async def _find_special_texts(self, text: str) -> frozenset[str]:
+        return special_texts_among((piece for piece, _ in await self._tokenize_pieces(text, parse_special=True)), text)
+
+    async def _tokenize_pieces(self, text: str, *, parse_special: bool) -> list[TokenPiece]:
+        body = {"content": text, "add_special": False, "parse_special": parse_special, "with_pieces": True}
         tokens = cast("list[int | Mapping[str, Any]]", (await self._http.post("/tokenize", body))["tokens"])
         # A server that is too old to report pieces returns only ids.
         return [(token["piece"], int(token["id"])) for token in tokens if not isinstance(token, int)]

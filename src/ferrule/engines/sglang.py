@@ -76,7 +76,7 @@ class SglangGenerator:
         # No route of its source code that was tried gives access to the tokenizer.
         return None
 
-    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
+    async def tokenize(self, *pieces: str, is_prompt: bool) -> tuple[int, ...] | None:
         return None
 
     async def detokenize(self, tokens: tuple[int, ...]) -> str | None:

@@ -20,7 +20,12 @@ from typing import Any, TypeVar, cast
 
 from ferrule.core.json_text import dumps
 from ferrule.engines.checkpoint.checkpoint import read_checkpoint
-from ferrule.engines.checkpoint.special_tokens import call_tokens_among, end_tokens_among, special_token_texts
+from ferrule.engines.checkpoint.special_tokens import (
+    call_tokens_among,
+    end_tokens_among,
+    special_texts_among,
+    special_token_texts,
+)
 from ferrule.engines.completions import stream_completion
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, ModelFacts, Piece
@@ -29,6 +34,7 @@ from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
 from ferrule.engines.profile import continuation_cost_at
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError
+from ferrule.wire.neutral_text import likely_special_texts
 
 _T = TypeVar("_T")
 _GRAMMAR_FIELDS: Mapping[str, str] = {"structural_tag": "structural_tag", "lark": "grammar"}
@@ -38,6 +44,8 @@ _CONTINUATION_COST = 1.0
 # The default of VLLM_MAX_STOP_STRINGS; a request with more is refused.
 _DEFAULT_MAX_STOPS = 4
 _MANY_STOPS = tuple(f"<|stop {number}|>" for number in range(256))
+# Each piece of a prompt is one request to the tokenizer.
+_MAX_PIECES = 256
 # llguidance treats every token of this form as special, whatever the tokenizer says.
 _TAG = re.compile("<.*>", re.DOTALL)
 
@@ -76,7 +84,7 @@ class VllmGenerator:
     async def facts(self) -> ModelFacts:
         models = cast("list[Mapping[str, Any]]", (await self._http.get("/v1/models"))["data"])
         self._model = self._model or str(models[0]["id"])
-        facts = await self._find_matcher()
+        facts = replace(await self._find_matcher(), find_special_texts=self._find_special_texts)
         context = next((int(model.get("max_model_len") or 0) for model in models if model["id"] == self._model), 0)
         if self._checkpoint is not None:
             checkpoint = self._checkpoint
@@ -156,9 +164,21 @@ class VllmGenerator:
         response = await self._tokenize(prompt)
         return None if response is None else int(response["count"])
 
-    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
-        response = await self._tokenize(text)
-        return None if response is None else tuple(cast("list[int]", response["tokens"]))
+    async def tokenize(self, *pieces: str, is_prompt: bool) -> tuple[int, ...] | None:
+        if len(pieces) > _MAX_PIECES:
+            return None
+        tokens: list[int] = []
+        for piece in filter(None, pieces):
+            response = await self._tokenize(piece)
+            if response is None:
+                return None
+            tokens += cast("list[int]", response["tokens"])
+        return tuple(tokens)
+
+    async def _find_special_texts(self, text: str) -> frozenset[str]:
+        response = await self._tokenize(text, return_token_strs=True)
+        pieces = cast("list[object]", (response or {}).get("token_strs") or ())
+        return special_texts_among(pieces, text) if pieces else likely_special_texts(text)
 
     async def detokenize(self, tokens: tuple[int, ...]) -> str | None:
         # Some tokenizers drop the space at the beginning of a text. The second copy is not at the beginning and keeps

@@ -14,19 +14,41 @@ from ferrule.wire.node import Lit
 from ferrule.wire.parse_plan import is_marker, opening_texts
 
 BREAK = "\u200b"
-# How model families spell the tokens that open and end turns. A result that contains one could forge a turn.
+# How model families spell the tokens that open and end turns, for a model whose tokenizer is unknown. A result that
+# contains one could forge a turn.
 _TURNS = (
-    r"<\|[^|<>\s]{1,48}\|>",
+    r"<\|[^|<>\s]{1,48}\|?>",
+    r"<[^|<>\s]{1,48}\|>",
     r"<｜[^｜<>\s]{1,48}｜>",
-    r"\[/?(?:INST|SYSTEM_PROMPT|TOOL_RESULTS)\]",
+    r"\[\|[^|\s]{1,48}\|\]",
+    r"\[/?[A-Z_]{3,48}\]",
+    r"\]~[bd!][\[\]]|\[e~\[",
     r"<(?:start|end)_of_turn>",
-    r"</?s>",
+    r"</?(?:s|role|longcat_[a-z_]{1,48}|[a-z]{1,16}_start_of_turn)>",
+    r"<(?:seed|extra_id|SPECIAL|unk|pad|bos|eos)[:_0-9a-z]{0,48}>",
 )
+
+
+_ANY_TURN = re.compile("|".join(_TURNS))
 
 
 def neutralize(text: str, format: Format) -> str:
     """Return the text with every marker of the format broken after its first character."""
-    return _markers(format).sub(lambda match: match.group()[0] + BREAK + match.group()[1:], text)
+    return _markers(format).sub(_break, text)
+
+
+def neutralize_turns(text: str) -> str:
+    """The same for the tokens of turns alone: for JSON, which other markers are part of."""
+    return _ANY_TURN.sub(_break, text)
+
+
+def likely_special_texts(text: str) -> frozenset[str]:
+    """The texts that are special tokens in some model family: for a model whose tokenizer is unknown."""
+    return frozenset(_ANY_TURN.findall(text))
+
+
+def _break(match: re.Match[str]) -> str:
+    return match.group()[0] + BREAK + match.group()[1:]
 
 
 @lru_cache(maxsize=512)

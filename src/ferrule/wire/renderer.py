@@ -21,7 +21,7 @@ from ferrule.schema.reader import normalize_json
 from ferrule.schema.value_decoder import encode
 from ferrule.schema.value_text import UnrepresentableError, bare_key, loads_verbatim, members, write_key, write_value
 from ferrule.wire.format import Format
-from ferrule.wire.neutral_text import neutralize
+from ferrule.wire.neutral_text import neutralize, neutralize_turns
 from ferrule.wire.node import (
     Args,
     Body,
@@ -360,7 +360,7 @@ class _Renderer:
             case Slot.ID | HeaderId():
                 return result.tool_call_id
             case Body(as_json):
-                return dumps(result.content) if as_json else neutralize(result.text, self._format)
+                return neutralize_turns(dumps(result.content)) if as_json else neutralize(result.text, self._format)
             case _:
                 raise UnrenderableError("a result cannot contain this node", where=str(node))
 

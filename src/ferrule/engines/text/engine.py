@@ -43,6 +43,7 @@ from ferrule.schema.admission_cache import admit_schema, admit_tools
 from ferrule.wire.drift import DriftReader
 from ferrule.wire.format import Format
 from ferrule.wire.node import Think
+from ferrule.wire.outside_text import Prompt
 from ferrule.wire.parser import Parser
 from ferrule.wire.registry import get_format
 from ferrule.wire.rule_builder import ReasoningMode
@@ -76,6 +77,10 @@ def _finish(end: CompletionEnd | None, tokens: int, *, is_cut_off: bool, has_cal
     return Finish(reason, Usage((end.prompt_tokens or 0) if end else 0, completion_tokens))
 
 
+BROKEN_SPECIAL_TOKENS = (
+    "the conversation or a tool contains special tokens of the model as text; each is broken by a zero width space "
+    "(U+200B), because the engine does not accept token ids"
+)
 MAX_TOKENS = 2048
 """The token limit of a request that sets none."""
 
@@ -215,7 +220,7 @@ class TextEngine(Engine):
         model = await self._load_model()
         tools = admit_tools(request.tools)
         prompt, _ = await model.prompts.build(request.messages, tools, self.generator.apply_template, date.today())
-        count = await self.generator.count_tokens(prompt)
+        count = await self.generator.count_tokens(prompt.broken_text)
         return await super().count_tokens(request) if count is None else count
 
     async def enforcement(self, tool: ToolDefinition) -> Enforcement:
@@ -255,9 +260,13 @@ class TextEngine(Engine):
         offered = request.choice.select_tools(tools)
         format = model.prompts.format
         prompt, notes = await model.prompts.build(request.messages, tools, self.generator.apply_template, date.today())
-        mode, prefix = self._reasoning_mode(model, prompt)
+        tokens = await self._separate_tokens(prompt)
+        if tokens is None and len(prompt.pieces) > 1:
+            notes = (*notes, BROKEN_SPECIAL_TOKENS)
+        mode, prefix = self._reasoning_mode(model, prompt.text)
         requested = request.max_tokens or self.options.max_tokens
-        budget = await answer_budget(prompt, requested, model.facts.context, self.generator.count_tokens)
+        count = self.generator.count_tokens
+        budget = await answer_budget(prompt.broken_text, requested, model.facts.context, count)
         target = self._target
         if target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
             raise UnsupportedError(
@@ -304,7 +313,9 @@ class TextEngine(Engine):
         )
         return _Job(
             CompletionRequest(
-                prompt=prompt,
+                # The tokens decide where the backend accepts them; the text is sent if it does not.
+                prompt=prompt.broken_text,
+                tokens=tokens,
                 grammar=grammar,
                 max_tokens=budget,
                 temperature=request.temperature,
@@ -321,6 +332,16 @@ class TextEngine(Engine):
             request.choice.mode is ChoiceMode.REQUIRED,
             skip_generator,
         )
+
+    async def _separate_tokens(self, prompt: Prompt) -> tuple[int, ...] | None:
+        """Return the tokens of a prompt of several pieces. None for one piece, or if the tokens would spell more."""
+        if len(prompt.pieces) < 2:
+            return None
+        probe = await self.generator.tokenize("a", is_prompt=False)
+        # Some tokenizers put a space before every text, and thus before every piece.
+        if probe is None or await self.generator.detokenize(probe) != "a":
+            return None
+        return await self.generator.tokenize(*prompt.pieces, is_prompt=True)
 
     def _reasoning_mode(self, model: _LoadedModel, prompt: str) -> tuple[ReasoningMode, str]:
         """Return whether the model may reason, and the opening marker if the prompt already ends with it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from typing import Any
@@ -16,9 +16,12 @@ from typing import Any
 from ferrule.core.message import ChatMessage
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.generator import ModelFacts
+from ferrule.engines.text.special_texts import SpecialTexts
 from ferrule.errors import DefinitionError, EngineError, TemplateError
 from ferrule.wire.detection import FALLBACK, detect, detect_rendered
 from ferrule.wire.format import Format
+from ferrule.wire.node import Think
+from ferrule.wire.outside_text import Prompt, mark, outside_texts
 from ferrule.wire.prompt import as_plain_text, format_with_tools
 from ferrule.wire.registry import get_format
 from ferrule.wire.template.chat_template import ChatTemplate, messages_of
@@ -53,6 +56,7 @@ class PromptBuilder:
     fallback: FallbackMode = FallbackMode.AUTO
     faults: tuple[TemplateFault, ...] = ()
     has_template: bool = True
+    special_texts: SpecialTexts = field(default_factory=lambda: SpecialTexts(None))
 
     async def build(
         self,
@@ -60,31 +64,60 @@ class PromptBuilder:
         tools: Sequence[ToolDefinition],
         apply_template: ApplyTemplate,
         today: date,
-    ) -> tuple[str, tuple[str, ...]]:
+    ) -> tuple[Prompt, tuple[str, ...]]:
         """Return the prompt and notes for the receipt. The backend renders the template if it can."""
-        (template_messages, template_tools), notes = self._template_input(messages, tools)
-        try:
-            return await self._render(template_messages, template_tools, apply_template, today), notes
-        except (TemplateError, EngineError) as refusal:
-            is_about_template = isinstance(refusal, TemplateError) or refusal.code == "engine_refused"
-            if not is_about_template or not tools or self.fallback is FallbackMode.NEVER:
-                raise
-            template_messages, template_tools = self._explain_tools(messages, tools)
-            note = f"the template refused this conversation ({refusal.message}), so tools are explained in the prompt"
-            return await self._render(template_messages, template_tools, apply_template, today), (*notes, note)
+        special = await self.special_texts.among(outside_texts(messages, tools))
+        marked = mark(messages, tools, special, self._reasoning_tags)
+        rendered, notes = await self._build_text(marked.messages, marked.tools, apply_template, today)
+        return marked.prompt(rendered), notes
 
-    async def _render(
+    @property
+    def _reasoning_tags(self) -> tuple[str, str] | None:
+        think = next((item for item in self.format.reply.items if isinstance(item, Think)), None)
+        tags = (think.open.canonical.strip(), think.close.canonical.strip()) if think else None
+        return tags if tags and tags[1] in self.source else None
+
+    async def _build_text(
         self,
-        template_messages: list[dict[str, Any]],
-        template_tools: list[dict[str, Any]] | None,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolDefinition],
         apply_template: ApplyTemplate,
         today: date,
-    ) -> str:
-        rendered = await apply_template(template_messages, template_tools) if self.has_template else None
+    ) -> tuple[str, tuple[str, ...]]:
+        # A long history takes long to write in the format and to read back, which must not block the event loop.
+        template_input, notes = await asyncio.to_thread(self._template_input, messages, tools)
+        try:
+            return await self._render(template_input, apply_template, today), notes
+        except (TemplateError, EngineError) as refusal:
+            if not self._may_fall_back(refusal):
+                raise
+            reason = refusal
+        if tools:
+            template_input = await asyncio.to_thread(self._explain_tools, messages, tools)
+            note = f"the template refused this conversation ({reason.message}), so tools are explained in the prompt"
+            notes = (*notes, note)
+            try:
+                return await self._render(template_input, apply_template, today), notes
+            except (TemplateError, EngineError) as refusal:
+                if not self._may_fall_back(refusal):
+                    raise
+                reason = refusal
+        merged = _merge_system_message(template_input)
+        if merged is None:
+            raise reason
+        note = f"the template refused this conversation ({reason.message}), so the user's message has the system's text"
+        return await self._render(merged, apply_template, today), (*notes, note)
+
+    def _may_fall_back(self, refusal: TemplateError | EngineError) -> bool:
+        is_about_template = isinstance(refusal, TemplateError) or refusal.code == "engine_refused"
+        return is_about_template and self.fallback is not FallbackMode.NEVER
+
+    async def _render(self, template_input: TemplateInput, apply_template: ApplyTemplate, today: date) -> str:
+        rendered = await apply_template(*template_input) if self.has_template else None
         if rendered is not None:
             return rendered
         # Rendering takes as long as the template and the conversation make it, so it must not block the event loop.
-        return await asyncio.to_thread(self.template.render, template_messages, template_tools, now=today)
+        return await asyncio.to_thread(self.template.render, *template_input, now=today)
 
     def _template_input(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
@@ -117,6 +150,19 @@ class PromptBuilder:
             )
 
 
+def _merge_system_message(template_input: TemplateInput) -> TemplateInput | None:
+    """Return the conversation with the system's text before the first user message's; None if there is no such pair.
+
+    Some templates have no system message (Gemma 2).
+    """
+    messages, tools = template_input
+    match messages[:2]:
+        case [{"role": "system", "content": str(system)}, {"role": "user", "content": str(text)} as user]:
+            return [{**user, "content": f"{system}\n\n{text}"}, *messages[2:]], tools
+        case _:
+            return None
+
+
 async def prompt_builder_for(
     facts: ModelFacts,
     format: Format | None,
@@ -134,7 +180,8 @@ async def prompt_builder_for(
     template = ChatTemplate(source, facts.bos, facts.eos)
     model_format = format or detect(source).format
     faults = await asyncio.to_thread(probe, template, model_format, now=today)
-    return PromptBuilder(model_format, template, source, fallback, faults, bool(facts.template))
+    special_texts = SpecialTexts(facts.find_special_texts)
+    return PromptBuilder(model_format, template, source, fallback, faults, bool(facts.template), special_texts)
 
 
 async def _remote_prompt_builder(
@@ -150,7 +197,10 @@ async def _remote_prompt_builder(
             template_input = probe_inputs.send(await _try_template(apply_template, *template_input))
         except StopIteration as done:
             faults: tuple[TemplateFault, ...] = done.value
-            return PromptBuilder(model_format, ChatTemplate(CHATML), text, fallback, faults)
+            special_texts = SpecialTexts(facts.find_special_texts)
+            return PromptBuilder(
+                model_format, ChatTemplate(CHATML), text, fallback, faults, special_texts=special_texts
+            )
 
 
 async def _try_template(

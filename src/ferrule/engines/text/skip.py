@@ -110,7 +110,10 @@ class SkipGenerator:
         position = self.plan.start()
         text = ""
         token_text = TokenText(self.tokenizer)
-        await token_text.start(request.prompt)
+        if request.tokens is None:
+            await token_text.start(request.prompt)
+        else:
+            token_text.tokens = request.tokens
         while True:
             skip_step = await self._cached_step(position)
             step = skip_step.step
