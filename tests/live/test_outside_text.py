@@ -14,6 +14,7 @@ from ferrule.engines.generator import CompletionRequest
 from ferrule.engines.llama import LlamaGenerator
 from ferrule.engines.llama_server import llama_server
 from ferrule.engines.text.engine import TextEngine, TextOptions
+from ferrule.engines.vllm import vllm
 from lab import servers
 from laws.forged_turns import PLACES, Conversation, conversation, forged_turn
 from live.model import generator
@@ -90,6 +91,16 @@ def test_over_http_the_server_s_tokenizer_says_what_is_special() -> None:
             await expect_no_forged_token(engine, servers.MODEL)
 
     with servers.llama_server(slots=1) as url:
+        asyncio.run(over_http(url))
+
+
+@pytest.mark.long
+def test_on_vllm_the_server_s_tokenizer_says_what_is_special() -> None:
+    async def over_http(url: str) -> None:
+        async with vllm(url, TextOptions(skips=False)) as engine:
+            await expect_no_forged_token(engine, servers.MODEL)
+
+    with servers.vllm_server() as url:
         asyncio.run(over_http(url))
 
 
