@@ -143,7 +143,7 @@ async def _ask_all(
 
 
 async def _measure(
-    model: str, tasks: Sequence[Task], max_tokens: int, saved: SavedParts, progress: Progress
+    model: str, tasks: Sequence[Task], max_tokens: int, saved: SavedParts, progress: Progress, *, only_saved: bool
 ) -> list[Run]:
     """Ask all questions that have no saved reply. One side after the other, because they share the cores."""
     weights = _MODELS[model].weights
@@ -157,7 +157,7 @@ async def _measure(
     for side in _SIDES:
         mine = {key: parts for key, parts in plan.items() if key[0] == side}
         async with AsyncExitStack() as stack:
-            if all(saved.get(part) for parts in mine.values() for part in parts):
+            if only_saved or all(saved.get(part) for parts in mine.values() for part in parts):
                 ask = None
             elif side == "Ferrule":
                 generator = LlamaGenerator(weights, threads=1, slots=_SLOTS, context=_CONTEXT)
@@ -234,8 +234,9 @@ class Counts:
     def of(run: Run, tasks: Sequence[Task]) -> "Counts":
         score = CategoryScore()
         called = printed = invalid = false_calls = false_prints = 0
-        wanted = [task for task in tasks if task.category.scoring is Scoring.SAME_CALLS]
-        others = [task for task in tasks if task.category.scoring is Scoring.NO_CALL]
+        known = [task for task in tasks if task.id in run.replies]
+        wanted = [task for task in known if task.category.scoring is Scoring.SAME_CALLS]
+        others = [task for task in known if task.category.scoring is Scoring.NO_CALL]
         for task in wanted:
             reply = run.replies[task.id]
             calls = [ToolCall("", FunctionCall(name, text)) for name, text in reply.calls]
@@ -245,12 +246,10 @@ class Counts:
             score.answered += 1
             score.right += miss_of(task.key, calls) is None
         for task in others:
-            if task.id in run.replies:
-                reply = run.replies[task.id]
-                false_calls += bool(reply.calls)
-                false_prints += not reply.calls and prints_a_call(task, reply.text)
-        asked_of_others = sum(task.id in run.replies for task in others)
-        return Counts(len(wanted), called, printed, invalid, score, asked_of_others, false_calls, false_prints)
+            reply = run.replies[task.id]
+            false_calls += bool(reply.calls)
+            false_prints += not reply.calls and prints_a_call(task, reply.text)
+        return Counts(len(wanted), called, printed, invalid, score, len(others), false_calls, false_prints)
 
 
 def _json(text: str) -> Any:
@@ -317,6 +316,7 @@ def main() -> None:
     parser.add_argument("--irrelevant", type=int, metavar="N", help="how many without (default: as many)")
     parser.add_argument("--model", action="append", choices=tuple(_MODELS), help="default: all")
     parser.add_argument("--max-tokens", type=int, default=200)
+    parser.add_argument("--saved", action="store_true", help="ask nothing: publish what an interrupted run has saved")
     parser.add_argument("--print", action="store_true", help="do not write the page of results")
     arguments = parser.parse_args()
     models = arguments.model or list(_MODELS)
@@ -326,7 +326,9 @@ def main() -> None:
     with Progress(*Progress.get_default_columns(), TimeRemainingColumn(), console=console) as progress:
         for model in models:
             tasks = asked[model] = _tasks(_MODELS[model], arguments.count, arguments.irrelevant)
-            runs = asyncio.run(_measure(model, tasks, arguments.max_tokens, saved, progress))
+            runs = asyncio.run(
+                _measure(model, tasks, arguments.max_tokens, saved, progress, only_saved=arguments.saved)
+            )
             tables[model] = _all_runs(model, runs, tasks)
     parts: list[str] = []
     for model, runs in tables.items():
