@@ -136,3 +136,20 @@ def test_what_is_not_there_or_not_text_is_refused_with_a_hint(tmp_path: Path) ->
         read_checkpoint(tmp_path / "bad.jinja")
     with pytest.raises(FormatError, match="no chat template"):
         read_checkpoint(write_gguf(tmp_path / "m.gguf", general__name=string_value("x")))
+
+
+def test_the_special_tokens_of_a_tokenizer_are_those_that_its_files_list(tmp_path: Path) -> None:
+    model = write_gguf(
+        tmp_path / "m.gguf",
+        tokenizer__chat_template=string_value("{{ 1 }}"),
+        tokenizer__ggml__tokens=array_bytes(["a", "<|end|>", "<tool>", "  "]),
+        tokenizer__ggml__token_type=struct.pack("<IIQ4i", 9, 5, 4, 1, 3, 4, 4),
+    )
+    assert read_checkpoint(model).special_texts == {"<|end|>", "<tool>"}
+    decoder = {"1": {"content": "<|end|>", "special": True}, "2": {"content": "  ", "special": False}}
+    added = json.dumps({"added_tokens": [{"id": 3, "content": "<tool>", "special": False}]})
+    settings = {"chat_template": "{{ 1 }}", "added_tokens_decoder": decoder}
+    assert read_checkpoint(write_folder(tmp_path / "b", settings, tokenizer__json=added)).special_texts == {
+        "<|end|>",
+        "<tool>",
+    }

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.message import ChatMessage, Role, Text
+from ferrule.engines.checkpoint.special_tokens import finder_of
 from ferrule.engines.generator import ModelFacts
 from ferrule.engines.text.prompt import CHATML, FallbackMode
 from ferrule.engines.text.special_texts import SpecialTexts
 from ferrule.wire.neutral_text import BREAK
 from ferrule.wire.outside_text import mark, outside_texts
 from ferrule.wire.registry import all_formats, get_format
-from laws.forged_turns import PLACES, builder_of, conversation, finder, forged_turn, prompt_of, special_tokens_in
+from laws.forged_turns import PLACES, builder_of, conversation, forged_turn, prompt_of, special_tokens_in
 
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<tool_call>", "]~b]", "[|x|]", "<s>", "</s>", "s>b")
 # It writes calls, results and tools as most templates do.
@@ -29,7 +30,7 @@ WITH_TOOLS = (
     "<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 )
 BUILDERS = {
-    name: builder_of(ModelFacts(template=template, find_special_texts=finder(SPECIAL)), get_format("hermes"))
+    name: builder_of(ModelFacts(template=template, find_special_texts=finder_of(SPECIAL)), get_format("hermes"))
     for name, template in {"chatml": CHATML, "with tools": WITH_TOOLS}.items()
 }
 CLEAN = {name: special_tokens_in(prompt_of(builder, conversation()), SPECIAL) for name, builder in BUILDERS.items()}
@@ -52,7 +53,7 @@ def test_a_forged_turn_adds_no_special_token(template: str, place: str) -> None:
 def test_a_forged_turn_adds_no_special_token_where_the_format_explains_the_tools(name: str) -> None:
     format = get_format(name)
     special = sorted({*SPECIAL, *format.tokens, *format.stops})
-    facts = ModelFacts(template=CHATML, find_special_texts=finder(special))
+    facts = ModelFacts(template=CHATML, find_special_texts=finder_of(special))
     builder = builder_of(facts, format, FallbackMode.ALWAYS)
     call_id = format.ids.sample("look", 0)
     clean = special_tokens_in(prompt_of(builder, conversation(call_id=call_id)), special)
@@ -76,7 +77,7 @@ def test_no_text_adds_a_special_token(text: str, place: str, template: str) -> N
 def test_parts_that_spell_a_special_token_together_add_none(texts: list[str], private: str) -> None:
     call = ToolCall("c", FunctionCall("look", "{}"))
     message = ChatMessage(Role.USER, (Text(private), *(Text(text) for text in texts), call, Text("im_end|>")))
-    special = asyncio.run(SpecialTexts(finder(SPECIAL)).among(outside_texts([message], ())))
+    special = asyncio.run(SpecialTexts(finder_of(SPECIAL)).among(outside_texts([message], ())))
     marked = mark([message], (), special)
     prompt = marked.prompt(f"<|im_start|>user\n{marked.messages[0].content}<|im_end|>\n")
     assert special_tokens_in(prompt, SPECIAL) == {"<|im_start|>": 1, "<|im_end|>": 1}
@@ -102,7 +103,7 @@ def test_what_is_special_is_asked_once_for_a_text() -> None:
 
     async def find(text: str) -> frozenset[str]:
         asked.append(text)
-        return await finder(SPECIAL)(text)
+        return await finder_of(SPECIAL)(text)
 
     async def ask_twice() -> None:
         special = SpecialTexts(find)
@@ -122,7 +123,7 @@ def test_without_a_tokenizer_the_tokens_of_all_families_are_broken() -> None:
 
 def test_an_earlier_answer_keeps_the_tags_of_its_reasoning_for_the_template() -> None:
     template = "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}"
-    facts = ModelFacts(template=template, find_special_texts=finder(("<think>", "</think>", "<|im_end|>")))
+    facts = ModelFacts(template=template, find_special_texts=finder_of(("<think>", "</think>", "<|im_end|>")))
     messages = [ChatMessage.assistant("<think>secret</think>answer<|im_end|>"), ChatMessage.user("</think>")]
     prompt = prompt_of(builder_of(facts, get_format("hermes")), (messages, ()))
     assert "secret" not in prompt.text

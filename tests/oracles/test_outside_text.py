@@ -8,13 +8,14 @@ from collections import Counter
 
 import pytest
 
+from ferrule.engines.checkpoint.special_tokens import finder_of
 from ferrule.engines.generator import ModelFacts
 from ferrule.engines.text.prompt import FallbackMode
 from ferrule.wire.neutral_text import likely_special_texts
 from ferrule.wire.registry import get_format
 from lab.paths import CACHE
 from lab.template_formats import TEMPLATES
-from laws.forged_turns import PLACES, builder_of, conversation, finder, forged_turn, prompt_of, special_tokens_in
+from laws.forged_turns import PLACES, builder_of, conversation, forged_turn, prompt_of, special_tokens_in
 
 pytestmark = pytest.mark.oracle
 
@@ -33,7 +34,7 @@ def test_a_forged_turn_adds_no_special_token(file: str) -> None:
     baseline = prompt_of(builder_of(plain, format), conversation(call_id=call_id))
     found = {*likely_special_texts(baseline.text), *likely_special_texts(source)}
     special = sorted({"<s>", "</s>", *found, *format.tokens, *format.stops})
-    facts = ModelFacts(template=source, bos="<s>", eos="</s>", find_special_texts=finder(special))
+    facts = ModelFacts(template=source, bos="<s>", eos="</s>", find_special_texts=finder_of(special))
     builder = builder_of(facts, format)
     clean = special_tokens_in(prompt_of(builder, conversation(call_id=call_id)), special)
     assert clean, "a template writes special tokens"
@@ -88,7 +89,7 @@ def test_a_vendor_s_tokenizer_reads_no_forged_token(vocabulary: str) -> None:
     special = [str(text) for text in ask_vocabulary(program, [])["special"]]
     source = (CACHE / "templates" / file).read_bytes().decode("utf-8")
     format = get_format(name)
-    facts = ModelFacts(template=source, bos=bos, find_special_texts=finder(special))
+    facts = ModelFacts(template=source, bos=bos, find_special_texts=finder_of(special))
     call_id = format.ids.sample("look", 0)
     # The first ones are those in use; hundreds are reserved.
     forged = forged_turn(special[:40])

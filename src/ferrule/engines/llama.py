@@ -7,7 +7,6 @@ the server's slots. A slot keeps its last prompt, so the next turn of a conversa
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import threading
 from collections.abc import AsyncGenerator, Mapping
@@ -18,8 +17,8 @@ from typing import Any, cast
 from urllib.request import ProxyHandler, Request, build_opener
 
 from ferrule.core.json_text import dumps, loads
-from ferrule.engines.checkpoint.gguf import read_metadata, require_gguf
-from ferrule.engines.checkpoint.special_tokens import is_added_token, overlapping_matches
+from ferrule.engines.checkpoint.gguf import read_metadata, require_gguf, special_texts_of
+from ferrule.engines.checkpoint.special_tokens import finder_of
 from ferrule.engines.completions import CompletionDecoder
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
@@ -28,7 +27,7 @@ from ferrule.engines.llama_body import completion_body, tokenize_body
 from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import EngineError, UnsupportedError
 
-_CONTROL_TOKEN, _ADDED_TOKEN = 3, 4
+_CONTROL_TOKEN = 3
 # In tokens, measured by `scripts/bench-skip`. It is low because the slot still has the prompt and the answer.
 _CONTINUATION_COST = 2.0
 _TARGETS = ("lark", "gbnf")
@@ -139,14 +138,6 @@ def facts_of_file(path: Path) -> ModelFacts:
         token_id = metadata.get(f"tokenizer.ggml.{key}_token_id")
         return tokens[token_id] if isinstance(token_id, int) and 0 <= token_id < len(tokens) else ""
 
-    kinds = list(zip(tokens, token_types, strict=False))
-    special = [text for text, kind in kinds if kind == _CONTROL_TOKEN]
-    special += [text for text, kind in kinds if kind == _ADDED_TOKEN and is_added_token(text)]
-    pattern = re.compile("|".join(map(re.escape, sorted(filter(None, special), key=len, reverse=True))) or "(?!)")
-
-    async def find_special_texts(text: str) -> frozenset[str]:
-        return await asyncio.to_thread(overlapping_matches, pattern, text)
-
     return ModelFacts(
         name=str(metadata.get("general.name", path.stem)),
         template=str(metadata.get("tokenizer.chat_template", "")),
@@ -157,8 +148,10 @@ def facts_of_file(path: Path) -> ModelFacts:
         eos=token_text("eos"),
         end_tokens=end_tokens_of(metadata),
         context=int(metadata.get(f"{metadata.get('general.architecture')}.context_length") or 0),
-        special_tokens={text: n for n, (text, kind) in enumerate(kinds) if kind == _CONTROL_TOKEN},
-        find_special_texts=find_special_texts,
+        special_tokens={
+            text: n for n, (text, kind) in enumerate(zip(tokens, token_types, strict=False)) if kind == _CONTROL_TOKEN
+        },
+        find_special_texts=finder_of(special_texts_of(metadata)),
     )
 
 

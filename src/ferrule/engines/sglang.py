@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from ferrule.dialects.json_stream import SseObjects
 from ferrule.engines.checkpoint.checkpoint import read_checkpoint
+from ferrule.engines.checkpoint.special_tokens import finder_of
 from ferrule.engines.completions import raise_on_error
 from ferrule.engines.engine import Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
@@ -63,10 +64,14 @@ class SglangGenerator:
         if server.get("grammar_backend") not in (None, _GRAMMAR_BACKEND):
             self.traits = Traits(name="sglang")
         name, checkpoint = str(model.get("model_path") or ""), self._checkpoint
-        return (
-            ModelFacts(name=name, template=checkpoint.template, bos=checkpoint.bos, eos=checkpoint.eos)
-            if checkpoint
-            else ModelFacts(name=name)
+        if checkpoint is None:
+            return ModelFacts(name=name)
+        return ModelFacts(
+            name=name,
+            template=checkpoint.template,
+            bos=checkpoint.bos,
+            eos=checkpoint.eos,
+            find_special_texts=finder_of(checkpoint.special_texts) if checkpoint.special_texts else None,
         )
 
     async def apply_template(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str | None:

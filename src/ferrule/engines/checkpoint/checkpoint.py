@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ferrule.core.json_text import loads
-from ferrule.engines.checkpoint.gguf import read_metadata
+from ferrule.engines.checkpoint.gguf import read_metadata, special_texts_of
+from ferrule.engines.checkpoint.special_tokens import is_added_token
 from ferrule.errors import FormatError
 
 _CODE = "bad_model_file"
@@ -23,13 +24,17 @@ _PREFERRED_NAMES = ("tool_use", "default")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model's chat template and the texts of its first and last token; `architecture` is "" if unknown."""
+    """A model's chat template and the texts of its first and last token; `architecture` is "" if unknown.
+
+    `special_texts` are all special tokens of its tokenizer; empty if they are unknown.
+    """
 
     template: str
     bos: str = ""
     eos: str = ""
     name: str = ""
     architecture: str = ""
+    special_texts: frozenset[str] = frozenset()
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -60,6 +65,7 @@ def _from_gguf(path: Path) -> Checkpoint:
         _token(metadata, "eos"),
         str(metadata.get("general.name") or path.name),
         str(metadata.get("general.architecture") or ""),
+        special_texts_of(metadata),
     )
 
 
@@ -90,7 +96,21 @@ def _from_folder(folder: Path) -> Checkpoint:
         _token_content(settings.get("eos_token")),
         folder.resolve().name,
         str(model.get("model_type") or ""),
+        _added_tokens(folder, settings),
     )
+
+
+def _added_tokens(folder: Path, settings: Mapping[str, Any]) -> frozenset[str]:
+    """The special and added tokens of a tokenizer, by either of the files that list them."""
+    listed = _read_object(folder / "tokenizer.json").get("added_tokens")
+    decoder = settings.get("added_tokens_decoder")
+    entries = [
+        *cast("list[Any]", listed if isinstance(listed, list) else ()),
+        *(cast("dict[str, Any]", decoder).values() if isinstance(decoder, dict) else ()),
+    ]
+    tokens = [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
+    texts = {_token_content(token): token.get("special") is True for token in tokens}
+    return frozenset(text for text, is_special in texts.items() if text and (is_special or is_added_token(text)))
 
 
 def _choose_template(templates: Mapping[str, Any], path: Path) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from ferrule.engines.checkpoint.special_tokens import is_added_token
 from ferrule.errors import FormatError
 from ferrule.rules.vocabulary import Vocabulary
 
@@ -18,7 +19,7 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING, _ARRAY = 8, 9
 # Real heads have a few hundred keys and vocabularies of at most a few million tokens.
 _MAX_KEYS, _MAX_ITEMS, _MAX_BYTES = 100_000, 8_000_000, 64 * 1024 * 1024
-_CONTROL_TOKEN = 3
+_CONTROL_TOKEN, _ADDED_TOKEN = 3, 4
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -49,6 +50,15 @@ def vocabulary_of(metadata: Mapping[str, Any]) -> Vocabulary:
         for number, token in enumerate(tokens)
     ]
     return Vocabulary(token_bytes, specials, end=int(metadata["tokenizer.ggml.eos_token_id"]))
+
+
+def special_texts_of(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """The texts that the model's tokenizer reads as special tokens. Added tokens may also be plain spaces."""
+    tokens = cast("list[str]", metadata.get("tokenizer.ggml.tokens") or [])
+    kinds = zip(tokens, cast("list[int]", metadata.get("tokenizer.ggml.token_type") or []), strict=False)
+    return frozenset(
+        text for text, kind in kinds if kind == _CONTROL_TOKEN or (kind == _ADDED_TOKEN and is_added_token(text))
+    )
 
 
 def _require_magic(file: BinaryIO, name: str) -> None:

@@ -6,8 +6,9 @@ special, in its own way.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from ferrule.wire.registry import all_formats
 
@@ -44,14 +45,22 @@ def special_texts_among(pieces: Iterable[object], text: str) -> frozenset[str]:
     return frozenset(piece for piece in pieces if isinstance(piece, str) and is_added_token(piece) and piece in text)
 
 
-def overlapping_matches(pattern: re.Pattern[str], text: str) -> frozenset[str]:
-    """Return all matches, also those that begin inside of another."""
-    found: set[str] = set()
-    at = 0
-    while match := pattern.search(text, at):
-        found.add(match.group())
-        at = match.start() + 1
-    return frozenset(found)
+def finder_of(special: Iterable[str]) -> Callable[[str], Awaitable[frozenset[str]]]:
+    """Return a function that finds these texts in a text, also those that begin inside of another."""
+    pattern = re.compile("|".join(map(re.escape, sorted(filter(None, special), key=len, reverse=True))) or "(?!)")
+
+    def matches(text: str) -> frozenset[str]:
+        found: set[str] = set()
+        at = 0
+        while match := pattern.search(text, at):
+            found.add(match.group())
+            at = match.start() + 1
+        return frozenset(found)
+
+    async def find(text: str) -> frozenset[str]:
+        return await asyncio.to_thread(matches, text)
+
+    return find
 
 
 def _matching_tokens(pieces: Iterable[TokenPiece], texts: frozenset[str]) -> dict[str, int]:
