@@ -14,7 +14,7 @@ from ferrule.wire.fields_reader import read_fields
 from ferrule.wire.node import ID, Args, Calls, Envelope, Fields, HeaderId, Keyed, Lit, Node, Seq, Slot, Space
 from ferrule.wire.open_call import ARGUMENTS_DEPTH, OpenCall, read_value
 from ferrule.wire.parse_plan import first_of
-from ferrule.wire.tape import MAX_NAME, MisfitError, Stops, Tape, Walk
+from ferrule.wire.tape import MAX_NAME, MisfitError, Tape, Walk, stops_for
 from ferrule.wire.tool_offer import ToolOffer
 
 OnName = Callable[[str], None]
@@ -22,6 +22,8 @@ OnName = Callable[[str], None]
 # Keys that models add to the envelope. {"type": "function", "function": {...}} is OpenAI's own shape.
 _IGNORED_KEYS = ("type", "function", "id", "index", "call_id", "tool_call_id")
 _NESTED = "function"
+# Each character of a name may be written as an escape of six.
+_MAX_QUOTED_NAME = 6 * MAX_NAME + 2
 
 
 def read_envelope(tape: Tape, node: Envelope, call: OpenCall, on_name: OnName) -> Walk[None]:
@@ -145,11 +147,28 @@ def _read_key(tape: Tape, allowed_keys: set[str] | None, notation: Notation) -> 
 
 
 def _read_text(tape: Tape, what: str) -> Walk[str]:
+    """Parse a JSON string of at most `MAX_NAME` characters. Of a longer one, a bounded part is consumed."""
     if (yield from tape.char()) != '"':
         raise MisfitError(f"{what} is not a string")
     reader = Reader(JSON)
-    yield from read_value(tape, reader, None)
-    return str(loads(reader.take()))
+    unread = _MAX_QUOTED_NAME
+    while True:
+        is_whole = len(tape.text) - tape.at <= unread
+        size = reader.read(tape.text[tape.at : tape.at + unread], 0, is_whole and tape.ended)
+        tape.at += size
+        unread -= size
+        if reader.is_done:
+            text = str(loads(reader.take()))
+            if len(text) > MAX_NAME:
+                raise MisfitError(f"{what} is too long")
+            return text
+        if reader.is_bad:
+            raise MisfitError(reader.problem)
+        if not is_whole:
+            raise MisfitError(f"{what} is too long")
+        if tape.ended:
+            raise MisfitError("the text ends in a value")
+        yield
 
 
 class CallReader:
@@ -221,19 +240,7 @@ class CallReader:
         call.set_name(name)
 
     def _id(self, rest: tuple[Node, ...]) -> Walk[str]:
-        stops = Stops(first_of(rest) or ())
-        tape = self.tape
-        while True:
-            hit = stops.scan(tape.text, tape.at, tape.ended)
-            if hit.at - tape.at > MAX_NAME:
-                raise MisfitError("the id is too long")
-            if hit.literal:
-                id = tape.text[tape.at : hit.at]
-                tape.at = hit.at
-                return id
-            if tape.ended:
-                raise MisfitError("the text ends in an id")
-            yield
+        return (yield from self.tape.until(stops_for(first_of(rest) or ()), "an id"))
 
     def _header(self, node: HeaderId, call: OpenCall, item: Calls, rest: tuple[Node, ...]) -> Walk[None]:
         header = yield from self._id(rest)

@@ -62,7 +62,7 @@ class ItemReader:
             try:
                 return Outcome(True, (yield from self._item(item)))
             except MisfitError as misfit:
-                size = len(tape.held_text())
+                size = tape.held_size
                 if size > best:
                     best, problem = size, misfit.problem
                 is_cut = is_cut or tape.is_cut
