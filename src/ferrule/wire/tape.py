@@ -33,6 +33,10 @@ class MisfitError(Exception):
         self.problem = problem
 
 
+class DepthError(MisfitError):
+    """Internal: the model's text is nested deeper than anything is read."""
+
+
 class Tape:
     """The text of one reply, and a position in it. Consumed text is discarded unless it is held."""
 
