@@ -115,7 +115,7 @@ class Reader:
 
     __slots__ = (
         *("_discard_depth", "_is_key", "_key", "_keys", "_notation", "_out", "_pending_comma"),
-        *("_quote", "_saved_out", "_stack", "_state", "_strict_depth", "duplicate_keys", "problem"),
+        *("_quote", "_saved_out", "_stack", "_state", "_strict_depth", "duplicate_keys", "is_too_deep", "problem"),
     )
 
     def __init__(self, notation: Notation = JSON, root: Container | None = None, strict_depth: int = MAX_DEPTH) -> None:
@@ -134,6 +134,7 @@ class Reader:
         self._quote: Quote = notation.quotes[0]
         self._state = _VALUE
         self.problem = ""
+        self.is_too_deep = False
         if root is not None:
             self._open(root)
 
@@ -208,6 +209,7 @@ class Reader:
             return self._fail(at, "expected a quoted key")
         if char in self._notation.containers:
             if len(self._stack) >= MAX_DEPTH:
+                self.is_too_deep = True
                 return self._fail(at, f"nested deeper than {MAX_DEPTH}")
             self._start_item()
             self._open(self._notation.containers[char])

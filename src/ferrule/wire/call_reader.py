@@ -14,7 +14,7 @@ from ferrule.wire.fields_reader import read_fields
 from ferrule.wire.node import ID, Args, Calls, Envelope, Fields, HeaderId, Keyed, Lit, Node, Seq, Slot, Space
 from ferrule.wire.open_call import ARGUMENTS_DEPTH, OpenCall, read_value
 from ferrule.wire.parse_plan import first_of
-from ferrule.wire.tape import MAX_NAME, MisfitError, Stops, Tape, Walk
+from ferrule.wire.tape import MAX_NAME, DepthError, MisfitError, Tape, Walk, stops_for
 from ferrule.wire.tool_offer import ToolOffer
 
 OnName = Callable[[str], None]
@@ -22,6 +22,9 @@ OnName = Callable[[str], None]
 # Keys that models add to the envelope. {"type": "function", "function": {...}} is OpenAI's own shape.
 _IGNORED_KEYS = ("type", "function", "id", "index", "call_id", "tool_call_id")
 _NESTED = "function"
+MAX_ENVELOPE_DEPTH = 8
+# Each character of a name may be written as an escape of six.
+_MAX_QUOTED_NAME = 6 * MAX_NAME + 2
 
 
 def read_envelope(tape: Tape, node: Envelope, call: OpenCall, on_name: OnName) -> Walk[None]:
@@ -29,7 +32,7 @@ def read_envelope(tape: Tape, node: Envelope, call: OpenCall, on_name: OnName) -
     slots = {key: entry.slot for entry in node.entries for key in (entry.key, *entry.also)}
     call.waits_for_id = node.has_id
     notation = JSON_BARE_KEYS if node.reads_bare_keys else JSON
-    present = yield from _read_object(tape, slots, call, on_name, notation, is_inner=False)
+    present = yield from _read_object(tape, slots, call, on_name, notation)
     if Slot.NAME not in present:
         raise MisfitError("the object names no tool")
     if Slot.ARGUMENTS not in present:
@@ -37,35 +40,47 @@ def read_envelope(tape: Tape, node: Envelope, call: OpenCall, on_name: OnName) -
 
 
 def _read_object(
-    tape: Tape, slots: dict[str, Slot], call: OpenCall, on_name: OnName, notation: Notation, *, is_inner: bool
+    tape: Tape, slots: dict[str, Slot], call: OpenCall, on_name: OnName, notation: Notation
 ) -> Walk[set[Slot]]:
+    """Parse an object and the objects nested in it as one: each slot may occur once, at whatever depth.
+
+    A slot that occurs twice would give two names, or arguments that are two objects in a row.
+    """
     yield from _expect(tape, "{")
     present: set[Slot] = set()
     allowed_keys = {*slots, *_IGNORED_KEYS}
+    depth = 1
     is_first = True
     while True:
         yield from tape.space()
         char = yield from tape.char()
         if char == "}":
             tape.at += 1
-            return present
+            depth -= 1
+            if not depth:
+                return present
+            is_first = False
+            continue
         if not is_first:
             yield from _expect(tape, ",")
             yield from tape.space()
-        key = yield from _read_key(tape, allowed_keys if is_first and not is_inner else None, notation)
+        key = yield from _read_key(tape, allowed_keys if is_first and depth == 1 else None, notation)
         yield from tape.space()
         yield from _expect(tape, ":")
         yield from tape.space()
         slot = slots.get(key)
         if slot in present:
             raise MisfitError(f"duplicate key {key!r}")
-        if key == _NESTED and (yield from tape.char()) == "{":
-            present |= yield from _read_object(tape, slots, call, on_name, notation, is_inner=True)
-        else:
-            yield from _read_slot(tape, key, slot, call, on_name, notation)
-            if slot is not None:
-                present.add(slot)
-        is_first = False
+        is_first = key == _NESTED and (yield from tape.char()) == "{"
+        if is_first:
+            if depth == MAX_ENVELOPE_DEPTH:
+                raise DepthError(f"the call is nested deeper than {MAX_ENVELOPE_DEPTH} objects")
+            tape.at += 1
+            depth += 1
+            continue
+        yield from _read_slot(tape, key, slot, call, on_name, notation)
+        if slot is not None:
+            present.add(slot)
 
 
 def _read_slot(
@@ -145,11 +160,28 @@ def _read_key(tape: Tape, allowed_keys: set[str] | None, notation: Notation) -> 
 
 
 def _read_text(tape: Tape, what: str) -> Walk[str]:
+    """Parse a JSON string of at most `MAX_NAME` characters. Of a longer one, a bounded part is consumed."""
     if (yield from tape.char()) != '"':
         raise MisfitError(f"{what} is not a string")
     reader = Reader(JSON)
-    yield from read_value(tape, reader, None)
-    return str(loads(reader.take()))
+    unread = _MAX_QUOTED_NAME
+    while True:
+        is_whole = len(tape.text) - tape.at <= unread
+        size = reader.read(tape.text[tape.at : tape.at + unread], 0, is_whole and tape.ended)
+        tape.at += size
+        unread -= size
+        if reader.is_done:
+            text = str(loads(reader.take()))
+            if len(text) > MAX_NAME:
+                raise MisfitError(f"{what} is too long")
+            return text
+        if reader.is_bad:
+            raise MisfitError(reader.problem)
+        if not is_whole:
+            raise MisfitError(f"{what} is too long")
+        if tape.ended:
+            raise MisfitError("the text ends in a value")
+        yield
 
 
 class CallReader:
@@ -221,19 +253,7 @@ class CallReader:
         call.set_name(name)
 
     def _id(self, rest: tuple[Node, ...]) -> Walk[str]:
-        stops = Stops(first_of(rest) or ())
-        tape = self.tape
-        while True:
-            hit = stops.scan(tape.text, tape.at, tape.ended)
-            if hit.at - tape.at > MAX_NAME:
-                raise MisfitError("the id is too long")
-            if hit.literal:
-                id = tape.text[tape.at : hit.at]
-                tape.at = hit.at
-                return id
-            if tape.ended:
-                raise MisfitError("the text ends in an id")
-            yield
+        return (yield from self.tape.until(stops_for(first_of(rest) or ()), "an id"))
 
     def _header(self, node: HeaderId, call: OpenCall, item: Calls, rest: tuple[Node, ...]) -> Walk[None]:
         header = yield from self._id(rest)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ferrule.core.event import CallEnd, CallStart, Diagnostic, Event, TextDelta
+from ferrule.wire.backlog import Backlog
 from ferrule.wire.format import Format
 from ferrule.wire.node import Lit, Seq
 from ferrule.wire.registry import all_formats
@@ -29,13 +30,19 @@ _MESSAGES = {
 _TAG = re.compile(r"[<\[].*[>\]]", re.DOTALL)
 _FENCE_LINE = re.compile(r"[ \t]*```[a-z_]*[ \t]*\n?")
 _MAYBE_FENCE = re.compile(r"[ \t]*(?:`{1,2}|```[a-z_]*[ \t]*\n?)?")
+# A longer line is text, so that no more than this waits to become a fence.
+_MAX_FENCE_LINE = 256
+_SPACE = re.compile(r"\s*")
+_NOT_SPACE = re.compile(r"\S")
+_FENCE_END = re.compile(r"```[^\S\n]*")
+_NOT_FENCE_END = re.compile(r"\S|\n")
 
 
 class DebrisFilter:
     """Passes the events of one reply through, without the debris."""
 
     def __init__(self) -> None:
-        self._held = ""
+        self._held = Backlog()
         self._is_after_call = False
         self._is_at_line_start = True
         self._out: list[Event] = []
@@ -45,14 +52,15 @@ class DebrisFilter:
         for event in events:
             match event:
                 case TextDelta(text):
-                    self._held += text
-                    self._drop_after_call(is_over=False)
-                    if not self._is_after_call:
-                        self._emit(len(self._held) - self._fence_size(_MAYBE_FENCE))
+                    if self._held.add(text):
+                        self._drop_after_call(is_over=False)
+                        if not self._is_after_call:
+                            self._emit(self._fence_start(_MAYBE_FENCE))
                 case CallStart():
+                    self._held.join()
                     self._drop_after_call(is_over=True)
-                    self._emit(len(self._held) - self._fence_size(_FENCE_LINE))
-                    self._drop(len(self._held))
+                    self._emit(self._fence_start(_FENCE_LINE))
+                    self._drop(len(self._held.text))
                     self._out.append(event)
                 case CallEnd():
                     self._out.append(event)
@@ -63,8 +71,9 @@ class DebrisFilter:
 
     def close(self) -> list[Event]:
         """End the reply; return what was still held."""
+        self._held.join()
         self._drop_after_call(is_over=True)
-        self._emit(len(self._held))
+        self._emit(len(self._held.text))
         return self._take()
 
     def _take(self) -> list[Event]:
@@ -72,52 +81,64 @@ class DebrisFilter:
         return events
 
     def _drop_after_call(self, *, is_over: bool) -> None:
-        while self._is_after_call and self._held:
-            size = _debris_size(self._held, is_over=is_over)
-            if size is None:
+        held = self._held
+        while self._is_after_call and held.has_text:
+            end = self._debris_end(is_over=is_over)
+            if end is None:
                 return
-            self._drop(size)
-            self._is_after_call = size > 0
+            self._is_after_call = end > held.at
+            self._drop(end)
 
-    def _fence_size(self, fence: re.Pattern[str]) -> int:
-        """The length of the last line, if it opens a fence and nothing else."""
-        start = self._held.rfind("\n", 0, -1) + 1
-        if start == 0 and not self._is_at_line_start:
-            return 0
-        return len(self._held) - start if fence.fullmatch(self._held, start) else 0
+    def _debris_end(self, *, is_over: bool) -> int | None:
+        """Where the debris that follows ends, with the white space before it; None if more text decides."""
+        held = self._held
+        text = held.text
+        space = _SPACE.match(text, held.at)
+        begin = space.end() if space else held.at
+        if begin == len(text):
+            return held.at if is_over else held.wait_for(_NOT_SPACE)
+        ends, blocks = _markup()
+        for mark, end in blocks.items():
+            if text.startswith(mark, begin):
+                at = text.find(end, begin)
+                if at >= 0:
+                    return at + len(end)
+                return len(text) if is_over else held.wait_for(re.compile(re.escape(end)), len(end))
+        mark = next((mark for mark in ends if text.startswith(mark, begin)), None)
+        if mark is not None:
+            return begin + len(mark)
+        fence = _FENCE_END.match(text, begin)
+        if fence and fence.end() == len(text) and not is_over:
+            return held.wait_for(_NOT_FENCE_END)
+        if fence:
+            # A fence that ends, and not one that begins: nothing follows on its line.
+            return begin + len(_FENCE) if text[fence.end() : fence.end() + 1] in ("", "\n") else held.at
+        lead = text[begin : begin + _longest_mark()]
+        is_undecided = any(mark.startswith(lead) for mark in (*ends, *blocks, _FENCE))
+        return None if is_undecided and not is_over else held.at
 
-    def _drop(self, size: int) -> None:
-        dropped, self._held = self._held[:size], self._held[size:]
+    def _fence_start(self, fence: re.Pattern[str]) -> int:
+        """Where the last line begins, if it opens a fence and nothing else; otherwise where the text ends."""
+        text, at = self._held.text, self._held.at
+        size = len(text)
+        start = text.rfind("\n", max(at, size - _MAX_FENCE_LINE - 1), size - 1) + 1
+        if start == 0:
+            start = at
+            if not self._is_at_line_start or size - at > _MAX_FENCE_LINE:
+                return size
+        return start if fence.fullmatch(text, start) else size
+
+    def _drop(self, end: int) -> None:
+        dropped, self._held.at = self._held.text[self._held.at : end], end
         if dropped:
             code = "made_up_result" if dropped.lstrip().startswith(tuple(_markup()[1])) else "stray_mark"
             self._out.append(Diagnostic(code, _MESSAGES[code], text=dropped))
 
-    def _emit(self, size: int) -> None:
-        text, self._held = self._held[:size], self._held[size:]
+    def _emit(self, end: int) -> None:
+        text, self._held.at = self._held.text[self._held.at : end], end
         if text:
             self._is_at_line_start = text.endswith("\n")
             self._out.append(TextDelta(text))
-
-
-def _debris_size(text: str, *, is_over: bool) -> int | None:
-    """How many characters at the beginning are debris, with the white space before it; None if more text decides."""
-    lead = text.lstrip()
-    space = len(text) - len(lead)
-    ends, blocks = _markup()
-    for begin, end in blocks.items():
-        if lead.startswith(begin):
-            at = lead.find(end)
-            return space + at + len(end) if at >= 0 else len(text) if is_over else None
-    mark = next((mark for mark in ends if lead.startswith(mark)), None)
-    if mark is not None:
-        return space + len(mark)
-    if lead.startswith(_FENCE):
-        # A fence that ends, and not one that begins: nothing follows on its line.
-        line, newline, _ = lead.partition("\n")
-        is_end = line.rstrip() == _FENCE
-        return (space + len(_FENCE) if newline or is_over else None) if is_end else 0
-    is_undecided = any(mark.startswith(lead) for mark in (*ends, *blocks, _FENCE))
-    return None if is_undecided and not is_over else 0
 
 
 @lru_cache(maxsize=1)
@@ -140,3 +161,9 @@ def _ends(format: Format) -> tuple[str, ...]:
     last = call.parts[-1] if isinstance(call, Seq) else None
     own = last.spellings if isinstance(last, Lit) else ()
     return (*own, *(format.calls.close.spellings if format.calls.close else ()))
+
+
+@lru_cache(maxsize=1)
+def _longest_mark() -> int:
+    ends, blocks = _markup()
+    return max(map(len, (*ends, *blocks)))

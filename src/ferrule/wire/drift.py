@@ -25,6 +25,7 @@ model left around its calls.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -41,6 +42,7 @@ from ferrule.core.event import (
 from ferrule.core.fault import Fault
 from ferrule.core.tool import ToolDefinition
 from ferrule.schema.checker import checker_for
+from ferrule.wire.backlog import Backlog
 from ferrule.wire.debris import DebrisFilter
 from ferrule.wire.format import Format
 from ferrule.wire.parse_plan import opening_texts
@@ -51,6 +53,9 @@ LOOKS_LIKE_A_CALL = "looks_like_a_call"
 _SPELLINGS = ("fenced_json", "bare_json", "hermes", "xlam")
 _FENCE = "```"
 _INDENT = " \t"
+_INDENT_RUN = re.compile(r"[ \t]*")
+_NOT_INDENT = re.compile(r"[^ \t]")
+_NEWLINE = re.compile(r"\n")
 
 
 @dataclass(slots=True)
@@ -60,14 +65,25 @@ class _Block:
     spelling: Format
     parser: Parser
     begins_reply: bool
-    text: str = ""
+    lines: list[str] = field(default_factory=list[str])
     events: list[Event] = field(default_factory=list[Event])
     is_in_fence: bool = False
+    open_calls: int = 0
+    ended_calls: int = 0
+
+    def add(self, events: Sequence[Event]) -> None:
+        self.events += events
+        for event in events:
+            self.open_calls += isinstance(event, CallStart) - isinstance(event, CallEnd)
+            self.ended_calls += isinstance(event, CallEnd)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.lines)
 
     @property
     def has_ended_calls(self) -> bool:
-        ended = sum(isinstance(event, CallEnd) for event in self.events)
-        return 0 < ended == sum(isinstance(event, CallStart) for event in self.events)
+        return self.ended_calls > 0 and not self.open_calls
 
 
 class DriftReader:
@@ -93,7 +109,8 @@ class DriftReader:
         self._repairs = repairs
         self._count = 0
         self._indexes: dict[int, int] = {}
-        self._held = ""
+        self._lead_size = max(len(text) for text, _ in self._spellings)
+        self._held = Backlog()
         self._block: _Block | None = None
         self._is_at_line_start = True
         self._has_text = False
@@ -108,8 +125,8 @@ class DriftReader:
         for event in events:
             match event:
                 case TextDelta(text):
-                    self._held += text
-                    self._read_lines(is_over=False)
+                    if self._held.add(text):
+                        self._read_lines(is_over=False)
                 case CallStart(index, id, name):
                     # The family's own call follows, so what was held is text before it.
                     self._end_text()
@@ -131,7 +148,7 @@ class DriftReader:
         """End the reply; return what was still held."""
         self._read_lines(is_over=True)
         if self._block is not None:
-            self._block.events += self._block.parser.close()
+            self._block.add(self._block.parser.close())
             self._end_block(self._block, ends_reply=True)
         return [*self._take(), *self._debris.close()]
 
@@ -143,40 +160,59 @@ class DriftReader:
         """What is held is followed by something other than text."""
         self._read_lines(is_over=True)
         if self._block is not None:
-            self._block.events += self._block.parser.close()
+            self._block.add(self._block.parser.close())
             self._end_block(self._block, ends_reply=False)
 
     def _read_lines(self, *, is_over: bool) -> None:
-        while self._held:
+        held = self._held
+        if is_over:
+            held.join()
+        while held.has_text:
             if self._block is None and not self._read_text(is_over=is_over):
                 return
-            if self._block is not None and self._held:
-                line, newline, rest = self._held.partition("\n")
-                if not newline and not is_over:
+            if self._block is not None and held.has_text:
+                line = self._next_line()
+                if not line.endswith("\n") and not is_over:
+                    held.wait_for(_NEWLINE)
                     return
-                self._held = rest
-                self._read_block_line(self._block, line + newline)
+                held.at += len(line)
+                self._read_block_line(self._block, line)
+
+    def _next_line(self) -> str:
+        """The text up to the end of the line, or as far as it has arrived."""
+        text, at = self._held.text, self._held.at
+        end = text.find("\n", at) + 1
+        return text[at : end or len(text)]
 
     def _read_text(self, *, is_over: bool) -> bool:
         """Forward text up to the next line that opens a block. False: more text is needed to decide."""
-        if self._is_at_line_start and not self._is_in_fence:
-            lead = self._held.lstrip(_INDENT)
-            spelling = next((form for text, form in self._spellings if lead.startswith(text)), None)
-            if spelling is not None:
-                self._block = _Block(spelling, Parser(spelling, self._tools.values()), not self._has_text)
-                return True
-            if not is_over and any(text.startswith(lead) for text, _ in self._spellings):
+        held = self._held
+        if self._is_at_line_start:
+            indent = _INDENT_RUN.match(held.text, held.at)
+            begin = indent.end() if indent else held.at
+            lead = held.text[begin : begin + self._lead_size]
+            if not lead and not is_over:
+                held.wait_for(_NOT_INDENT)
                 return False
-        line, newline, rest = self._held.partition("\n")
-        if self._is_at_line_start and _FENCE.startswith(line.lstrip(_INDENT)) and not newline and not is_over:
-            # It may become a fence.
-            return False
-        if self._is_at_line_start and line.lstrip(_INDENT).startswith(_FENCE):
-            if not newline and not is_over:
+            if not self._is_in_fence:
+                spelling = next((form for text, form in self._spellings if lead.startswith(text)), None)
+                if spelling is not None:
+                    self._block = _Block(spelling, Parser(spelling, self._tools.values()), not self._has_text)
+                    return True
+                if not is_over and any(text.startswith(lead) for text, _ in self._spellings):
+                    return False
+            if not is_over and _FENCE.startswith(lead):
+                # It may become a fence.
                 return False
-            self._is_in_fence ^= _toggles_fence(line)
-        self._emit_text(line + newline)
-        self._held = rest
+            if lead.startswith(_FENCE):
+                line = self._next_line()
+                if not line.endswith("\n") and not is_over:
+                    held.wait_for(_NEWLINE)
+                    return False
+                self._is_in_fence ^= _toggles_fence(line)
+        line = self._next_line()
+        held.at += len(line)
+        self._emit_text(line)
         return True
 
     def _emit_text(self, text: str) -> None:
@@ -191,11 +227,11 @@ class DriftReader:
         prose = "".join(event.text for event in events if isinstance(event, TextDelta))
         if had_ended and prose.strip() and not any(isinstance(event, CallStart) for event in events):
             # The block was over before this line.
-            self._held = line + self._held
+            self._held.at -= len(line)
             self._end_block(block, ends_reply=False)
             return
-        block.text += line
-        block.events += events
+        block.lines.append(line)
+        block.add(events)
         if _toggles_fence(line):
             block.is_in_fence = not block.is_in_fence
         if prose.strip() or any(isinstance(event, CallEnd) and not event.complete for event in events):
@@ -235,19 +271,19 @@ class DriftReader:
 
     def _faults(self, events: Sequence[Event]) -> list[Fault]:
         names: dict[int, str] = {}
-        arguments: dict[int, str] = {}
+        arguments: dict[int, list[str]] = {}
         for event in events:
             if isinstance(event, CallStart):
-                names[event.index], arguments[event.index] = event.name, ""
+                names[event.index], arguments[event.index] = event.name, []
             elif isinstance(event, ArgumentsDelta):
-                arguments[event.index] += event.json
+                arguments[event.index].append(event.json)
         faults: list[Fault] = []
         for index, name in names.items():
             tool = self._tools.get(name)
             if tool is None:
                 faults.append(Fault("", "not_offered", f"{name!r} is not offered"))
             else:
-                faults += checker_for(tool.parameters).faults_of_text(arguments[index])
+                faults += checker_for(tool.parameters).faults_of_text("".join(arguments[index]))
         return faults
 
     def _reject(self, block: _Block, problem: str = "") -> None:

@@ -7,22 +7,15 @@ its end is collected first.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from ferrule.core.json_text import dumps, escape_text
 from ferrule.schema.value_decoder import decode
 from ferrule.wire.node import Fields, Kind, Lit, Node, Slot, Space
 from ferrule.wire.open_call import REPEATED_KEY, OpenCall, repeated_keys_message
 from ferrule.wire.parse_plan import first, first_of
-from ferrule.wire.tape import MAX_NAME, MisfitError, Stops, Tape, Walk
+from ferrule.wire.tape import MisfitError, Tape, Walk, stops_for
 from ferrule.wire.tool_offer import ToolOffer
 
 _STRING_ONLY = frozenset({"string"})
-
-
-@lru_cache(maxsize=1024)
-def _stops(literals: tuple[str, ...]) -> Stops:
-    return Stops(literals)
 
 
 def read_fields(tape: Tape, node: Fields, call: OpenCall, rest: tuple[Node, ...], offer: ToolOffer) -> Walk[None]:
@@ -89,19 +82,7 @@ class _Field:
                     continue
 
     def _until(self, rest: tuple[Node, ...], what: str) -> Walk[str]:
-        stops = _stops(first_of(rest) or ())
-        tape = self.tape
-        while True:
-            hit = stops.scan(tape.text, tape.at, tape.ended)
-            if hit.at - tape.at > MAX_NAME:
-                raise MisfitError(f"{what} is too long")
-            if hit.literal:
-                word = tape.text[tape.at : hit.at]
-                tape.at = hit.at
-                return word
-            if tape.ended:
-                raise MisfitError(f"the text ends in {what}")
-            yield
+        return (yield from self.tape.until(stops_for(first_of(rest) or ()), what))
 
     def _value(self, rest: tuple[Node, ...]) -> Walk[None]:
         if self.key in self.keys:
@@ -124,7 +105,7 @@ class _Field:
             self._decode(raw.text(), allowed)
 
     def _text(self, closers: tuple[str, ...], sink: _StreamSink | _CollectSink) -> Walk[None]:
-        stops = _stops(closers)
+        stops = stops_for(closers)
         tape = self.tape
         while True:
             hit = stops.scan(tape.text, tape.at, tape.ended)

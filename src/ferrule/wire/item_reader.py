@@ -15,7 +15,7 @@ from ferrule.wire.call_reader import CallReader
 from ferrule.wire.node import Calls
 from ferrule.wire.open_call import Emit, OpenCall
 from ferrule.wire.parse_plan import LiteralAction, ParsePlan, closers, first
-from ferrule.wire.tape import MisfitError, Tape, Walk
+from ferrule.wire.tape import DepthError, MisfitError, Tape, Walk
 from ferrule.wire.tool_offer import ToolOffer
 
 
@@ -53,7 +53,7 @@ class ItemReader:
         """Try each shape that begins with this literal, in order. The tape is held until one of them yields a name."""
         tape = self._tape
         tape.hold()
-        best, problem, is_cut, is_bare = -1, "", False, True
+        best, problem, depth_problem, is_cut, is_bare = -1, "", "", False, True
         for action in actions:
             item = action.item
             if not isinstance(item, Calls):
@@ -62,15 +62,18 @@ class ItemReader:
             try:
                 return Outcome(True, (yield from self._item(item)))
             except MisfitError as misfit:
-                size = len(tape.held_text())
+                size = tape.held_size
                 if size > best:
                     best, problem = size, misfit.problem
+                depth_problem = depth_problem or _depth_problem(misfit)
                 is_cut = is_cut or tape.is_cut
                 is_bare = is_bare and item.only_offered
         is_prose = is_bare or not is_cut
         # An opening marker that the end of the text cut off is never prose, so the rest goes into the diagnostic.
         tape.rewind(best)
-        if not is_prose:
+        if is_prose:
+            self._report_depth(depth_problem)
+        else:
             tape.at = len(tape.text)
         return Outcome(False, is_prose=is_prose, problem=problem)
 
@@ -112,11 +115,17 @@ class ItemReader:
                 if is_first:
                     raise
                 if item.only_offered:
+                    self._report_depth(_depth_problem(misfit))
                     raise _NotACallError from misfit
             yield from self._close_broken_call(item, call, misfit.problem)
             return
         call.end(complete=True)
         self._index += 1
+
+    def _report_depth(self, problem: str) -> None:
+        """Report text that stays text only because it is nested too deep. No character is part of the diagnostic."""
+        if problem:
+            self._emit(Diagnostic("nested_too_deep", problem))
 
     def _make_id(self, name: str, index: int) -> str:
         return self._ids.make(name, self._calls_before + index)
@@ -200,3 +209,7 @@ class ItemReader:
     def _skip_space(self, item: Calls) -> Walk[None]:
         if item.is_loose:
             yield from self._tape.space()
+
+
+def _depth_problem(misfit: MisfitError) -> str:
+    return misfit.problem if isinstance(misfit, DepthError) else ""

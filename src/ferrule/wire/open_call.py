@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Event
 from ferrule.core.ids import IdMaker
 from ferrule.schema.reader import Reader
-from ferrule.wire.tape import MisfitError, Tape, Walk
+from ferrule.wire.tape import DepthError, MisfitError, Tape, Walk
 
 Emit = Callable[[Event], None]
 
@@ -109,7 +109,7 @@ def read_value(tape: Tape, reader: Reader, call: OpenCall | None) -> Walk[None]:
                 call.note(REPEATED_KEY, repeated_keys_message(reader.duplicate_keys))
             return
         if reader.is_bad:
-            raise MisfitError(reader.problem)
+            raise (DepthError if reader.is_too_deep else MisfitError)(reader.problem)
         if tape.ended:
             raise MisfitError("the text ends in a value")
         yield

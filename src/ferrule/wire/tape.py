@@ -2,12 +2,18 @@
 
 Methods that may need more text are generators: they yield each time they run out, and the caller feeds the tape and
 resumes them. After `hold`, consumed text can be rewound, for openings that turn out to be prose.
+
+No operation may cost more than the text that it consumes: a feed can hold megabytes and thousands of openings, and
+whatever looks at the rest of the feed at each opening takes time that grows with the square. So names and ids are
+looked for within `MAX_NAME` characters, and going back within one feed copies nothing.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Generator, Iterable
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -25,6 +31,10 @@ class MisfitError(Exception):
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
         self.problem = problem
+
+
+class DepthError(MisfitError):
+    """Internal: the model's text is nested deeper than anything is read."""
 
 
 class Tape:
@@ -65,6 +75,11 @@ class Tape:
         """Whether the text has ended while more was expected."""
         return self.ended and (self._ran_out or self.at >= len(self.text))
 
+    @property
+    def held_size(self) -> int:
+        """How many characters were consumed since `hold`."""
+        return sum(map(len, self._held or ())) + self.at - self._held_from
+
     def held_text(self) -> str:
         """The text consumed since `hold`."""
         return "".join((*(self._held or ()), self.text[self._held_from : self.at]))
@@ -74,12 +89,13 @@ class Tape:
 
     def rewind(self, to: int) -> None:
         """Go back to `to` characters after the position of `hold`."""
-        read = self.held_text()
-        self._base = self.position - len(read)
-        self.text = read + self.text[self.at :]
-        self.at = to
-        self._held = []
-        self._held_from = 0
+        if self._held:
+            read = self.held_text()
+            self._base = self.position - len(read)
+            self.text = read + self.text[self.at :]
+            self._held = []
+            self._held_from = 0
+        self.at = self._held_from + to
 
     def peek(self, spellings: tuple[str, ...]) -> Walk[int]:
         """The size of the longest spelling at this position, or -1. Consumes nothing."""
@@ -137,7 +153,7 @@ class Tape:
         pieces: list[str] = []
         size = 0
         while True:
-            match = pattern.match(self.text, self.at)
+            match = pattern.match(self.text, self.at, self.at + MAX_NAME + 1 - size)
             end = match.end() if match else self.at
             if end > self.at:
                 pieces.append(self.text[self.at : end])
@@ -153,6 +169,22 @@ class Tape:
         if not size:
             raise MisfitError(f"expected {what}")
         return "".join(pieces)
+
+    def until(self, stops: Stops, what: str) -> Walk[str]:
+        """Consume and return the text before the first of these literals, which is at most `MAX_NAME` characters."""
+        size = 0
+        while True:
+            hit = stops.scan(self.text, self.at + size, self.ended, self.at + MAX_NAME + 1)
+            size = hit.at - self.at
+            if size > MAX_NAME:
+                raise MisfitError(f"{what} is too long")
+            if hit.literal:
+                text = self.text[self.at : hit.at]
+                self.at = hit.at
+                return text
+            if self.ended:
+                raise MisfitError(f"the text ends in {what}")
+            yield
 
 
 # Stops: find the first of several literals in text that is still arriving.
@@ -180,14 +212,17 @@ class Stops:
             self._by_first[text[0]] = (*self._by_first.get(text[0], ()), text)
         self._first = re.compile("[" + "".join(map(re.escape, self._by_first)) + "]") if self.literals else None
 
-    def scan(self, text: str, at: int, at_end: bool) -> Hit:
-        """Find the first literal at or after `at`, or how far the text certainly contains none."""
+    def scan(self, text: str, at: int, at_end: bool, end: int = sys.maxsize) -> Hit:
+        """Find the first literal that begins at or after `at` and before `end`.
+
+        Without one, say how far the text certainly contains none.
+        """
         if self._first is None:
-            return Hit(len(text), "")
+            return Hit(min(len(text), end), "")
         while True:
-            match = self._first.search(text, at)
+            match = self._first.search(text, at, end)
             if match is None:
-                return Hit(len(text), "")
+                return Hit(min(len(text), end), "")
             at = match.start()
             literal = self._at(text, at, at_end)
             if literal is None:
@@ -205,3 +240,9 @@ class Stops:
             if not at_end and remaining < len(literal) and literal.startswith(text[at:]):
                 return None
         return ""
+
+
+@lru_cache(maxsize=1024)
+def stops_for(literals: tuple[str, ...]) -> Stops:
+    """The `Stops` of these literals. Cached: calls ask for the same few again and again."""
+    return Stops(literals)
