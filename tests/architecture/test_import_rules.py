@@ -100,7 +100,9 @@ PEERS = (
     ),
     Peers(
         "ferrule.sources",
-        frozenset({"source", "status", "adapters", "combined_sources", "tool_exceptions", "tool_output"}),
+        frozenset(
+            {"source", "status", "adapters", "combined_sources", "tool_exceptions", "tool_output", "tool_threads"}
+        ),
         frozenset({""}),
     ),
     # The caller's end of the bus and the worker's do not know each other.
