@@ -284,3 +284,9 @@ def test_what_a_tool_means_to_say_is_not_logged(caplog: pytest.LogCaptureFixture
 
     outcome(meant, {})
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("option", ["threads", "tenant_threads", "processes"])
+def test_a_bound_that_no_call_can_meet_is_refused(option: str) -> None:
+    with pytest.raises(DefinitionError, match=f"{option} must be 1 or more"):
+        Functions([], **{option: 0})  # pyright: ignore[reportArgumentType]

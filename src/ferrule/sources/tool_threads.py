@@ -75,15 +75,17 @@ class _Pool:
 class ToolThreads:
     """The threads of one source. `per_tool` bounds those of one tool and tenant, `per_tenant` all of one tenant.
 
+    `of` is what a refusal says is busy.
+
     Example:
         slot = await threads.acquire("get_weather", "acme", deadline)
         if not isinstance(slot, Busy):
             value = await threads.run(slot, lambda: get_weather(city="Paris"))
     """
 
-    def __init__(self, per_tool: int, per_tenant: int, *, name: str = "tool") -> None:
+    def __init__(self, per_tool: int, per_tenant: int, *, name: str = "tool", of: str = "threads") -> None:
         self._per_tool, self._per_tenant = per_tool, per_tenant
-        self._name = name
+        self._name, self._of = name, of
         self._pools: dict[str, _Pool] = {}
         self._idle: list[_Jobs] = []
         self._is_closed = False
@@ -180,7 +182,7 @@ class ToolThreads:
         hung = sum(slot.is_hung(time.time()) for slot in slots)
         whose = "the tenant" if is_tenant else f"the tool {tool!r}"
         state = f"; {hung} of their calls did not return by their deadline" if hung else ""
-        return Busy(f"all {len(slots)} threads of {whose} are busy{state}")
+        return Busy(f"all {len(slots)} {self._of} of {whose} are busy{state}")
 
     def _release(self, slot: ThreadSlot) -> None:
         """Give the slot back, and pass it on to the first waiting call that may have one."""
