@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lab import guest_tools
 from server.gateway_process import ANN, GatewayProcess, gateway_process
 from waiting import MOMENT, eventually
 
-TOOLS = Path(__file__).with_name("guest_tools.py")
+TOOLS = Path(guest_tools.__file__)
 
 
 def stop(gateway: GatewayProcess) -> int:

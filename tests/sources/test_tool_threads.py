@@ -126,6 +126,21 @@ def test_a_call_that_finds_no_free_thread_is_refused_after_a_moment(monkeypatch:
     run(scenario())
 
 
+def test_a_call_that_waited_in_vain_until_near_its_deadline_certainly_did_not_run() -> None:
+    async def scenario() -> None:
+        gate = Gate()
+        source = Functions([tool(side_effects=True)(gate.hang.function)], threads=1)
+        hanging = await fill(source, gate, ACME, 1, MOMENT)
+        executor = ToolExecutor(source)
+        await executor.refresh()
+        outcome = await executor.run(ToolCall.of("hang", {}, id="c1"), context(ACME, 0.5))
+        assert isinstance(outcome, NotDelivered)
+        gate.opened.set()
+        await asyncio.gather(*hanging)
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("has_deadline", [True, False])
 def test_a_call_that_is_cancelled_keeps_its_thread_until_it_returns(has_deadline: bool) -> None:
     async def scenario() -> None:

@@ -117,7 +117,7 @@ class ToolThreads:
             waiter = _Waiter(slot, loop, loop.create_future())
             pool.waiters.append(waiter)
         try:
-            async with asyncio.timeout(_WAIT_SECONDS):
+            async with asyncio.timeout(_wait_seconds(deadline)):
                 await waiter.granted
         except TimeoutError:
             if not waiter.is_granted:
@@ -238,6 +238,11 @@ class ToolThreads:
                     return None
             # Somebody took this thread at the last moment.
             return jobs.get()
+
+
+def _wait_seconds(deadline: float | None) -> float:
+    """How long to wait: never up to the deadline, so that the caller learns that the call did not run."""
+    return _WAIT_SECONDS if deadline is None else max(0.0, min(_WAIT_SECONDS, (deadline - time.time()) / 2))
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> bool:

@@ -1,4 +1,7 @@
-"""Tools that behave badly, for a gateway in a process of its own: they exit, hang, fork, take memory or hold it up."""
+"""Tools that behave badly, for a gateway in a process of its own: they exit, hang, fork, take memory or hold it up.
+
+They are the guests of `lab.guests` and of the tests of threats.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,26 @@ async def stay() -> str:
             continue
 
 
-@tool
-def own_pid() -> int:
-    """Which process runs it."""
-    return os.getpid()
+@tool(isolation="process")
+def hang_apart() -> str:
+    """Hangs in a process of its own."""
+    time.sleep(FOREVER)
+    return "not reached"
+
+
+@tool(isolation="process")
+def fork() -> str:
+    """Forks children that stay, and one that returns."""
+    for _ in range(4):
+        if os.fork() == 0:
+            time.sleep(FOREVER)
+    os.fork()
+    return "forked"
+
+
+@tool(isolation="process")
+def take_memory() -> str:
+    """Takes memory until there is none."""
+    blocks: list[bytearray] = []
+    while True:
+        blocks.append(bytearray(8 << 20))
