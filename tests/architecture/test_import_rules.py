@@ -100,8 +100,12 @@ PEERS = (
     ),
     Peers(
         "ferrule.sources",
-        frozenset({"source", "status", "adapters", "combined_sources", "tool_exceptions", "tool_output"}),
-        frozenset({""}),
+        frozenset(
+            {"source", "status", "adapters", "combined_sources", "tool_exceptions", "tool_output", "tool_threads"}
+            | {"tool_processes"}
+        ),
+        # The main module of a process that runs functions.
+        frozenset({"", "tool_process_worker"}),
     ),
     # The caller's end of the bus and the worker's do not know each other.
     Peers(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -14,8 +16,11 @@ from ferrule.errors import EngineUnavailableError, LedgerUnavailableError
 from ferrule.server.app import application
 from ferrule.server.config.config import Config, EngineConfig, KeyConfig, ModelConfig
 from ferrule.server.observability.health import Readiness
+from ferrule.server.observability.metrics_api import collect_counts, render_page
 from ferrule.server.startup import open_gateway
+from ferrule.sources.functions import Functions
 from server.client import Client, gateway_of, scripted_engine
+from waiting import until
 
 KEY = KeyConfig(name="ann", sha256="0" * 64)
 
@@ -51,7 +56,32 @@ def test_a_process_that_serves_is_alive_and_ready_without_a_key() -> None:
             "models": {"ready": 1, "of": 1},
             "engines": {"well": 1, "of": 1},
             "ledger": "answers",
+            "tools": {"hung": 0},
         }
+
+    asyncio.run(scenario())
+
+
+def test_hung_tools_are_counted_and_do_not_take_the_gateway_out_of_rotation() -> None:
+    opened = threading.Event()
+
+    def hang() -> None:
+        """Hangs."""
+        opened.wait()
+
+    async def scenario() -> None:
+        async with gateway_of(scripted_engine(), sources=[Functions([hang])]) as client:
+            calls = [
+                client.post("/v1/tools/call", {"name": "hang", "arguments": {}, "deadline": time.time() + 0.2})
+                for _ in range(3)
+            ]
+            assert [answer.status for answer in await asyncio.gather(*calls)] == [504] * 3
+            status = await probe(client)
+            assert (status["status"], status["tools"]) == ("ready", {"hung": 3})
+            page = render_page(collect_counts(client.gateway)).decode()
+            assert 'ferrule_tool_threads_hung{tool="hang"} 3.0' in page
+            opened.set()
+            await until(lambda: not client.gateway.tool_catalog.source.loads)
 
     asyncio.run(scenario())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.run.executor import ToolSettings
 from ferrule.server.apis.tools import HOPS, wire_code
+from ferrule.sources.functions import Functions
+from server.client import gateway_of, scripted_engine
 from server.keys import bearer
 from server.tool_world import World, run_story, world_of
 
@@ -270,3 +273,27 @@ def test_however_calls_are_repeated_each_runs_once(calls: list[tuple[str, str, i
 )
 def test_every_outcome_has_one_of_the_four_error_codes_or_is_an_answer(outcome: Outcome, code: str) -> None:
     assert wire_code(outcome) == code
+
+
+@pytest.mark.parametrize("call_id", ["", "order-1"])
+def test_a_call_that_finds_no_free_thread_is_refused_with_a_retryable_code(call_id: str) -> None:
+    opened = threading.Event()
+
+    def hang() -> None:
+        """Hangs."""
+        opened.wait()
+
+    async def scenario() -> None:
+        async with gateway_of(scripted_engine(), sources=[Functions([hang], threads=1)]) as client:
+            body = {"name": "hang", "arguments": {}}
+            first = await client.post("/v1/tools/call", {**body, "deadline": time.time() + 0.2})
+            assert first.json()["error"]["code"] == "timeout"
+            refused = await client.post("/v1/tools/call", {**body, **({"call_id": call_id} if call_id else {})})
+            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            assert refused.json()["error"]["code"] == "tool_busy"
+            assert refused.json()["outcome"] == "not_delivered"
+            # With the same call_id a client only gets the recorded refusal again.
+            assert refused.headers["x-should-retry"] == ("false" if call_id else "true")
+            opened.set()
+
+    asyncio.run(scenario())

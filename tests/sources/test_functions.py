@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import sys
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from ferrule import tool
 from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.errors import DefinitionError, ToolError
+from ferrule.server.process import event_loop
 from ferrule.sources.functions import Function, Functions
 
 
@@ -29,7 +32,7 @@ def test_a_function_is_called_with_the_types_that_it_asks_for() -> None:
     def next_day(day: datetime.date) -> datetime.date:
         return day + datetime.timedelta(days=1)
 
-    assert outcome(next_day, {"day": "2026-02-28"}) == Answered(datetime.date(2026, 3, 1))
+    assert outcome(next_day, {"day": "2026-02-28"}) == Answered("2026-03-01")
 
 
 def test_a_plain_function_runs_in_a_thread_and_an_asynchronous_one_in_the_loop() -> None:
@@ -90,6 +93,90 @@ def test_what_a_tool_means_to_say_reaches_the_model_and_what_it_does_not_mean_st
     assert outcome(panicked, {}) == Answered("the tool failed (PanicError)", is_error=True, code="tool_failed")
     assert outcome(meant, {}) == Answered("the city is not on the map", is_error=True, code="tool_failed")
     assert outcome(leaked, {}) == Answered("the tool failed (RuntimeError)", is_error=True, code="tool_failed")
+
+
+class Exiting:
+    """A value that ends the process when somebody looks at it."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+@dataclass
+class Order:
+    """A type that ends the process when it is made."""
+
+    item: str
+
+    def __post_init__(self) -> None:
+        raise SystemExit(3)
+
+
+def raiser(error: BaseException, *, is_async: bool) -> Function:
+    async def asynchronous() -> None:
+        raise error
+
+    def plain() -> None:
+        raise error
+
+    return asynchronous if is_async else plain
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    "error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit(), StopIteration(1), asyncio.CancelledError()]
+)
+def test_a_function_that_exits_has_failed_and_ends_nothing_else(error: BaseException, is_async: bool) -> None:
+    result = outcome(raiser(error, is_async=is_async), {})
+    assert isinstance(result, Answered)
+    assert (result.is_error, result.code) == (True, "tool_failed")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_value_that_exits_when_it_is_read_is_a_failure_of_the_tool(is_async: bool) -> None:
+    async def asynchronous() -> Exiting:
+        return Exiting()
+
+    def plain() -> Exiting:
+        return Exiting()
+
+    failure = Answered("the tool failed (SystemExit)", is_error=True, code="tool_failed")
+    assert outcome(asynchronous if is_async else plain, {}) == failure
+
+
+def test_a_type_that_exits_while_it_reads_an_argument_is_a_failure_of_the_tool() -> None:
+    def buy(order: Order) -> str:
+        return order.item
+
+    failure = Answered("the tool failed (SystemExit)", is_error=True, code="tool_failed")
+    assert outcome(buy, {"order": {"item": "tea"}}) == failure
+
+
+def test_a_task_that_a_function_starts_and_that_exits_does_not_end_the_event_loop() -> None:
+    async def child() -> None:
+        sys.exit(3)
+
+    async def parent() -> None:
+        await asyncio.gather(child(), asyncio.sleep(0))
+
+    async def called() -> Outcome:
+        async with Functions([parent]) as source:
+            return await source.call("parent", {}, CallContext())
+
+    failure = Answered("the tool failed (RuntimeError)", is_error=True, code="tool_failed")
+    assert event_loop.run(called()) == failure
+
+
+def test_a_call_that_is_given_up_and_closed_stays_closed() -> None:
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    async def given_up() -> None:
+        call = Functions([waits]).call("waits", {}, CallContext())
+        call.send(None)
+        call.close()
+
+    asyncio.run(given_up())
 
 
 def test_a_function_that_is_not_there_was_not_delivered() -> None:
@@ -197,3 +284,9 @@ def test_what_a_tool_means_to_say_is_not_logged(caplog: pytest.LogCaptureFixture
 
     outcome(meant, {})
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("option", ["threads", "tenant_threads", "processes"])
+def test_a_bound_that_no_call_can_meet_is_refused(option: str) -> None:
+    with pytest.raises(DefinitionError, match=f"{option} must be 1 or more"):
+        Functions([], **{option: 0})  # pyright: ignore[reportArgumentType]

@@ -13,7 +13,9 @@ from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.observability.logs import Log
 from ferrule.server.observability.metrics import SharedCounts
+from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.process import event_loop
+from ferrule.server.process.exit_deadline import AFTER_CLOSE, AFTER_DRAIN, ExitDeadline
 from ferrule.server.process.workers import FAILED, WorkerSlot, supervise
 
 Greet = Callable[[Gateway, int], None]
@@ -23,7 +25,7 @@ Greet = Callable[[Gateway, int], None]
 def run(config: Config, greet: Greet) -> None:
     """Serve until stopped. Raises `SystemExit` if the workers cannot start."""
     if config.server.workers == 1:
-        event_loop.run(serve_gateway(config, greet))
+        event_loop.run(serve_gateway(config, greet, exit_deadline=ExitDeadline(Log.to_stderr())))
         return
     code = supervise(config.server, _run_worker, (config, greet), Log.to_stderr())
     if code:
@@ -34,20 +36,24 @@ def _run_worker(slot: WorkerSlot, ready: Callable[[], None], config: Config, gre
     # Without a configured ledger the workers share a temporary one: any worker may continue a conversation.
     shared = replace(config, ledger=config.ledger or str(Path(slot.folder) / "ledger.db"))
     try:
-        event_loop.run(serve_gateway(shared, greet, slot, ready))
+        event_loop.run(serve_gateway(shared, greet, slot, ready, exit_deadline=ExitDeadline(Log.to_stderr())))
     except FerruleError as error:
         print(f"error: {error.message}", *([f"hint: {error.hint}"] if error.hint else []), sep="\n", file=sys.stderr)
         raise SystemExit(FAILED) from None
 
 
 async def serve_gateway(
-    config: Config, greet: Greet, slot: WorkerSlot | None = None, ready: Callable[[], None] = lambda: None
+    config: Config,
+    greet: Greet,
+    slot: WorkerSlot | None = None,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    exit_deadline: ExitDeadline,
 ) -> None:
-    """Run one gateway until it is stopped."""
+    """Run one gateway until it is stopped. From the first signal on, the process has a deadline to end."""
     from ferrule.server.app import application
     from ferrule.server.observability.logs import capture_library_logs
     from ferrule.server.observability.metrics_api import share_counts
-    from ferrule.server.observability.telemetry import Telemetry
     from ferrule.server.process.server import serve
     from ferrule.server.startup import open_gateway
 
@@ -68,4 +74,12 @@ async def serve_gateway(
             config.limits,
             telemetry=telemetry,
             socket=slot.socket if slot else None,
+            on_signal=lambda: exit_deadline.set(_seconds_to_close(config, telemetry), FAILED),
         )
+    # Engines, tools and the ledger are closed. What still runs is a thread that nobody waits for.
+    exit_deadline.set(AFTER_CLOSE, 0)
+
+
+def _seconds_to_close(config: Config, telemetry: Telemetry) -> float:
+    """How long the gateway may take to end from a signal on. The second signal ends the waiting for answers."""
+    return AFTER_DRAIN + (0.0 if telemetry.drain.has_begun else config.server.drain_seconds)

@@ -87,7 +87,7 @@ def sources_of(config: Config, functions: Sequence[AnyTool] = ()) -> list[Source
     """Create all configured sources, and add `functions` to the configured functions. Nothing is connected yet."""
     settings = config.sources
     tools = [*functions, *functions_of(settings)]
-    sources: list[Source] = [Functions(tools)] if tools else []
+    sources: list[Source] = [_functions(tools, settings)] if tools else []
     servers = mcp_of(settings)
     if servers.servers or servers.faults:
         sources.append(_mcp(servers, settings))
@@ -104,6 +104,17 @@ def functions_of(settings: SourcesConfig) -> list[AnyTool]:
             f"sources.functions: {problem}",
             hint="Write my_module:NAME or my_tools.py:NAME, relative to the current directory.",
         ) from problem
+
+
+def _functions(tools: Sequence[AnyTool], settings: SourcesConfig) -> Functions:
+    return Functions(
+        tools,
+        threads=settings.functions_threads,
+        tenant_threads=settings.functions_tenant_threads,
+        isolation=settings.functions_isolation,
+        processes=settings.functions_processes,
+        memory_bytes=settings.functions_memory_bytes,
+    )
 
 
 def mcp_of(settings: SourcesConfig) -> McpConfig:

@@ -22,6 +22,7 @@ from ferrule.sources.bus.relay import Relay
 from ferrule.sources.bus.worker import CAP, Worker
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
+from ferrule.sources.tool_exceptions import create_guarded_task
 
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -75,6 +76,7 @@ async def _serve(arguments: Namespace, tools: list[AnyTool]) -> None:
         sources.append(Relay(bus_of(arguments, key), audit=audit.write, allow_side_effects=arguments.relay_effects))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_task_factory(create_guarded_task)
     for stop_signal in _STOPS:
         loop.add_signal_handler(stop_signal, stop.set)
     async with AsyncExitStack() as stack:

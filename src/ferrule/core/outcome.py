@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+TOOL_BUSY = "tool_busy"
+"""The code of a call that was not delivered because too many calls of its tool or its tenant run already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:

@@ -144,7 +144,11 @@ class ToolExecutor:
         outcome: Outcome = NotDelivered("it was not attempted")
         for attempt in range(_MAX_DELIVERIES):
             if attempt:
-                await asyncio.sleep(_PAUSE * 2**attempt)
+                pause = _PAUSE * 2**attempt
+                if context.deadline is not None and time.time() + pause >= context.deadline:
+                    # Another attempt would end at the deadline, and its outcome would be less certain than this one.
+                    break
+                await asyncio.sleep(pause)
             outcome = await self._once(call, context)
             if not isinstance(outcome, NotDelivered):
                 break

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from ferrule.core.context import CallContext
 from ferrule.core.conversion import register_function_converter
 from ferrule.core.tool import ToolDefinition
+from ferrule.errors import DefinitionError
 from ferrule.schema.inference import infer
 
 INJECTED: frozenset[type] = frozenset({CallContext})
@@ -29,6 +30,26 @@ class Receiver(Enum):
     """Nothing: a plain function, a static method, or a method that is bound already."""
     INSTANCE = auto()
     CLASS = auto()
+
+
+class Isolation(StrEnum):
+    """Where a function runs."""
+
+    NONE = "none"
+    """In this process: a plain function in a thread, an async function in the event loop."""
+    PROCESS = "process"
+    """In a worker process, which is killed at the call's deadline."""
+
+    @staticmethod
+    def of(name: str) -> Isolation:
+        try:
+            return Isolation(name)
+        except ValueError:
+            names = ", ".join(map(repr, Isolation))
+            raise DefinitionError(f"there is no isolation {name!r:.40}", hint=f"Use one of {names}.") from None
+
+
+IsolationName: TypeAlias = Isolation | Literal["none", "process"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +82,7 @@ class FunctionTool(Generic[P, R]):
     function: Callable[P, R]
     definition: ToolDefinition
     receiver: Receiver = Receiver.NONE
+    isolation: Isolation = Isolation.NONE
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)
@@ -82,7 +104,7 @@ class FunctionTool(Generic[P, R]):
                 bound_to = owner or type(instance)
             case _:
                 return self
-        return FunctionTool(MethodType(self.function, bound_to), self.definition)
+        return FunctionTool(MethodType(self.function, bound_to), self.definition, isolation=self.isolation)
 
 
 @overload
@@ -91,7 +113,12 @@ def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 
 @overload
 def tool(
-    *, name: str = "", description: str = "", side_effects: bool = False, bound_to: tuple[str, str] | None = None
+    *,
+    name: str = "",
+    description: str = "",
+    side_effects: bool = False,
+    bound_to: tuple[str, str] | None = None,
+    isolation: IsolationName = Isolation.NONE,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -103,6 +130,7 @@ def tool(
     description: str = "",
     side_effects: bool = False,
     bound_to: tuple[str, str] | None = None,
+    isolation: IsolationName = Isolation.NONE,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool from a function: `@tool`, or `@tool(side_effects=True)`.
 
@@ -115,6 +143,8 @@ def tool(
         description: The description, if it differs from the docstring.
         side_effects: Whether a call changes something. Such calls run at most once, and only after approval.
         bound_to: A capability and its version.
+        isolation: "process" runs the function in a worker process, which is killed at the call's deadline. It must be
+            a function of a module.
 
     Example:
         @tool
@@ -144,7 +174,7 @@ def tool(
             version,
             side_effects,
         )
-        return FunctionTool(function, definition, receiver)
+        return FunctionTool(function, definition, receiver, Isolation.of(isolation))
 
     return define if function is None else define(function)
 

@@ -11,7 +11,7 @@ from ferrule.core.json_text import canonical
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.source import Source, run_with_timeout
-from ferrule.sources.status import SourceStatus
+from ferrule.sources.status import SourceStatus, ToolLoad
 
 
 class SourceAdapter(Source):
@@ -38,6 +38,10 @@ class SourceAdapter(Source):
     @property
     def statuses(self) -> tuple[SourceStatus, ...]:
         return self.inner.statuses
+
+    @property
+    def loads(self) -> tuple[ToolLoad, ...]:
+        return self.inner.loads
 
     async def changes(self) -> AsyncGenerator[None]:
         async for _ in self.inner.changes():

@@ -16,7 +16,7 @@ from ferrule.core.context import CallContext
 from ferrule.core.outcome import NotDelivered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.source import Source
-from ferrule.sources.status import QuarantinedTool, SourceStatus, ToolSnapshot
+from ferrule.sources.status import QuarantinedTool, SourceStatus, ToolLoad, ToolSnapshot
 
 _CONFLICT = "is claimed by several sources and is not offered"
 
@@ -51,6 +51,10 @@ class CombinedSources(Source):
     def statuses(self) -> tuple[SourceStatus, ...]:
         """The status of each source, with the tools that it serves here as of the last listing."""
         return tuple(self._offered_status(source, status) for source in self.sources for status in source.statuses)
+
+    @property
+    def loads(self) -> tuple[ToolLoad, ...]:
+        return tuple(load for source in self.sources for load in source.loads)
 
     @property
     def owners(self) -> Mapping[str, Source]:

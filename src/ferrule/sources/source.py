@@ -14,7 +14,7 @@ from typing import Any, Self
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
-from ferrule.sources.status import SourceStatus
+from ferrule.sources.status import SourceStatus, ToolLoad
 
 
 async def run_with_timeout(seconds: float, work: Awaitable[Outcome], *, has_side_effects: bool) -> Outcome:
@@ -62,6 +62,11 @@ class Source(ABC):
     def statuses(self) -> tuple[SourceStatus, ...]:
         """The status of the source, as far as it is known without a request."""
         return (SourceStatus(self.id, self.kind),)
+
+    @property
+    def loads(self) -> tuple[ToolLoad, ...]:
+        """What running calls take up in this process, by tool. Most sources run their tools elsewhere."""
+        return ()
 
     async def changes(self) -> AsyncGenerator[None]:
         """Yield whenever the list of tools may have changed. Most sources never do."""

@@ -73,3 +73,12 @@ class SourceStatus:
     reason: str = ""
     tools: tuple[str, ...] | None = None
     quarantined: tuple[QuarantinedTool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLoad:
+    """How many calls of a tool take up a thread now. `hung` are those that did not return by their deadline."""
+
+    tool: str
+    running: int
+    hung: int

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ferrule.core.context import DEFAULT_HOPS
-from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
+from ferrule.core.outcome import TOOL_BUSY, Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
@@ -32,6 +33,7 @@ _LATEST = 1e12
 _NAME = re.compile("[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 # The four wire error codes of the specification, with their HTTP status.
 _WIRE_STATUS = {"bad_request": 400, "token_scope_insufficient": 403, "timeout": 504, "internal_error": 502}
+_BUSY_STATUS = 503
 _TYPES = {400: "invalid_request_error", 403: "permission_error"}
 
 
@@ -58,8 +60,13 @@ def routes(gateway: Gateway) -> list[Route]:
         )
 
     async def call_tool(request: Request) -> AnyResponse:
-        call = await service.call(read_call_request(request, gateway.config.limits))
-        return _pending_response(call) if isinstance(call, PendingCall) else _call_response(call)
+        call_request = read_call_request(request, gateway.config.limits)
+        call = await service.call(call_request)
+        if isinstance(call, PendingCall):
+            return _pending_response(call)
+        if isinstance(call.outcome, NotDelivered) and call.outcome.code == TOOL_BUSY:
+            return _busy_response(call, may_resend=not call_request.call_id)
+        return _call_response(call)
 
     return [
         Route("GET", "/v1/tools", list_tools, "tools", render_error),
@@ -153,8 +160,17 @@ def _call_response(completed: CompletedCall) -> Response:
     return Response.json(body, headers=headers)
 
 
-def _failure_response(completed: CompletedCall, code: str, headers: Mapping[str, str]) -> Response:
-    status = _WIRE_STATUS[code]
+def _busy_response(completed: CompletedCall, *, may_resend: bool) -> Response:
+    """A call that certainly did not run. With a `call_id` the same request returns this refusal again."""
+    headers = {CALL_ID: _ascii(completed.call.id), "retry-after": "1"}
+    response = _failure_response(completed, TOOL_BUSY, headers, _BUSY_STATUS)
+    return replace(response, headers={**response.headers, "x-should-retry": "true"}) if may_resend else response
+
+
+def _failure_response(
+    completed: CompletedCall, code: str, headers: Mapping[str, str], status: int | None = None
+) -> Response:
+    status = status or _WIRE_STATUS[code]
     kinds: dict[type, str] = {NotDelivered: "not_delivered", Unknown: "unknown"}
     outcome = kinds.get(type(completed.outcome), "answered")
     error = {"message": completed.result.text, "type": _TYPES.get(status, "server_error"), "param": None, "code": code}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ferrule.core.request import ChoicePolicy
 from ferrule.run.executor import ToolSettings
+from ferrule.schema.tool_decorator import Isolation
 
 MEGABYTE = 1_000_000
 EVERY_HOST = "*"
@@ -111,6 +112,16 @@ class SourcesConfig:
 
     functions: tuple[str, ...] = ()
     """Python functions, each as `module:name` or `file.py:name`."""
+    functions_threads: int = 16
+    """How many calls of one plain function may run at once for one tenant."""
+    functions_tenant_threads: int = 64
+    """How many calls of all plain functions together may run at once for one tenant."""
+    functions_isolation: Isolation = Isolation.NONE
+    """`process` runs functions in worker processes, which are killed at their call's deadline."""
+    functions_processes: int = 4
+    """How many worker processes one tenant may use at once."""
+    functions_memory_bytes: int = 0
+    """How much address space a worker process may have; 0 is no limit."""
     mcp_config: str = ""
     """An mcp.json file with MCP servers."""
     mcp_command: str = ""

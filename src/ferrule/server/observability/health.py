@@ -3,6 +3,9 @@
 They report counts and no names: names of models and engines need a key. A remote engine is healthy if its port accepts
 a connection and it has not just failed; an engine in this process if it has not just failed. A probe takes time, so its
 result is cached for a second.
+
+Hung tools are reported and never make the gateway "not ready": their threads are bounded per tool and tenant, so it
+still serves everyone else, and a tool that hangs must not be able to take the gateway out of rotation.
 """
 
 from __future__ import annotations
@@ -73,6 +76,7 @@ class Readiness:
             "models": {"ready": len(ready), "of": len(router.models)},
             "engines": {"well": len(healthy), "of": len(router.replicas)},
             "ledger": ledger,
+            "tools": {"hung": sum(load.hung for load in self.gateway.tool_catalog.source.loads)},
         }
 
     async def _probe_ledger(self) -> str:

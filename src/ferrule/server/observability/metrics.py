@@ -54,6 +54,10 @@ FAMILIES: Mapping[str, Family] = {
     "ferrule_tool_retried": Family("Calls that follow an error of the same tool.", _TOOL),
     "ferrule_tool_repeated": Family("Calls that repeat the arguments of an earlier call.", _TOOL),
     "ferrule_tool_seconds": Family("Seconds that calls of the gateway's own tools took.", ("tool", "outcome"), _LONG),
+    "ferrule_tool_threads": Family("Threads in which calls of the gateway's own tools run.", ("tool",), is_gauge=True),
+    "ferrule_tool_threads_hung": Family(
+        "Threads whose call has passed its deadline and has not returned.", ("tool",), is_gauge=True
+    ),
     "ferrule_approvals_asked": Family("Calls that required an approval.", ("tool",)),
     "ferrule_failovers": Family("Requests that moved to another engine before any output.", ("model",)),
     "ferrule_engine_errors": Family("Engine failures.", ("engine", "code")),

@@ -98,6 +98,9 @@ def collect_counts(gateway: Gateway) -> Counts:
     for replica in gateway.router.replicas:
         counts.add("ferrule_engine_well", replica.name, by=int(replica.health.is_healthy))
         counts.add("ferrule_engine_answers_open", replica.name, by=replica.in_flight)
+    for load in gateway.tool_catalog.source.loads:
+        counts.add("ferrule_tool_threads", load.tool, by=load.running)
+        counts.add("ferrule_tool_threads_hung", load.tool, by=load.hung)
     counts.add("ferrule_answers_open", by=len(telemetry.answers))
     counts.add("ferrule_requests_open", by=len(telemetry.requests))
     counts.add("ferrule_draining", by=int(telemetry.drain.has_begun))

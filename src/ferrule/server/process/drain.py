@@ -42,6 +42,8 @@ class Drain:
     is_hurried: bool = False
     active: set[Drainable] = field(default_factory=set[Drainable])
     clock: Callable[[], float] = time.monotonic
+    ends_at: float | None = None
+    """When the waiting ends, by `clock`."""
 
     def check(self, scope: str) -> None:
         if self.has_begun and scope not in _STILL_SERVED:
@@ -54,9 +56,13 @@ class Drain:
         """Stop waiting and cancel what is left."""
         self.is_hurried = True
 
+    def seconds_left(self, otherwise: float) -> float:
+        """How much of the drain is left; `otherwise` if the gateway is closed without one."""
+        return otherwise if self.ends_at is None else max(0.0, self.ends_at - self.clock())
+
     async def wait(self, seconds: float) -> int:
         """Wait until nothing is active, at most `seconds`; then cancel the rest. Returns how much was cancelled."""
-        deadline = self.clock() + seconds
+        self.ends_at = deadline = self.clock() + seconds
         while self.active and self.clock() < deadline and not self.is_hurried:
             # Idle connections never end by themselves. A copy, because cancelling changes the set.
             for one in [one for one in self.active if one.is_idle]:

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -53,10 +54,12 @@ async def serve(
     *,
     telemetry: Telemetry | None = None,
     socket: socket.socket | None = None,
+    on_signal: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then drain. `on_started` is called with the port.
 
-    `socket` is an already listening socket that other processes may share.
+    `socket` is an already listening socket that other processes may share. `on_signal` is called at each signal, also
+    while the event loop is blocked.
     """
     telemetry = telemetry or Telemetry()
     config = uvicorn.Config(
@@ -79,7 +82,7 @@ async def serve(
     serve_task = asyncio.ensure_future(server.serve([port]))
     stop = asyncio.Event()
     # Signals are handled before the server is up, so that one that arrives early is not lost.
-    with _handle_signals(stop, telemetry.drain):
+    with _handle_signals(stop, telemetry.drain, on_signal):
         try:
             while not server.started and not serve_task.done():
                 await asyncio.sleep(0.01)
@@ -105,14 +108,14 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def _handle_signals(stop: asyncio.Event, drain: Drain) -> Generator[None]:
+def _handle_signals(stop: asyncio.Event, drain: Drain, on_signal: Callable[[], None]) -> Generator[None]:
     """The first signal starts a drain; the second one ends the waiting."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
 
-    def on_signal() -> None:
+    def on_loop_signal() -> None:
         if stop.is_set():
             drain.hurry()
         stop.set()
@@ -120,12 +123,25 @@ def _handle_signals(stop: asyncio.Event, drain: Drain) -> Generator[None]:
     # A worker ignores SIGINT: its supervisor sends it SIGTERM.
     handled = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) is not signal.SIG_IGN]
     for one in handled:
-        loop.add_signal_handler(one, on_signal)
+        loop.add_signal_handler(one, on_loop_signal)
+        _call_first(one, on_signal)
     try:
         yield
     finally:
         for one in handled:
             loop.remove_signal_handler(one)
+
+
+def _call_first(number: signal.Signals, callback: Callable[[], None]) -> None:
+    """Call it at each signal, before the event loop learns of it: a tool may block the loop."""
+    of_loop = signal.getsignal(number)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        callback()
+        if callable(of_loop):
+            of_loop(number, frame)
+
+    signal.signal(number, handle)
 
 
 async def _wait_for_first(serve_task: asyncio.Future[None], stop: Coroutine[Any, Any, Any]) -> None:

@@ -114,9 +114,10 @@ class ToolService:
         self.gateway.shutdown_callbacks.append(self.close)
 
     async def close(self) -> None:
-        """Wait for running calls with side effects, at most as long as a stopping gateway waits for answers."""
+        """Wait for running calls with side effects, at most until the drain ends."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self.gateway.config.server.drain_seconds)
+            seconds = self.gateway.telemetry.drain.seconds_left(self.gateway.config.server.drain_seconds)
+            await asyncio.wait(self._tasks, timeout=seconds)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

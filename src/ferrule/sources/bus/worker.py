@@ -346,9 +346,9 @@ class Worker:
             if not running.is_late:
                 raise
             frame = UnknownOutcome("the deadline passed while it ran", code="timeout")
-        # A source is somebody's code, and a call that raises must not end the worker. The caller does not get the
-        # exception, whose message may contain secrets.
-        except Exception:
+        # A source is somebody's code, and a call that raises or exits must not end the worker. The caller does not get
+        # the exception, whose message may contain secrets.
+        except (Exception, SystemExit, KeyboardInterrupt):
             _log.exception("the source of %r raised an exception", served.name)
         finally:
             self._running.end(running)

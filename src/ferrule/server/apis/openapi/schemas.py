@@ -287,7 +287,15 @@ SCHEMAS: dict[str, Schema] = {
     },
     "RpcReply": {"anyOf": [obj({**_RPC, "result": OBJECT}), ref("RpcError")]},
     "Alive": obj({"status": {"const": "alive"}}),
-    "Ready": obj({"status": {"enum": ["ready", "not ready"]}, "draining": FLAG, "models": OBJECT, "ledger": TEXT}),
+    "Ready": obj(
+        {
+            "status": {"enum": ["ready", "not ready"]},
+            "draining": FLAG,
+            "models": OBJECT,
+            "ledger": TEXT,
+            "tools": OBJECT,
+        }
+    ),
     "OpenApi": obj({"openapi": TEXT, "info": OBJECT, "paths": OBJECT}),
     "Me": obj(
         {
