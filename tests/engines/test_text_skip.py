@@ -34,8 +34,8 @@ class MindedGenerator(FakeGenerator):
         # A character is a token here.
         self.words = Vocabulary(1)
 
-    async def tokenize(self, text: str, *, is_prompt: bool) -> tuple[int, ...] | None:
-        return await self.words.tokenizer.tokenize(text)
+    async def tokenize(self, *pieces: str, is_prompt: bool) -> tuple[int, ...] | None:
+        return await self.words.tokenizer.tokenize("".join(pieces))
 
     async def detokenize(self, tokens: tuple[int, ...]) -> str | None:
         return self.words.spell(tokens)
