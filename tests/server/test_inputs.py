@@ -122,7 +122,9 @@ def test_a_schema_whose_merging_never_ends_is_refused(inner: dict[str, Any]) -> 
     async def scenario() -> ClientResponse:
         schema = {"type": "object", "properties": {"a": inner}}
         tools = [{"type": "function", "function": {"name": "t", "parameters": schema}}]
-        async with gateway_of(TextEngine(FakeGenerator(["It is sunny."]), TextOptions(format="hermes"))) as client:
+        async with gateway_of(
+            TextEngine(FakeGenerator(["It is sunny."], targets=("gbnf",)), TextOptions(format="hermes"))
+        ) as client:
             return await client.post(
                 CHAT, {"model": "e0", "messages": [{"role": "user", "content": "hi"}], "tools": tools}
             )
