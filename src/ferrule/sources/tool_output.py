@@ -1,7 +1,4 @@
-"""Tool output: converts what a tool returns to JSON or text, and truncates it to what a model should read.
-
-Truncated output is kept for a while under a name, so that a model can fetch the rest piece by piece.
-"""
+"""Tool output: converts what a tool returns to JSON or text, and truncates it to what a model should read."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ import enum
 import logging
 import pathlib
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
@@ -20,7 +16,6 @@ from ferrule.core.history import without_surrogates
 from ferrule.core.json_text import MAX_DIGITS, dumps
 
 MAX_BYTES = 64 * 1024
-_STORED_BYTES = 64 * 1024 * 1024
 _MAX_DEPTH = 64
 _MAX_VALUES = 100_000
 """More than fits into the longest output."""
@@ -100,37 +95,14 @@ def _text_of(value: object) -> str:
         return f"({type(value).__name__})"
 
 
-class TruncatedOutputs:
-    """Full texts of truncated outputs, by name. When they take too much memory, the oldest are dropped."""
+def truncate(content: Any, max_bytes: int = MAX_BYTES) -> Any:
+    """Return the content, or its beginning and how much of it that is.
 
-    def __init__(self, max_bytes: int = _STORED_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._size = 0
-        self._texts: OrderedDict[str, str] = OrderedDict()
-
-    def keep(self, name: str, text: str) -> None:
-        self.drop(name)
-        self._texts[name] = text
-        self._size += len(text)
-        while self._size > self._max_bytes and self._texts:
-            self._size -= len(self._texts.popitem(last=False)[1])
-
-    def drop(self, name: str) -> None:
-        self._size -= len(self._texts.pop(name, ""))
-
-    def fetch(self, name: str, start: int = 0, length: int = MAX_BYTES) -> str | None:
-        """A piece of a stored text; None if it is not stored any more."""
-        text = self._texts.get(name)
-        return None if text is None else text[max(0, start) : max(0, start) + max(0, length)]
-
-
-def truncate(content: Any, name: str, truncated_outputs: TruncatedOutputs, max_bytes: int = MAX_BYTES) -> Any:
-    """Return the content, or its beginning with a note on how to get the rest."""
+    The rest is gone: a model that needs it must ask the tool for less at a time.
+    """
     text = content if isinstance(content, str) else dumps(content)
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size <= max_bytes:
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) <= max_bytes:
         return content
-    truncated_outputs.keep(name, text)
-    beginning = text.encode("utf-8", "surrogatepass")[:max_bytes].decode("utf-8", "ignore")
-    end = len(beginning)
-    return f"{beginning}\n[cut: {end} of {len(text)} characters; the rest is kept as {name!r} from {end} on]"
+    beginning = data[:max_bytes].decode("utf-8", "ignore")
+    return f"{beginning}\n[truncated: {len(beginning)} of {len(text)} characters]"
