@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.json_text import dumps
-from ferrule.sources.tool_output import TruncatedOutputs, to_json_value, truncate
+from ferrule.sources.tool_output import to_json_value, truncate
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates() | st.uuids(),
@@ -60,21 +60,42 @@ def test_what_contains_itself_ends() -> None:
     dumps(to_json_value(loop))
 
 
+def test_a_value_with_more_paths_than_steps_ends() -> None:
+    loop: list[Any] = []
+    loop += [loop, loop]
+    assert len(dumps(to_json_value(loop))) < 10_000_000
+
+
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        (10**5_000, "(an integer of more than 4300 digits)"),
+        ({10**5_000: -(10**4_300)}, {"(an integer of more than 4300 digits)": "(an integer of more than 4300 digits)"}),
+        (10**4_299, 10**4_299),
+        ("a\ud800", "a\ufffd"),
+        ({"\ud800": ["\udfff"]}, {"\ufffd": ["\ufffd"]}),
+    ],
+    ids=["integer", "integers inside", "longest integer", "surrogate", "surrogates inside"],
+)
+def test_what_no_engine_could_encode_is_replaced(value: Any, expected: Any) -> None:
+    assert to_json_value(value) == expected
+
+
+def test_an_object_without_a_text_is_shown_by_its_type() -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert to_json_value([Odd()]) == ["(Odd)"]
+
+
 @given(st.text(min_size=0, max_size=400), st.integers(1, 100))
-def test_what_is_cut_can_be_fetched_piece_by_piece_and_joins_to_the_whole(text: str, most: int) -> None:
-    remainders = TruncatedOutputs()
-    visible = truncate(text, "r1", remainders, most)
-    if visible == text:
-        assert len(text.encode()) <= most
+def test_what_is_truncated_says_how_much_is_there_and_promises_nothing(text: str, most: int) -> None:
+    shown = truncate(text, most)
+    if len(text.encode()) <= most:
+        assert shown == text
         return
-    pieces = [remainders.fetch("r1", start, 7) or "" for start in range(0, len(text), 7)]
-    assert "".join(pieces) == text
-    assert "r1" in visible
-
-
-def test_the_oldest_remainder_goes_first() -> None:
-    remainders = TruncatedOutputs(max_bytes=10)
-    remainders.keep("a", "x" * 6)
-    remainders.keep("b", "y" * 6)
-    assert remainders.fetch("a") is None
-    assert remainders.fetch("b") == "y" * 6
+    beginning, _, note = shown.rpartition("\n")
+    assert text.startswith(beginning)
+    assert len(beginning.encode()) <= most
+    assert note == f"[truncated: {len(beginning)} of {len(text)} characters]"

@@ -1,6 +1,7 @@
 /**
  * Finds hidden characters, to draw each as a visible marker: control characters, text direction overrides, characters
- * without width, and spaces that only look like the plain one. The same characters as in the gateway's `core/visible_text`.
+ * without width, and spaces that only look like the plain one. The same characters as in the gateway's `core/visible_text`;
+ * `tests/core/test_visible_text.py` compares the two.
  */
 
 export type Segment = { readonly text: string } | { readonly hidden: string; readonly code: string; readonly name: string };

@@ -10,9 +10,8 @@ from dataclasses import asdict
 from ferrule.cli import json_view, streams
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
-from ferrule.cli.terminal import printable
 from ferrule.core.json_text import loads
-from ferrule.core.visible_text import visible_excerpt, visible_text
+from ferrule.core.visible_text import visible, visible_excerpt, visible_text
 from ferrule.errors import DefinitionError, LedgerError
 from ferrule.run.ledger.claim import canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
@@ -107,25 +106,23 @@ def _current_user() -> str:
 
 
 def _line(approval: Approval, now: float) -> str:
-    return (
-        f"{approval.id}  {_state(approval, now)}  {printable(approval.tool)}  {visible_excerpt(approval.arguments)}\n"
-    )
+    return f"{approval.id}  {_state(approval, now)}  {visible(approval.tool)}  {visible_excerpt(approval.arguments)}\n"
 
 
 def _page(approval: Approval, now: float) -> str:
     """The approval in full. The arguments come last, because the model wrote them and they may imitate other lines."""
-    decided = "" if approval.decided_at is None else f"{printable(approval.decided_by)}, {moment(approval.decided_at)}"
+    decided = "" if approval.decided_at is None else f"{visible(approval.decided_by)}, {moment(approval.decided_at)}"
     lines = {
         "id": approval.id,
         "state": _state(approval, now),
-        "tool": f"{printable(approval.tool)} (definition {approval.tool_fingerprint})",
-        "for": f"{printable(approval.principal)} of {printable(approval.tenant)}",
-        "conversation": printable(approval.conversation),
-        "call": printable(approval.call_id),
+        "tool": f"{visible(approval.tool)} (definition {approval.tool_fingerprint})",
+        "for": f"{visible(approval.principal)} of {visible(approval.tenant)}",
+        "conversation": visible(approval.conversation),
+        "call": visible(approval.call_id),
         "requested": moment(approval.requested_at),
         "expires": moment(approval.expires_at),
         "decided by": decided,
-        "why": visible_text(approval.why.encode("utf-8", "surrogatepass")),
+        "why": visible(approval.why),
         "sha256": f"{approval.arguments_sha256} of {len(approval.arguments)} bytes",
         "arguments": visible_text(approval.arguments),
     }

@@ -9,7 +9,7 @@ from ferrule.cli import json_view, streams
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.cli.terminal import printable
-from ferrule.core.visible_text import visible_text
+from ferrule.core.visible_text import visible
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import AuditRecord, Breach, Ledger
 
@@ -47,7 +47,7 @@ def _line(row: AuditRecord) -> str:
     about = [printable(str(text)) for text in (row.call_id, row.approval) if text]
     # A damaged row is printed too, so no field is assumed to have the right type.
     at = moment(row.at) if isinstance(row.at, float) else printable(str(row.at))
-    detail = visible_text(str(row.detail).encode("utf-8", "surrogatepass"))
+    detail = visible(str(row.detail))
     return (
         f"{row.seq:>4}  {at}  {printable(str(row.kind)):<17}  {printable(str(row.by))}  {'  '.join([*about, detail])}\n"
     )

@@ -16,6 +16,7 @@ from ferrule.cli.function_option import AnyTool, read_functions
 from ferrule.cli.grammars import parse_choice
 from ferrule.core.call import ToolCall
 from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
+from ferrule.core.visible_text import visible
 from ferrule.engines.registry import load_engine
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import ConfirmationRequired, LoopEnded, ToolFinished, ToolProgressed, ToolStarted
@@ -101,7 +102,7 @@ def _read_line() -> str | None:
 
 
 def _is_allowed(call: ToolCall) -> bool:
-    terminal.prompt(f"run {call.name}({call.function.arguments})? [y/N]")
+    terminal.prompt(f"run {visible(call.name)}({visible(call.function.arguments)})? [y/N]")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

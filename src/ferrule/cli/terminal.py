@@ -1,12 +1,11 @@
 """Output on a terminal. This is the only module that uses rich, which is imported when something is shown.
 
-Any text may come from a model. So rich's markup is disabled, and control characters, which could move the cursor or
-change earlier output, are escaped.
+Any text may come from a model. So rich's markup is disabled, and hidden characters are escaped (`core.visible_text`):
+in names and arguments all of them, in prose those that it does not need.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -27,14 +26,13 @@ from ferrule.core.event import (
 )
 from ferrule.core.message import Reasoning, Text
 from ferrule.core.reply import Reply, ReplyPart
+from ferrule.core.visible_text import visible, visible_prose
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text as Styled
 
-# C0 without tab and newline, DEL, C1, bidirectional controls, and surrogates, which cannot be printed.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _TITLE, _CALL, _BAD, _ODD, _FAINT = "bold", "bold cyan", "bold red", "yellow", "dim"
 
 
@@ -129,9 +127,9 @@ class LiveReply:
                 self._write(text, _FAINT)
             case CallStart(_, _, name):
                 self._line()
-                self._write(f"{name} ", _CALL)
+                self._write(f"{visible(name)} ", _CALL)
             case ArgumentsDelta(_, json):
-                self._write(json)
+                self._write(visible(json))
             case CallEnd(_, complete, receipt):
                 self._line()
                 if not complete:
@@ -159,7 +157,7 @@ class LiveReply:
 
 
 def show_result(name: str, text: str) -> None:
-    _console().print(_join(" ", (f"{name} returned", _FAINT), (text, "")))
+    _console().print(_join(" ", (f"{visible(name)} returned", _FAINT), (text, "")))
 
 
 def show_note(words: str) -> None:
@@ -179,8 +177,11 @@ def _add_part(grid: Table, part: ReplyPart) -> None:
             grid.add_row(_style("reasoning", _FAINT), _style(text, _FAINT))
         case ToolCall():
             warning = "" if part.complete else "incomplete: never run it"
-            grid.add_row(_style("call", _CALL), _join("  ", (part.name, _CALL), (part.id, _FAINT), (warning, _BAD)))
-            grid.add_row("", _style(part.function.arguments))
+            grid.add_row(
+                _style("call", _CALL),
+                _join("  ", (visible(part.name), _CALL), (visible(part.id), _FAINT), (warning, _BAD)),
+            )
+            grid.add_row("", _style(visible(part.function.arguments)))
 
 
 def _diagnostic_text(diagnostic: Diagnostic) -> Styled:
@@ -202,8 +203,8 @@ def _style(text: str, style: str = "") -> Styled:
 
 
 def printable(text: str) -> str:
-    """Escape the characters that cannot be seen."""
-    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+    """Escape the characters that cannot be seen, except line breaks and what else prose needs."""
+    return visible_prose(text)
 
 
 def _console() -> Console:

@@ -43,6 +43,11 @@ def loads_exact(text: str) -> object:
     return _decode_exact(text)
 
 
+def loads_strict(text: str) -> object:
+    """Like `loads_exact`, and raises `ValueError` for an object with a key that occurs twice: readers differ on it."""
+    return _decode_strict(text)
+
+
 def value_at(text: str, at: int) -> tuple[object, int]:
     """Return the value that begins at this position and where it ends. Raises `ValueError` if there is none."""
     return _decode_at(text, at)
@@ -91,9 +96,22 @@ def _is_whole(text: str) -> bool:
     return number == number.to_integral_value()
 
 
+def _read_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return members
+
+
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 _decode_exact = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_int=_read_integer, parse_float=_read_float
+).decode
+_decode_strict = json.JSONDecoder(
+    parse_constant=_refuse_constant,
+    parse_int=_read_integer,
+    parse_float=_read_float,
+    object_pairs_hook=_read_object,
 ).decode
 _decode, _decode_at = _decoder.decode, _decoder.raw_decode
 

@@ -15,6 +15,11 @@ from ferrule.errors import DefinitionError
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,127}")
 
 
+def is_tool_name(name: object) -> bool:
+    """Whether a tool can have this name."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
     """One tool.
@@ -45,7 +50,7 @@ class ToolDefinition:
     _fingerprint: str = field(default="", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(cast("object", self.name), str) or not _NAME.fullmatch(self.name):
+        if not is_tool_name(self.name):
             raise DefinitionError(
                 f"{self.name!r} is not a tool name",
                 hint="Start with a letter or underscore, then letters, digits, _ . - (at most 128 characters).",

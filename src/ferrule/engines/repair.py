@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ferrule.core.call import FunctionCall, How, Receipt, ToolCall
 from ferrule.core.event import FinishReason, Usage, add_usage
 from ferrule.core.fault import Fault
+from ferrule.core.history import readable_messages
 from ferrule.core.json_text import loads
 from ferrule.core.message import ChatMessage
 from ferrule.core.reply import Reply
@@ -113,7 +114,7 @@ def repair_request(request: ToolCallRequest, attempt: Attempt, text: str) -> Too
     """Return the conversation with the attempt and its faults appended, and the request's own tool choice."""
     return replace(
         request,
-        messages=(*request.messages, *_repair_messages(attempt, text)),
+        messages=(*request.messages, *readable_messages(_repair_messages(attempt, text))),
         tool_choice=request.choice,
         tool_choice_policy=ChoicePolicy.AUTO,
         parallel_tool_calls=False,

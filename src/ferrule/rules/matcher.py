@@ -55,7 +55,7 @@ class PrefixMatcher:
     def feed(self, text: str) -> bool:
         """Add text; returns whether everything so far is a prefix of something that the grammar admits."""
         if self.matches and text:
-            data = list(text.encode("utf-8", "surrogateescape"))
+            data = list(_encode(text))
             self.matches = self._matcher.try_consume_tokens(data) == len(data)
         return self.matches
 
@@ -84,11 +84,19 @@ class ByteMatcher:
 
     def match(self, text: str) -> Match:
         """The longest prefix of a text that the grammar admits."""
-        data = text.encode("utf-8", "surrogateescape")
+        data = _encode(text)
         matcher = self._start.deep_copy()
         consumed = matcher.try_consume_tokens(list(data))
         is_complete = consumed == len(data) and matcher.is_accepting()
         return Match(len(data[:consumed].decode("utf-8", "ignore")), is_complete)
+
+
+def _encode(text: str) -> bytes:
+    """The bytes of a text: escaped bytes as they are, and half of a surrogate pair as bytes that no grammar admits."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def _matcher(lark: str) -> LLMatcher:

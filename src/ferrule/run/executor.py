@@ -28,7 +28,7 @@ from ferrule.run.policy import Policy
 from ferrule.schema.admission_cache import admit_tool
 from ferrule.schema.checker import checker_for
 from ferrule.sources.source import Source, run_with_timeout
-from ferrule.sources.tool_output import TruncatedOutputs, to_json_value, truncate
+from ferrule.sources.tool_output import to_json_value, truncate
 
 _MAX_DELIVERIES = 3
 _PAUSE = 0.05
@@ -62,7 +62,6 @@ class ToolExecutor:
     confirms_side_effects: bool = True
     notices: list[str] = field(default_factory=list[str])
     """Notices for a person: which tools are not offered, and why."""
-    remainders: TruncatedOutputs = field(default_factory=TruncatedOutputs)
     _definitions: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
 
     @property
@@ -152,16 +151,10 @@ class ToolExecutor:
             outcome = await self._once(call, context)
             if not isinstance(outcome, NotDelivered):
                 break
-        return self._limit_output(call, outcome)
+        return _limit_output(outcome)
 
     def definition(self, name: str) -> ToolDefinition | None:
         return self._definitions.get(name)
-
-    def _limit_output(self, call: ToolCall, outcome: Outcome) -> Outcome:
-        """Turn an answer into JSON of limited length. Done here, so that the journal records what the model reads."""
-        if not isinstance(outcome, Answered):
-            return outcome
-        return replace(outcome, content=truncate(to_json_value(outcome.content), f"result-{call.id}", self.remainders))
 
     async def _once(self, call: ToolCall, context: CallContext) -> Outcome:
         now = time.time()
@@ -262,3 +255,10 @@ def _value(name: str, value: Any, kind: Any) -> Any:
             kind, "names, joined by commas"
         )
         raise DefinitionError(f"{name} cannot be {value!r:.60}", hint=f"Use {expected}.") from None
+
+
+def _limit_output(outcome: Outcome) -> Outcome:
+    """Turn an answer into JSON of limited length. Done here, so that the journal records what the model reads."""
+    if not isinstance(outcome, Answered):
+        return outcome
+    return replace(outcome, content=truncate(to_json_value(outcome.content)))

@@ -172,7 +172,7 @@ def _call_key(call: ToolCall) -> tuple[str, str]:
     """Return a key that is the same however the arguments are formatted."""
     try:
         return call.name, canonical(loads(call.function.arguments))
-    except ValueError:
+    except (ValueError, RecursionError):
         return call.name, call.function.arguments
 
 

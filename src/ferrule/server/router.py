@@ -6,17 +6,21 @@ output another engine cannot continue the answer, so the error goes to the clien
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ferrule.core.event import DEBUG_EVENTS, Event
+from ferrule.core.event import DEBUG_EVENTS, Diagnostic, Event, Finish
+from ferrule.core.history import readable_request
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
 from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, NoValidCallError, UnsupportedError
 
+_LONG_ARGUMENTS = 65_536
+"""Up to so many characters, parsing takes less time than handing them to a thread."""
 _MIN_RETRY_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 60.0
 
@@ -80,6 +84,8 @@ class RoutedEngine(Engine):
         return self._preference_order()[0].engine.traits
 
     async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+        """Repairs are reported before the end of the reply: until there is output, an error has an HTTP status."""
+        request, repairs = await _readable(request)
         last_error: EngineError | None = None
         order = self._preference_order()
         for replica in order:
@@ -90,6 +96,9 @@ class RoutedEngine(Engine):
                     async for event in events:
                         # Diagnostic events (`SHOWN`) are not output: failover is still possible after them.
                         has_output = has_output or event.__class__ not in DEBUG_EVENTS
+                        if repairs and event.__class__ is Finish:
+                            for repair in repairs:
+                                yield repair
                         yield event
                 replica.health.record_success()
                 return
@@ -108,7 +117,7 @@ class RoutedEngine(Engine):
         raise last_error or EngineUnavailableError(f"the model {self.model} has no engine")
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
-        return await self._preference_order()[0].engine.count_tokens(request)
+        return await self._preference_order()[0].engine.count_tokens((await _readable(request))[0])
 
     async def close(self) -> None:
         """Does nothing: an engine may serve several models, so `Router.close` closes each engine once."""
@@ -119,6 +128,12 @@ class RoutedEngine(Engine):
             for index, one in enumerate(self.replicas)
         ]
         return [self.replicas[rank[2]] for rank in sorted(ranks)]
+
+
+async def _readable(request: ToolCallRequest) -> tuple[ToolCallRequest, tuple[Diagnostic, ...]]:
+    """Repair what no engine could read, which clients resend. Long arguments are parsed off the event loop."""
+    length = sum(len(call.function.arguments) for message in request.messages for call in message.tool_calls)
+    return await asyncio.to_thread(readable_request, request) if length > _LONG_ARGUMENTS else readable_request(request)
 
 
 def _interruption_error(error: EngineError) -> EngineError:

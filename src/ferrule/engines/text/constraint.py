@@ -20,6 +20,7 @@ from ferrule.engines.grammar import grammar_of
 from ferrule.engines.text.skip import SkipGenerator, min_forced_length, new_step_cache
 from ferrule.engines.text.skip_guard import SkipGuard
 from ferrule.engines.text.token_text import Tokenizer
+from ferrule.errors import SchemaError
 from ferrule.rules.cache import ByteCache, RuleKey, rule_key
 from ferrule.rules.rule import Rule
 from ferrule.rules.skip.steps import SkipPlan
@@ -100,6 +101,18 @@ class ConstraintCache:
         return await asyncio.shield(pending)
 
     def _build(self, spec: ConstraintSpec) -> Constraint:
+        try:
+            return self._build_constraint(spec)
+        except RecursionError:
+            pass
+        # Raised here and not above, so that the error does not keep a thousand frames and their merged schemas.
+        raise SchemaError(
+            "a schema refers to itself through allOf, or beside other keywords, and never ends when it is merged",
+            code="ref_cycle",
+            hint='Write the recursive reference alone: {"$ref": ...} without allOf and without other keywords.',
+        )
+
+    def _build_constraint(self, spec: ConstraintSpec) -> Constraint:
         rule = spec.rule()
         emit = partial(grammar_of, target=spec.target, facts=spec.facts)
         skip_generator = None

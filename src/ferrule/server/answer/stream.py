@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Self
 
+from ferrule.core import history
 from ferrule.core.context import CallContext
 from ferrule.core.event import CallEnd, Diagnostic, Finish, FinishReason, RuleShown, TextDelta
 from ferrule.core.reply import ReplyFold
@@ -62,6 +63,8 @@ class AnswerStream:
         """Of the reply under way."""
         self._calls: set[bool] = set()
         """Whether calls of the reply under way were complete: of each kind that occurred."""
+        self._repairs: list[LoopEvent | None] = []
+        """What was repaired in the conversation: every round of a loop reports it again."""
         self._last_event: LoopEvent | None = None
         self._has_loop_end = False
         self._is_closed = False
@@ -100,6 +103,8 @@ class AnswerStream:
             if self._record is not None:
                 self._record.check_cancelled()
             event = await anext(self._events, None)
+            while event in self._repairs:
+                event = await anext(self._events, None)
         except asyncio.CancelledError as cancelled:
             timer.reraise_unless_expired(cancelled)
             raise EngineTimeoutError(
@@ -123,6 +128,8 @@ class AnswerStream:
         match event:
             case Diagnostic(code, message) if code in _REFUSALS:
                 self._refusals.append(message)
+            case Diagnostic(history.CODE):
+                self._repairs.append(event)
             case CallEnd(complete=complete):
                 self._calls.add(complete)
             case Finish(reason):

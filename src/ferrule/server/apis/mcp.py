@@ -16,7 +16,7 @@ from ferrule.core.call import ToolResult
 from ferrule.core.context import DEFAULT_HOPS, Principal, Progress
 from ferrule.core.json_text import digest, dumps, loads
 from ferrule.core.tool import ToolDefinition
-from ferrule.core.visible_text import visible_text
+from ferrule.core.visible_text import visible, visible_text
 from ferrule.dialects.mcp_server import (
     HANDSHAKE,
     INVALID_PARAMS,
@@ -104,7 +104,7 @@ def approval_elicitation(approval: Approval) -> dict[str, Any]:
         "properties": {"approve": {"type": "boolean", "title": "Allow exactly this call, once", "default": False}},
         "required": ["approve"],
     }
-    message = f"Allow {visible_text(approval.tool.encode())} with {visible_text(approval.arguments)}?"
+    message = f"Allow {visible(approval.tool)} with {visible_text(approval.arguments)}?"
     params = {"mode": "form", "message": message, "requestedSchema": form}
     return {
         "inputRequests": {"approval": {"method": "elicitation/create", "params": params}},

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
+from ferrule.core.history import is_encodable
 from ferrule.core.json_text import dumps
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import DefinitionError, SchemaError, TooLargeError
+from ferrule.schema.admission import admit
 from ferrule.schema.admission_cache import admit_text
 from ferrule.server.config.config import GatewayLimits
 
@@ -53,11 +56,15 @@ class RequestLimits:
             _check_range(name, getattr(request, name), minimum, maximum)
         _check_count(len(request.stop), _MAX_STOPS, "stop sequences")
         _check_count(max(map(len, request.stop), default=0), _MAX_STOP_LENGTH, "characters in a stop sequence")
+        if not all(map(is_encodable, request.stop)):
+            raise DefinitionError(
+                "a stop sequence has half of a surrogate pair", hint="Send the whole pair, or another stop sequence."
+            )
         schemas = [(tool.name, tool.parameters) for tool in request.tools]
         if request.response_schema is not None:
             schemas.append(("", request.response_schema))
         if schemas:
-            await self._admit([(name, dumps(schema)) for name, schema in schemas])
+            await self._admit([(name, _schema_text(name, schema)) for name, schema in schemas])
 
     async def _admit(self, schemas: Sequence[tuple[str, str]]) -> None:
         if sum(len(text) for _, text in schemas) > self._limits.schema_bytes:
@@ -81,10 +88,26 @@ def _admit_schemas(schemas: dict[str, str]) -> None:
         try:
             admit_text(text)
         except SchemaError as error:
-            subject = f"the schema of tool {name!r}" if name else "the response schema"
-            raise SchemaError(f"{subject} was not admitted: {error.message}", code=error.code, hint=error.hint) from (
-                error
-            )
+            raise _not_admitted(name, error) from error
+
+
+def _schema_text(name: str, schema: dict[str, Any]) -> str:
+    try:
+        return dumps(schema)
+    except (ValueError, RecursionError):
+        # The body was JSON, so this is a number that no float can hold, such as 1e999. Admission says where it is.
+        try:
+            admit(schema)
+        except SchemaError as error:
+            raise _not_admitted(name, error) from error
+        raise
+
+
+def _not_admitted(name: str, error: SchemaError) -> SchemaError:
+    subject = f"the schema of tool {name!r}" if name else "the response schema"
+    return SchemaError(
+        f"{subject} was not admitted: {error.message}", code=error.code, path=error.path, hint=error.hint
+    )
 
 
 def _check_range(name: str, value: float | None, minimum: float, maximum: float) -> None:

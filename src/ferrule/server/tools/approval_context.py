@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ferrule.core.visible_text import visible_text
+from ferrule.core.visible_text import visible, visible_text
 from ferrule.run.ledger.ledger import Approval, ApprovalState
 from ferrule.server.gateway import Gateway
 
@@ -67,7 +67,7 @@ def _definition(gateway: Gateway, approval: Approval) -> dict[str, Any] | None:
         return None
     return {
         "description": tool.description,
-        "shown_description": visible_text(tool.description.encode("utf-8", "surrogatepass")),
+        "shown_description": visible(tool.description),
         "parameters": tool.parameters,
         "source": gateway.tool_catalog.source.owner_of(tool.name),
         "side_effects": tool.side_effects,

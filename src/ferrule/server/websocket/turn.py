@@ -16,7 +16,7 @@ from ferrule.core.event import FinishReason
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.request import ChoiceMode, ToolCallRequest
 from ferrule.core.tool import ToolDefinition
-from ferrule.core.visible_text import visible_text
+from ferrule.core.visible_text import visible, visible_text
 from ferrule.dialects.frames import server_frames as out
 from ferrule.dialects.frames.client_frames import CallerResultFrame, ConfirmFrame
 from ferrule.dialects.frames.server_frames import ConfirmationFrame, ToolInfo
@@ -38,7 +38,7 @@ def confirmation_frame(approval: Approval, call_id: str, tool: ToolDefinition | 
     info = ToolInfo(approval.tool, approval.tool_fingerprint, side_effects=True)
     if tool is not None and tool.fingerprint == approval.tool_fingerprint:
         # An MCP server wrote the description, which may contain hidden characters too.
-        description = visible_text(tool.description.encode("utf-8", "surrogatepass"))
+        description = visible(tool.description)
         info = replace(info, description=description, side_effects=tool.side_effects, parameters=dict(tool.parameters))
     return ConfirmationFrame(
         approval.id,

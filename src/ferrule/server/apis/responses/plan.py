@@ -87,7 +87,8 @@ async def _previous(
     previous_id = responses_request.previous_response_id
     if previous_id is None:
         return None
-    record = await gateway.ledger.response(previous_id, principal)
+    # No database stores NUL or half of a surrogate pair in text, so no response has such an id.
+    record = await gateway.ledger.response(previous_id, principal) if previous_id.isprintable() else None
     if record is None:
         raise DefinitionError(
             f"previous_response_id: there is no response {previous_id[:60]!r}",

@@ -1,0 +1,94 @@
+"""`scripts/long inputs [N]`: N mutated bodies on each API (10,000). None may get status 500, and memory must stay flat.
+
+Memory is read after the first half of all bodies and at the end. What is cached grows until the caches are full, which
+is long before that.
+"""
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import Progress
+
+from ferrule.bench.tables import Table, markdown, print_table
+from lab.inputs.run import Finding, Findings, send_inputs
+from lab.inputs.shapes import APIS
+from lab.results_page import publish
+from lab.versions import describe_versions
+
+SECTION: Final = "inputs"
+HEADING: Final = "Mutated requests"
+COUNT: Final = 10_000
+_FIRST: Final = 5_000
+_GROWTH: Final = 1.10
+"""How much more memory the end may take than the first 5,000 bodies: arenas are never filled evenly."""
+
+
+def resident_bytes() -> int:
+    """The memory of this process, as Linux counts it."""
+    for line in Path("/proc/self/status").read_text("utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+async def _run(count: int) -> tuple[Findings, dict[int, int]]:
+    memory: dict[int, int] = {}
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("bodies", total=count * len(APIS))
+
+        def on_step(sent: int) -> None:
+            progress.advance(task)
+            if sent in (_FIRST, count * len(APIS)):
+                memory[sent] = resident_bytes()
+
+        findings = await send_inputs(count, on_step)
+    return findings, memory
+
+
+def table_of(findings: Findings) -> Table:
+    """How many bodies of each API were answered, refused or failed."""
+    rows = [(path, *_row(findings.statuses[path], findings.of(path))) for path in APIS]
+    columns = ("API", "bodies", "answered", "refused (4xx)", "engine (502 to 504)", "failed (500)")
+    return Table("Answers to mutated bodies", "", columns, rows)
+
+
+def _row(statuses: Counter[int], failures: list[Finding]) -> tuple[str, ...]:
+    refused = sum(count for status, count in statuses.items() if 400 <= status < 500)
+    upstream = sum(count for status, count in statuses.items() if status > 500)
+    return tuple(map(str, (statuses.total(), statuses[200], refused, upstream, len(failures))))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/long inputs", description=__doc__)
+    parser.add_argument("count", nargs="?", type=int, default=COUNT, help="bodies for each API")
+    parser.add_argument("--print", action="store_true", help="print only, do not write the page")
+    arguments = parser.parse_args()
+    # Tools with odd results log what is wrong with them.
+    logging.disable(logging.ERROR)
+    findings, memory = asyncio.run(_run(arguments.count))
+    table = table_of(findings)
+    print_table(table, Console())
+    for finding in findings.failures:
+        print(finding, file=sys.stderr)
+    first, last = memory.get(_FIRST, 0), memory.get(arguments.count * len(APIS), 0)
+    print(f"memory: {first / 2**20:.0f} MB after {_FIRST} bodies, {last / 2**20:.0f} MB at the end")
+    is_flat = last <= first * _GROWTH
+    if arguments.count == COUNT and is_flat and not findings.failures and not arguments.print:
+        about = (
+            "Bodies in the shapes of real clients (the SDKs of OpenAI and Anthropic, Codex, Claude Code, opencode and "
+            "pi), each with one to four mutations, on every format and three chat APIs. The gateway's own tools return "
+            "odd values. `scripts/long inputs` repeats it."
+        )
+        flat = f"Memory: {first / 2**20:.0f} MB after the first {_FIRST:,} bodies, {last / 2**20:.0f} MB after all."
+        publish(SECTION, HEADING, [about, markdown(table), flat, describe_versions()])
+    return 0 if is_flat and not findings.failures else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
