@@ -7,6 +7,7 @@ import argparse
 import hashlib
 import http.client
 import json
+import os
 import random
 import signal
 import tempfile
@@ -157,13 +158,14 @@ def main() -> None:
     parser.add_argument("--no-page", action="store_true", help="print only")
     arguments = parser.parse_args()
     console = Console(width=200)
+    load = os.getloadavg()[0]
     rows = [run_attack(name, arguments.calls) for name in ATTACKS if arguments.only in (None, name)]
     about = (
         f"Milliseconds of {arguments.calls} calls of a good tool by one tenant, one after the other, before and while "
-        f"others attack. Each attacker calls again about {_PAUSE:g} s after an answer, so that the tool is measured and not "
-        f"the rate of requests. `drain_seconds` is {_DRAIN:g}; *SIGTERM* is sent while the attack goes on, and its "
+        f"others attack. Each attacker calls again about {_PAUSE:g} s after an answer, so that the tool is measured "
+        f"and not the rate of requests. `drain_seconds` is {_DRAIN:g}; *SIGTERM* is sent during the attack, and its "
         "column says after how many seconds the process had ended. Each row is one gateway process; *restarts* are "
-        "counted in its log."
+        f"counted in its log. The machine's load average was {load:.1f} at the start."
     )
     columns = (
         *("the tool", "its answers", "good calls", "p50 quiet", "p50"),
