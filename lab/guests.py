@@ -7,6 +7,8 @@ import argparse
 import hashlib
 import http.client
 import json
+import os
+import random
 import signal
 import tempfile
 import threading
@@ -34,8 +36,8 @@ _DRAIN: Final = 5.0
 _MEMORY: Final = 768 << 20
 _PATIENCE: Final = 120.0
 _PAUSE: Final = 1.0
-_SETTLES_IN: Final = 4.0
-"""Until then all attackers have called, and their first calls are running or refused."""
+_SETTLES_IN: Final = 7.0
+"""Until then all attackers have called, and what hangs has passed its deadline."""
 ATTACKS: Final[Mapping[str, tuple[str, Mapping[str, int], int]]] = {
     "none": ("look", {}, 0),
     "exits": ("leave", {"code": 0}, 4),
@@ -113,7 +115,7 @@ def run_attack(name: str, count: int) -> tuple[str, ...]:
         with suppress(OSError, http.client.HTTPException):
             while not is_over.is_set():
                 outcomes[client.call(tool, arguments)] += 1
-                is_over.wait(_PAUSE)
+                is_over.wait(_PAUSE * (0.5 + random.random()))
 
     with tempfile.TemporaryDirectory() as folder, gateway_of_guests(Path(folder)) as gateway:
         good = Client(gateway.url, "acme")
@@ -156,13 +158,14 @@ def main() -> None:
     parser.add_argument("--no-page", action="store_true", help="print only")
     arguments = parser.parse_args()
     console = Console(width=200)
+    load = os.getloadavg()[0]
     rows = [run_attack(name, arguments.calls) for name in ATTACKS if arguments.only in (None, name)]
     about = (
         f"Milliseconds of {arguments.calls} calls of a good tool by one tenant, one after the other, before and while "
-        f"others attack. Each attacker calls again {_PAUSE:g} s after an answer, so that the tool is measured and not "
-        f"the rate of requests. `drain_seconds` is {_DRAIN:g}; *SIGTERM* is sent while the attack goes on, and its "
+        f"others attack. Each attacker calls again about {_PAUSE:g} s after an answer, so that the tool is measured "
+        f"and not the rate of requests. `drain_seconds` is {_DRAIN:g}; *SIGTERM* is sent during the attack, and its "
         "column says after how many seconds the process had ended. Each row is one gateway process; *restarts* are "
-        "counted in its log."
+        f"counted in its log. The machine's load average was {load:.1f} at the start."
     )
     columns = (
         *("the tool", "its answers", "good calls", "p50 quiet", "p50"),

@@ -17,6 +17,7 @@ from ferrule.sources.functions import Functions
 from server.client import gateway_of, scripted_engine
 from server.keys import bearer
 from server.tool_world import World, run_story, world_of
+from waiting import until
 
 
 def test_a_principal_sees_exactly_the_tools_that_it_may_use() -> None:
@@ -292,8 +293,11 @@ def test_a_call_that_finds_no_free_thread_is_refused_with_a_retryable_code(call_
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
             assert refused.json()["error"]["code"] == "tool_busy"
             assert refused.json()["outcome"] == "not_delivered"
-            # With the same call_id a client only gets the recorded refusal again.
+            # With the same call_id a client may get the recorded refusal again, so that it should not retry by itself.
             assert refused.headers["x-should-retry"] == ("false" if call_id else "true")
             opened.set()
+            await until(lambda: not client.gateway.tool_catalog.source.loads)
+            # A refusal by a tool that hangs is not recorded.
+            assert (await client.post("/v1/tools/call", {**body, "call_id": call_id or "other"})).status == 200
 
     asyncio.run(scenario())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule import ToolDefinition
-from ferrule.core.context import CallContext
+from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.sources.adapters import (
     ApprovalAdapter,
@@ -20,8 +22,11 @@ from ferrule.sources.adapters import (
     RenameAdapter,
     TimeoutAdapter,
 )
+from ferrule.sources.combined_sources import CombinedSources
 from ferrule.sources.fake import FakeSource
+from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
+from waiting import until
 
 READ = ToolDefinition("read")
 WRITE = ToolDefinition("write", side_effects=True)
@@ -107,3 +112,27 @@ def test_an_error_is_not_remembered() -> None:
     call_tool(source, "read")
     call_tool(source, "read")
     assert len(inner.calls) == 2
+
+
+def test_what_a_call_would_be_refused_for_is_known_through_adapters_and_under_other_names() -> None:
+    opened = threading.Event()
+
+    def hang() -> None:
+        """Hangs."""
+        opened.wait()
+
+    async def scenario() -> None:
+        source = CombinedSources([PrefixAdapter(Functions([hang], threads=1), "slow")])
+        await source.tools()
+        context = CallContext(deadline=time.time())
+        assert source.refusal("slow_hang", context) is None
+        call = asyncio.ensure_future(source.call("slow_hang", {}, context))
+        await until(lambda: [load.hung for load in source.loads] == [1])
+        refusal = source.refusal("slow_hang", context)
+        assert refusal is not None
+        assert refusal.code == "tool_busy"
+        assert source.refusal("slow_hang", CallContext(principal=Principal("eve", "evil"))) is None
+        opened.set()
+        await call
+
+    asyncio.run(scenario())

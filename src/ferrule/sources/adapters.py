@@ -43,6 +43,9 @@ class SourceAdapter(Source):
     def loads(self) -> tuple[ToolLoad, ...]:
         return self.inner.loads
 
+    def refusal(self, name: str, context: CallContext) -> NotDelivered | None:
+        return self.inner.refusal(name, context)
+
     async def changes(self) -> AsyncGenerator[None]:
         async for _ in self.inner.changes():
             yield
@@ -80,6 +83,9 @@ class RenameAdapter(SourceAdapter):
         if inner_name is None:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
         return await self.inner.call(inner_name, arguments, context)
+
+    def refusal(self, name: str, context: CallContext) -> NotDelivered | None:
+        return self.inner.refusal(self._names.get(name, name), context)
 
     @property
     def statuses(self) -> tuple[SourceStatus, ...]:

@@ -56,6 +56,10 @@ class CombinedSources(Source):
     def loads(self) -> tuple[ToolLoad, ...]:
         return tuple(load for source in self.sources for load in source.loads)
 
+    def refusal(self, name: str, context: CallContext) -> NotDelivered | None:
+        owner = self._owners.get(name)
+        return owner.refusal(name, context) if owner else None
+
     @property
     def owners(self) -> Mapping[str, Source]:
         """The source of each tool, as of the last listing."""

@@ -89,7 +89,7 @@ class Functions(Source):
         index = self._indexes.get(name)
         if entry.is_async and index is None:
             return await run_tool(name, entry.run_async(arguments, context))
-        threads = self._threads if index is None else self._process_threads
+        threads = self._threads_of(name)
         slot = await threads.acquire(name, context.principal.tenant, context.deadline)
         if isinstance(slot, Busy):
             return NotDelivered(slot.reason, code=TOOL_BUSY)
@@ -100,6 +100,13 @@ class Functions(Source):
         return await threads.run(
             slot, lambda: self._processes.run(name, index, arguments, context, side_effects=effects)
         )
+
+    def refusal(self, name: str, context: CallContext) -> NotDelivered | None:
+        busy = self._threads_of(name).hung(name, context.principal.tenant)
+        return NotDelivered(busy.reason, code=TOOL_BUSY) if busy else None
+
+    def _threads_of(self, name: str) -> ToolThreads:
+        return self._process_threads if name in self._indexes else self._threads
 
     @property
     def loads(self) -> tuple[ToolLoad, ...]:

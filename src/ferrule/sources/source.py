@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ferrule.core.context import CallContext
-from ferrule.core.outcome import Answered, Outcome, Unknown
+from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.sources.status import SourceStatus, ToolLoad
 
@@ -67,6 +67,10 @@ class Source(ABC):
     def loads(self) -> tuple[ToolLoad, ...]:
         """What running calls take up in this process, by tool. Most sources run their tools elsewhere."""
         return ()
+
+    def refusal(self, name: str, context: CallContext) -> NotDelivered | None:
+        """Why a call would certainly be refused now; None if it may be tried. It costs nothing to ask."""
+        return None
 
     async def changes(self) -> AsyncGenerator[None]:
         """Yield whenever the list of tools may have changed. Most sources never do."""

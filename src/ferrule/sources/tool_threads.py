@@ -102,6 +102,12 @@ class ToolThreads:
         hung = Counter(slot.tool for slot in slots if slot.is_hung(now))
         return tuple(ToolLoad(tool, count, hung[tool]) for tool, count in running.items())
 
+    def hung(self, tool: str, tenant: str) -> Busy | None:
+        """Why no call can get a thread, as long as no hung function returns; None if one can, now or soon."""
+        with self._lock:
+            pool = self._pools.get(tenant)
+            return None if pool is None or self._has_room(pool, tool) else self._hung(pool, tool)
+
     async def acquire(self, tool: str, tenant: str, deadline: float | None) -> ThreadSlot | Busy:
         """Take a slot for a call, which `run` releases. Waits for a moment if there is none."""
         slot = ThreadSlot(tool, tenant, deadline)
@@ -110,9 +116,9 @@ class ToolThreads:
             if self._has_room(pool, tool):
                 pool.slots.append(slot)
                 return slot
-            full = pool.of(tool) if len(pool.slots) < self._per_tenant else pool.slots
-            if self._is_closed or all(one.is_hung(time.time()) for one in full):
-                return self._busy(pool, tool)
+            busy = self._hung(pool, tool)
+            if busy is not None:
+                return busy
             loop = asyncio.get_running_loop()
             waiter = _Waiter(slot, loop, loop.create_future())
             pool.waiters.append(waiter)
@@ -173,6 +179,11 @@ class ToolThreads:
         if self._is_closed or len(pool.slots) >= self._per_tenant:
             return False
         return len(pool.of(tool)) < self._per_tool
+
+    def _hung(self, pool: _Pool, tool: str) -> Busy | None:
+        full = pool.of(tool) if len(pool.slots) < self._per_tenant else pool.slots
+        now = time.time()
+        return self._busy(pool, tool) if self._is_closed or all(one.is_hung(now) for one in full) else None
 
     def _busy(self, pool: _Pool, tool: str) -> Busy:
         if self._is_closed:

@@ -143,6 +143,10 @@ class ToolService:
         recorded = await self._find_recorded(prepared)
         if recorded is not None:
             return recorded
+        refusal = self.gateway.tool_catalog.source.refusal(prepared.tool.name, prepared.context)
+        if refusal is not None:
+            # Nothing is recorded, so a tool that hangs costs the ledger nothing, and the same call may come again.
+            return prepared.complete(refusal)
         task = asyncio.ensure_future(self._run_with_lease(prepared))
         if not prepared.tool.side_effects:
             return await task
