@@ -50,6 +50,8 @@ _FORGE: Final = CACHE / "venvs" / "forge" / "bin" / "python"
 _RESCUE: Final = Path(__file__).parent / "peers" / "forge_rescue_worker.py"
 _SIDES: Final = ("Ferrule", "llama.cpp")
 _SLOTS: Final = 2
+_FEWEST: Final = 5
+"""A side with fewer saved replies has no row."""
 _CONTEXT: Final = 4096
 
 
@@ -176,7 +178,8 @@ async def _measure(
     runs: list[Run] = []
     for (side, choice), parts in plan.items():
         replies = {task.id: reply for part, task in parts.items() if (reply := _saved_reply(saved, part))}
-        runs.append(Run(side, choice, replies))
+        if len(replies) >= _FEWEST:
+            runs.append(Run(side, choice, replies))
     return runs
 
 
@@ -284,7 +287,9 @@ def _table(model: str, runs: Sequence[Run], tasks: Sequence[Task], max_tokens: i
 
 
 def _chart(tables: Mapping[str, Sequence[Run]], asked: Mapping[str, Sequence[Task]]) -> str:
-    series = ("Ferrule, auto", "Ferrule, required", "llama.cpp, auto", "llama.cpp, required")
+    known = {f"{run.side}, {run.choice}" for runs in tables.values() for run in runs}
+    sides = ("Ferrule, auto", "Ferrule, required", "llama.cpp, auto", "llama.cpp, required")
+    series = tuple(side for side in sides if side in known)
     groups: list[Group] = []
     for model, runs in tables.items():
         bars: dict[str, Bar] = {}
