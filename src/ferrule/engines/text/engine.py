@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 from ferrule.core.call import How, Receipt
@@ -51,14 +52,12 @@ from ferrule.wire.rule_builder import ReasoningMode
 _ADDED_TOKENS = 8
 
 
-async def answer_budget(
-    prompt: str, max_tokens: int, context: int, count: Callable[[str], Awaitable[int | None]]
-) -> int:
+async def answer_budget(prompt: str, max_tokens: int, context: int, count: Callable[[], Awaitable[int | None]]) -> int:
     """Return `max_tokens`, reduced to what the context has left after the prompt."""
     # A token is at least one byte, except those that the tokenizer adds, so most prompts need not be counted.
     if not context or max_tokens + len(prompt.encode("utf-8", "replace")) + _ADDED_TOKENS <= context:
         return max_tokens
-    prompt_tokens = await count(prompt)
+    prompt_tokens = await count()
     if prompt_tokens is None:
         return max_tokens
     if prompt_tokens >= context:
@@ -220,8 +219,11 @@ class TextEngine(Engine):
         model = await self._load_model()
         tools = admit_tools(request.tools)
         prompt, _ = await model.prompts.build(request.messages, tools, self.generator.apply_template, date.today())
-        count = await self.generator.count_tokens(prompt.broken_text)
+        count = await self._count_tokens(prompt, await self._separate_tokens(prompt))
         return await super().count_tokens(request) if count is None else count
+
+    async def _count_tokens(self, prompt: Prompt, tokens: tuple[int, ...] | None) -> int | None:
+        return await self.generator.count_tokens(prompt.broken_text) if tokens is None else len(tokens)
 
     async def enforcement(self, tool: ToolDefinition) -> Enforcement:
         """Contacts the backend if it has not been contacted yet."""
@@ -265,7 +267,7 @@ class TextEngine(Engine):
             notes = (*notes, BROKEN_SPECIAL_TOKENS)
         mode, prefix = self._reasoning_mode(model, prompt.text)
         requested = request.max_tokens or self.options.max_tokens
-        count = self.generator.count_tokens
+        count = partial(self._count_tokens, prompt, tokens)
         budget = await answer_budget(prompt.broken_text, requested, model.facts.context, count)
         target = self._target
         if target is None and request.choice.mode is not ChoiceMode.AUTO and tools:
