@@ -11,6 +11,8 @@ from lab.inputs.shrink import readable, shrink
 from lab.inputs.world import MODELS, World, open_world
 
 _MAX_SHRUNK = 10
+_REPLAYED = 1_000
+REPLAYS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,17 @@ class Findings:
 
 
 async def send_inputs(
-    count: int, on_step: Callable[[int], None] | None = None, *, apis: tuple[str, ...] = APIS, seed: str = ""
+    count: int,
+    on_step: Callable[[int], None] | None = None,
+    on_replay: Callable[[], None] | None = None,
+    *,
+    apis: tuple[str, ...] = APIS,
+    seed: str = "",
 ) -> Findings:
-    """Send so many bodies to each API. The same seed gives the same bodies."""
+    """Send so many bodies to each API. The same seed gives the same bodies.
+
+    With `on_replay`, the last of them are then sent `REPLAYS` times more. It is called after each time.
+    """
     findings, sent = Findings(), 0
     async with open_world() as world:
         for number in range(count):
@@ -55,6 +65,12 @@ async def send_inputs(
                 sent += 1
                 if on_step is not None:
                     on_step(sent)
+        for _ in range(REPLAYS if on_replay is not None else 0):
+            for number in range(max(0, count - _REPLAYED), count):
+                for api in apis:
+                    await world.send(make_input(random.Random(f"{seed}{api} {number}"), api, MODELS))
+            if on_replay is not None:
+                on_replay()
     return findings
 
 

@@ -133,6 +133,19 @@ def test_a_schema_whose_merging_never_ends_is_refused(inner: dict[str, Any]) -> 
     assert (response.status, response.json()["error"]["code"]) == (400, "ref_cycle")
 
 
+def test_a_number_that_no_float_holds_is_refused_with_its_field() -> None:
+    text = b'{"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "json_object"}, '
+    text += b'"guided_json_schema": {"a": 1e999}}'
+
+    async def scenario() -> ClientResponse:
+        async with gateway_of(FakeEngine([Reply.of("Done.")])) as client:
+            return await client.post(CHAT, text)
+
+    response = asyncio.run(scenario())
+    assert response.status == 400
+    assert "guided_json_schema" in response.json()["error"]["message"]
+
+
 def test_a_well_formed_history_has_no_note() -> None:
     response, prompt = ask(CHAT, history_of(CHAT, '{"city": "Rome"}'))
     assert '"arguments": {"city": "Rome"}' in prompt

@@ -78,9 +78,19 @@ def _read_schema(root: Field) -> dict[str, Any] | None:
             case _:
                 raise format["type"].refusal("unknown format", "Use text, json_object or json_schema.")
     schema = guided.optional(Field.object)
-    if response_schema is not None and schema is not None and canonical(response_schema) != canonical(schema):
+    if (
+        response_schema is not None
+        and schema is not None
+        and _canonical(format, response_schema) != _canonical(guided, schema)
+    ):
         raise guided.refusal("differs from response_format", "Send only one of the two.")
     return response_schema if schema is None else schema
+
+
+def _canonical(field: Field, schema: dict[str, Any]) -> str:
+    # Refuses a number that no float can hold, such as 1e999.
+    Field(schema, field.path).json()
+    return canonical(schema)
 
 
 def _read_messages(field: Field) -> tuple[ChatMessage, ...]:

@@ -70,6 +70,15 @@ class Constraint:
     skip_generator: SkipGenerator | None
 
 
+_CACHE_BYTES = 64 * 1024 * 1024
+_WATCHER_BYTES = 256 * 1024
+"""What a compiled grammar takes, as measured: a hundred times its text. Clients choose how many there are."""
+
+
+def _size_of(constraint: Constraint) -> int:
+    return len(constraint.grammar.text) + (_WATCHER_BYTES if constraint.grammar.make_watcher else 0)
+
+
 class ConstraintCache:
     """The constraints of one backend."""
 
@@ -81,7 +90,7 @@ class ConstraintCache:
         self._tokenizer = Tokenizer(
             partial(tokenize, is_prompt=False), partial(tokenize, is_prompt=True), generator.detokenize
         )
-        self._cache: ByteCache[RuleKey, Constraint] = ByteCache(lambda constraint: len(constraint.grammar.text))
+        self._cache: ByteCache[RuleKey, Constraint] = ByteCache(_size_of, _CACHE_BYTES)
         self._pending: dict[tuple[asyncio.AbstractEventLoop, RuleKey], asyncio.Future[Constraint]] = {}
 
     async def get(self, spec: ConstraintSpec) -> Constraint:
