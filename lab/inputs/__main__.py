@@ -93,8 +93,8 @@ def main() -> int:
             "odd values. `scripts/long inputs` repeats it."
         )
         flat = (
-            f"Memory of the process: {sizes} bodies. It grows while caches fill with new schemas (at most 64 MB for each "
-            f"engine, of which there are {len(engines())}). The last 3,000 bodies, sent three times more: {again}."
+            f"Memory of the process: {sizes} bodies. It grows while caches fill with new schemas (at most 64 MB for "
+            f"each engine, of which there are {len(engines())}). The last 3,000 bodies, sent three times more: {again}."
         )
         publish(SECTION, HEADING, [about, markdown(table), flat, describe_versions()])
     return 0 if is_flat and not findings.failures else 1
