@@ -93,8 +93,9 @@ def main() -> int:
             "odd values. `scripts/long inputs` repeats it."
         )
         flat = (
-            f"Memory of the process: {sizes} bodies. It grows while caches fill with new schemas (at most 64 MB for "
-            f"each engine, of which there are {len(engines())}). The last 3,000 bodies, sent three times more: {again}."
+            f"Memory of the process: {sizes} bodies. So it is not flat while bodies are new; caches of schemas and "
+            f"grammars of {len(engines())} engines are the likely cause, but no run has reached their limits. The last "
+            f"3,000 bodies, sent three times more: {again}."
         )
         publish(SECTION, HEADING, [about, markdown(table), flat, describe_versions()])
     return 0 if is_flat and not findings.failures else 1
