@@ -7,9 +7,10 @@ where the request has a schema.
 import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
+
+from lab.loopback_server import loopback_server
 
 TEXT: Final = "It works."
 VALUES: Final = {"city": "Rome", "text": "hello", "name": "Rome", "country": "Italy"}
@@ -19,14 +20,8 @@ VALUES: Final = {"city": "Rome", "text": "hello", "name": "Rome", "country": "It
 @contextmanager
 def scripted_chat_server() -> Generator[str]:
     """Serve on a free port of this machine, and yield the URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with loopback_server(_Handler) as url:
+        yield url
 
 
 class _Handler(BaseHTTPRequestHandler):

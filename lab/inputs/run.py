@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lab.inputs.mutations import Input, make_input
+from ferrule.core.byte_cache import DEFAULT_BYTES
+from lab.inputs.input import Input
+from lab.inputs.mutations import make_input
 from lab.inputs.shapes import APIS
 from lab.inputs.shrink import readable, shrink
 from lab.inputs.world import MODELS, World, open_world
 
 _MAX_SHRUNK = 10
-_REPLAYED = 1_000
-REPLAYS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,14 @@ class Findings:
 async def send_inputs(
     count: int,
     on_step: Callable[[int], None] | None = None,
-    on_replay: Callable[[], None] | None = None,
     *,
     apis: tuple[str, ...] = APIS,
     seed: str = "",
+    cache_bytes: int = DEFAULT_BYTES,
 ) -> Findings:
-    """Send so many bodies to each API. The same seed gives the same bodies.
-
-    With `on_replay`, the last of them are then sent `REPLAYS` times more. It is called after each time.
-    """
+    """Send so many bodies to each API. The same seed gives the same bodies."""
     findings, sent = Findings(), 0
-    async with open_world() as world:
+    async with open_world(cache_bytes) as world:
         for number in range(count):
             for api in apis:
                 one = make_input(random.Random(f"{seed}{api} {number}"), api, MODELS)
@@ -65,12 +62,6 @@ async def send_inputs(
                 sent += 1
                 if on_step is not None:
                     on_step(sent)
-        for _ in range(REPLAYS if on_replay is not None else 0):
-            for number in range(max(0, count - _REPLAYED), count):
-                for api in apis:
-                    await world.send(make_input(random.Random(f"{seed}{api} {number}"), api, MODELS))
-            if on_replay is not None:
-                on_replay()
     return findings
 
 

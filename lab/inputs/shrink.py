@@ -5,7 +5,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from lab.inputs.mutations import Input, Raw
+from lab.inputs.input import Input
+from lab.inputs.odd_values import Raw
 
 _ROUNDS: Final = 400
 

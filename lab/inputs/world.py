@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ferrule import tool
+from ferrule.core.byte_cache import DEFAULT_BYTES
 from ferrule.core.call import ToolCall
 from ferrule.core.reply import Reply
 from ferrule.engines.anthropic import anthropic
@@ -27,14 +28,14 @@ from ferrule.engines.text.engine import TextEngine, TextOptions
 from ferrule.errors import UnrenderableError
 from ferrule.formats import Format, all_formats
 from ferrule.server.app import application
-from ferrule.server.config.config import Config, EngineConfig
+from ferrule.server.config.config import Config, EngineConfig, GatewayLimits
 from ferrule.server.observability.logs import Log
 from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.startup import open_gateway
 from ferrule.sources.functions import Functions
 from ferrule.wire.registry import get_format
 from ferrule.wire.renderer import render
-from lab.inputs.mutations import Input
+from lab.inputs.input import Input
 from server.client import Client
 
 CHATML: Final = """{%- if tools %}<|im_start|>system
@@ -307,9 +308,10 @@ def _code(body: bytes) -> str:
 
 
 @asynccontextmanager
-async def open_world() -> AsyncGenerator[World]:
+async def open_world(cache_bytes: int = DEFAULT_BYTES) -> AsyncGenerator[World]:
     by_name = engines()
-    config = Config(engines=tuple(EngineConfig(name=name, use=name) for name in by_name))
+    limits = GatewayLimits(cache_bytes=cache_bytes)
+    config = Config(engines=tuple(EngineConfig(name=name, use=name) for name in by_name), limits=limits)
     lines: list[str] = []
     telemetry = Telemetry(Log(lines.append))
     async with open_gateway(config, [odd_tools()], by_name.__getitem__, telemetry) as gateway:

@@ -7,10 +7,10 @@ connection there, "unfit", "not offered" and "not json" are calls that must not 
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
+from lab.loopback_server import loopback_server
 from lab.sdk_streams.faults import ARGUMENTS, TOOL
 
 _PIECE: Final = 4
@@ -26,14 +26,8 @@ _CALLS: Final = {
 @contextmanager
 def faulty_upstream() -> Generator[str]:
     """Serve on a free port of this machine, and yield the URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with loopback_server(_Handler) as url:
+        yield f"{url}/v1"
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -10,9 +10,11 @@
     │   ├── NotFoundError            nothing exists under that URL or id, or nothing that the caller may see
     │   ├── TooLargeError            the request is too large
     │   │   └── HeadTooLargeError    its URL and headers are too large
+    │   ├── IdempotencyError         its Idempotency-Key is not valid, or was sent with another body
     │   ├── TooSlowError             the request did not arrive in time
     │   └── TooManyError             too many requests, or too many at the same time
     ├── DrainingError         the gateway is shutting down
+    ├── InterruptedAnswerError   an answer broke off after a tool with side effects was called
     ├── BudgetError           a limit of the loop is reached
     ├── ToolError             a tool reports an error to the model
     ├── LedgerError           the ledger refuses an operation, or does not know what it names
@@ -22,7 +24,11 @@
     ├── BusError              a message on the bus is not valid
     │   └── BusUnavailableError      the bus cannot be reached, or refuses the connection
     ├── EngineError           an engine failed, or its answer is not valid
+    │   ├── EngineAccessError        it refuses the credentials that it was configured with
+    │   ├── EngineModelError         it does not have the model that it was configured with
+    │   ├── EngineRequestError       it rejects the request itself: too long, or a value that it does not take
     │   ├── EngineUnavailableError   it cannot be reached or is overloaded
+    │   │   └── EngineRateLimitError     it accepts no more requests at the moment
     │   ├── EngineTimeoutError       it took too long
     │   ├── InvalidResponseError     the answer does not fit the response_type of its request
     │   ├── NoValidCallError         a call was required, and the model made none that fits
@@ -61,7 +67,11 @@ __all__ = [
     "BusUnavailableError",
     "DefinitionError",
     "DrainingError",
+    "EngineAccessError",
     "EngineError",
+    "EngineModelError",
+    "EngineRateLimitError",
+    "EngineRequestError",
     "EngineTimeoutError",
     "EngineUnavailableError",
     "FencedError",
@@ -70,6 +80,8 @@ __all__ = [
     "FormatError",
     "HeadTooLargeError",
     "HostError",
+    "IdempotencyError",
+    "InterruptedAnswerError",
     "LedgerError",
     "LedgerUnavailableError",
     "NoValidCallError",
@@ -102,6 +114,10 @@ class FerruleError(Exception):
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
     hint: str = ""
+    param: str = ""
+    """The field of the request that is wrong, such as `messages[2].content`; empty if it is not about one."""
+    request_id: str = ""
+    """The gateway's request that failed with this error; empty outside of a gateway."""
 
     def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -122,6 +138,10 @@ class DefinitionError(FerruleError):
 
     code = "bad_request"
     status = 400
+
+    def __init__(self, message: str, *, code: str = "", hint: str = "", param: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.param = param
 
 
 class SchemaError(FerruleError):
@@ -175,6 +195,13 @@ class NotFoundError(RequestError):
     status = 404
 
 
+class IdempotencyError(RequestError):
+    """The `Idempotency-Key` of the request was sent before, with another body."""
+
+    code = "idempotency_key_reused"
+    status = 422
+
+
 class TooSlowError(RequestError):
     """The request did not arrive in time."""
 
@@ -217,6 +244,21 @@ class DrainingError(FerruleError):
     retry_after = 1.0
     ends_connection = True
     """The client must open a new connection for its next request."""
+
+
+class InterruptedAnswerError(FerruleError):
+    """An answer broke off after a tool with side effects was called, or its approval requested.
+
+    The status is one that no common client retries by itself: a request that begins anew would call the tool again.
+    `conversation` is the one to resume.
+    """
+
+    code = "interrupted_after_effect"
+    status = 424
+
+    def __init__(self, message: str, *, conversation: str, code: str = "", hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.conversation = conversation
 
 
 class BudgetError(FerruleError):
@@ -306,12 +348,57 @@ class EngineError(FerruleError):
         hint: str = "",
         upstream_status: int | None = None,
         upstream_body: str = "",
+        retry_after: float | None = None,
+        param: str = "",
     ) -> None:
         super().__init__(message, code=code, hint=hint)
+        self.param = param
+        self.retry_after = retry_after
+        """The seconds after which the engine wants to be asked again; None if it named none."""
         self.upstream_status = upstream_status
         """The HTTP status with which the engine refused the request; None if it sent none."""
         self.upstream_body = upstream_body
         """What the engine sent with that status, cut after some hundred characters."""
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the engine answered, and would refuse the same request again."""
+        return not self.retryable and (self.upstream_status is not None or self.code == "engine_refused")
+
+
+class EngineRequestError(EngineError):
+    """An engine rejects the request itself: it is too long, or has a value that the engine does not take.
+
+    Example:
+        except EngineRequestError as error:
+            print("send something else:", error.code, error.param)
+    """
+
+    code = "request_rejected"
+    status = 400
+
+
+class EngineAccessError(EngineError):
+    """An engine refuses the credentials that it was configured with.
+
+    Example:
+        except EngineAccessError as error:
+            print("check the key of the engine:", error.upstream_status)
+    """
+
+    code = "engine_access_denied"
+
+
+class EngineModelError(EngineError):
+    """An engine does not have the model that it was configured with.
+
+    Example:
+        except EngineModelError as error:
+            print("check the model's name:", error.message)
+    """
+
+    code = "model_not_found"
+    status = 404
 
 
 class EngineUnavailableError(EngineError):
@@ -325,6 +412,18 @@ class EngineUnavailableError(EngineError):
     code = "engine_unavailable"
     status = 503
     retryable = True
+
+
+class EngineRateLimitError(EngineUnavailableError):
+    """An engine accepts no more requests at the moment; `retry_after` is in seconds, if it said so.
+
+    Example:
+        except EngineRateLimitError as error:
+            time.sleep(error.retry_after or 1.0)
+    """
+
+    code = "engine_rate_limited"
+    status = 429
 
 
 class EngineTimeoutError(EngineError):

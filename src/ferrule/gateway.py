@@ -32,6 +32,7 @@ from ferrule.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from ferrule.core.reply import Reply
     from ferrule.core.request import ToolCallRequest
+    from ferrule.run.approval_policy import ApprovalRule
     from ferrule.run.executor import ToolSettings
     from ferrule.server.app import application
     from ferrule.server.config.config import (
@@ -48,6 +49,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "run.approval_policy": ["ApprovalRule"],
             "run.executor": ["ToolSettings"],
             "server.app": ["application"],
             "server.config.config": [
@@ -58,6 +60,7 @@ else:
     )
 
 __all__ = [
+    "ApprovalRule",
     "Config",
     "EngineConfig",
     "Gateway",

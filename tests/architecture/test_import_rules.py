@@ -55,6 +55,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("ferrule.schema", "ferrule.dialects", "ferrule.run"),
         *("ferrule.engines.engine", "ferrule.engines.registry", "ferrule.engines.sync"),
         *("ferrule.sources.source", "ferrule.sources.functions", "ferrule.sources.tool_exceptions"),
+        *("ferrule.sources.status", "ferrule.sources.tool_threads"),
     ),
     "ferrule.bench": ANYTHING,
     "ferrule.cli": ANYTHING,
@@ -93,7 +94,7 @@ PEERS = (
             {
                 *("engine", "request_options", "sync", "receipts", "repair", "turn"),
                 *("generator", "grammar", "text", "chat", "checkpoint"),
-                *("http", "completions", "llama_body", "profile", "deadlines"),
+                *("http", "refusal", "completions", "llama_body", "profile", "deadlines"),
             }
         ),
         frozenset({"", "registry", "doctor"}),
@@ -121,7 +122,7 @@ PEERS = (
     Peers(
         "ferrule.dialects",
         frozenset({"tool_definitions", "finish_reason", "extension", "field", "incoming_calls", "line_splitter"})
-        | frozenset({"lenient_json", "allowed_tools", "ndjson", "json_stream", "openai_error"})
+        | frozenset({"lenient_json", "allowed_tools", "ndjson", "json_stream", "openai_error", "caller_error"})
         | frozenset({"choice_policy", "result_text", "sequence", "sse"}),
         frozenset({""}),
     ),

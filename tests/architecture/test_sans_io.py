@@ -38,6 +38,8 @@ BLOCKED = (
     "threading",
     "time",
 )
+ALLOWED = {"ferrule.core.byte_cache imports threading"}
+"""A lock that starts no thread: threads share the caches, and the sum of their sizes must stay right."""
 REMEDY = "pass the value in from a package that does IO, or move the code there"
 
 # Runs in a new process and records each blocked import of our packages while their modules are imported.
@@ -78,10 +80,16 @@ def test_importing_the_core_reaches_for_no_io() -> None:
         env={**os.environ, "PYTHONPATH": str(SRC)},
     )
     assert child.returncode == 0, f"a module of the core cannot be imported alone:\n{child.stderr}"
-    imports = json.loads(child.stdout)
+    imports = sorted(set(json.loads(child.stdout)) - ALLOWED)
     assert not imports, "\n  ".join(["", *imports, REMEDY])
 
 
 def test_no_function_of_the_core_imports_io_later() -> None:
-    late = [str(each) for each in all_imports() if is_sans_io(each.importer) and each.package in BLOCKED]
+    late = [
+        str(each)
+        for each in all_imports()
+        if is_sans_io(each.importer)
+        and each.package in BLOCKED
+        and f"{each.importer} imports {each.package}" not in ALLOWED
+    ]
     assert not late, "\n  ".join(["", *late, REMEDY])

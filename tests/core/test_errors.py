@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ferrule import FerruleError, SchemaError, UnrenderableError, errors
+from ferrule.errors import InterruptedAnswerError
 
 
 def tree_of(cls: type[FerruleError]) -> Iterator[tuple[str, str]]:
@@ -31,11 +32,12 @@ def tree_in_docstring() -> Iterator[tuple[str, str]]:
         above.append((column, name))
 
 
+EXTRA_ARGUMENTS = {UnrenderableError: {"where": "here"}, InterruptedAnswerError: {"conversation": "conv_1"}}
 CLASSES = [FerruleError, *(getattr(errors, name) for name, _ in tree_of(FerruleError))]
 
 
 def make_error(cls: type[FerruleError], hint: str = "") -> FerruleError:
-    return cls("it broke", hint=hint, **({"where": "here"} if cls is UnrenderableError else {}))
+    return cls("it broke", hint=hint, **EXTRA_ARGUMENTS.get(cls, {}))
 
 
 def test_the_drawn_tree_names_every_class_under_its_parent() -> None:

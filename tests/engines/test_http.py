@@ -64,7 +64,7 @@ def test_an_engine_that_stays_busy_is_a_retryable_error() -> None:
 def test_a_refusal_is_not_retried_and_its_message_is_reported(status: int) -> None:
     result, requests = run_client([json_response({"error": "no such model"}, status)] * 2, post)
     assert isinstance(result, EngineError)
-    assert (result.code, len(requests)) == ("engine_refused", 1)
+    assert (result.is_refusal, len(requests)) == (True, 1)
     assert "no such model" in result.message
 
 

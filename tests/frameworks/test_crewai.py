@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import warnings
 from typing import Any
 
@@ -21,6 +22,7 @@ from crewai.utilities.agent_utils import convert_tools_to_openai_schema
 from crewai.utilities.exceptions.context_window_exceeding_exception import LLMContextLengthExceededError
 
 from ferrule import (
+    CallContext,
     ChatMessage,
     ChoicePolicy,
     DefinitionError,
@@ -32,6 +34,7 @@ from ferrule import (
     ToolChoice,
     ToolResult,
 )
+from ferrule.core.outcome import Answered
 from ferrule.engines.fake import FakeEngine
 from ferrule.integrations.crewai import FerruleLLM, FerruleTool, export_tools, export_tools_async, import_tools
 from frameworks.borrowing import dispatch_calls, harbour, results_from_conversation, side_effects_of
@@ -299,3 +302,12 @@ def test_an_exported_tool_is_identified_by_its_definition() -> None:
     (tool,) = export_tools([send])
     assert isinstance(tool, FerruleTool)
     assert tool.definition == send.definition
+
+
+def test_imported_plain_functions_run_in_threads_of_the_source() -> None:
+    @crew_tool("who")
+    def who() -> str:
+        """Names the thread."""
+        return threading.current_thread().name
+
+    assert asyncio.run(import_tools([who]).call("who", {}, CallContext())) == Answered("crewai-tool")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -14,7 +15,18 @@ from llama_index.core.tools import BaseTool, FunctionTool, ToolMetadata, ToolOut
 from llama_index.core.tools.tool_spec.base import BaseToolSpec
 from llama_index.core.workflow import Context
 
-from ferrule import ChatMessage, ChoicePolicy, DefinitionError, EngineError, Reply, ToolCall, ToolChoice, ToolExecutor
+from ferrule import (
+    CallContext,
+    ChatMessage,
+    ChoicePolicy,
+    DefinitionError,
+    EngineError,
+    Reply,
+    ToolCall,
+    ToolChoice,
+    ToolExecutor,
+)
+from ferrule.core.outcome import Answered
 from ferrule.engines.fake import FakeEngine
 from ferrule.integrations.llamaindex import FerruleLLM, FerruleToolSpec, export_tools, export_tools_async, import_tools
 from ferrule.sources.functions import Functions
@@ -286,3 +298,11 @@ def test_our_conversation_calls_their_tool() -> None:
     results = results_from_conversation(tools, "Who is the mayor of Paris?")
     assert results
     assert results[0].text.startswith("the mayor of")
+
+
+def test_imported_plain_functions_run_in_threads_of_the_source() -> None:
+    def who() -> str:
+        return threading.current_thread().name
+
+    source = import_tools([FunctionTool.from_defaults(who)])
+    assert asyncio.run(source.call("who", {}, CallContext())) == Answered("llamaindex-tool")

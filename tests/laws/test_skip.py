@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ferrule.core.byte_cache import ByteCache
 from ferrule.engines.generator import CompletionRequest, Grammar, Piece
 from ferrule.engines.text.skip import SkipGenerator, SkipStep
 from ferrule.engines.text.skip_guard import SkipGuard
 from ferrule.formats import all_formats
-from ferrule.rules.cache import ByteCache
 from ferrule.rules.lark import emit_lark
 from ferrule.rules.rule import Rule
 from ferrule.rules.skip.steps import SkipPlan
@@ -165,7 +165,7 @@ def test_a_quote_behind_a_backslash_does_not_end_a_string() -> None:
 
 
 def test_the_step_cache_is_bounded_and_dropped_steps_are_computed_again() -> None:
-    cache_ = ByteCache[tuple[SkipPlan, str], SkipStep](lambda step: step.size, max_bytes=20_000)
+    cache_ = ByteCache[tuple[SkipPlan, str], SkipStep](lambda _, step: step.size, max_bytes=20_000)
     skipper = SkipGenerator(plan("hermes", "required"), emit, NO_TOKENIZER, SkipGuard(), cache_)
     # Each text ends a hole at another position inside a string, so each has another path.
     for length in (*range(1, 40), 1):

@@ -34,4 +34,4 @@ def test_refusals_are_its_clients_own_exceptions(refused: Refusing, op: str) -> 
 def test_a_stream_that_breaks_off_is_an_error_in_the_loop(refused: Refusing, op: str) -> None:
     error = refused.error("agents", op, model="broken")
     assert error.partition(":")[0].endswith("Error")
-    assert "closed the connection" in error
+    assert "connection lost" in error

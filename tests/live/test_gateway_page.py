@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "gateway.md").read_text(encoding="utf-8")
 TOOLS, OPENAI, ANTHROPIC, APPROVING = re.findall(r"^```python live\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 PREPARING, LISTING = re.findall(r"^```sh live\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-(FILE,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+(FILE,) = re.findall(r"^```toml live\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 PRINTED = "http://127.0.0.1:8000"
 
 

@@ -125,15 +125,26 @@ def postgres_cluster() -> Iterator[Path]:
         shutil.chown(folder, "postgres", "postgres")
     try:
         _as_postgres(folder, "initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
-        # Without fsync only a machine that loses its power loses what was committed: no test does that.
-        settings = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c max_connections=60 -c fsync=off"
-        _as_postgres(folder, "pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", settings, "start")
+        start_postgres(folder)
         try:
             yield folder
         finally:
-            _as_postgres(folder, "pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
+            stop_postgres(folder)
     finally:
         shutil.rmtree(folder)
+
+
+def start_postgres(folder: Path) -> None:
+    """Start the server of a cluster."""
+    # Without fsync only a machine that loses its power loses what was committed: no test does that.
+    settings = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c max_connections=60 -c fsync=off"
+    data, log = str(folder / "data"), str(folder / "log")
+    _as_postgres(folder, "pg_ctl", "-D", data, "-w", "-l", log, "-o", settings, "start")
+
+
+def stop_postgres(folder: Path) -> None:
+    """Stop the server of a cluster, with all connections."""
+    _as_postgres(folder, "pg_ctl", "-D", str(folder / "data"), "-w", "-m", "immediate", "stop")
 
 
 def _as_postgres(folder: Path, program: str, *arguments: str) -> None:

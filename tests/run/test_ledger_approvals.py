@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ferrule.errors import ApprovalError, LedgerError
 from ferrule.run.ledger.address import open_ledger
+from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallState
 from ferrule.run.ledger.sql import SqlLedger
@@ -147,5 +149,65 @@ def test_of_sixty_concurrent_starts_one_redeems_each_of_twenty_approvals(databas
         for other in ledgers[1:]:
             await other.close()
         assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+def test_several_people_must_approve_the_same_arguments_and_never_the_one_who_asked(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger, True)
+        terms = ApprovalTerms(approvers=2, four_eyes=True)
+        request = await ledger.request_approval("c", "k", 1, expires=100, terms=terms, now=1)
+
+        async def code_of(by: str, **more: Any) -> str:
+            with pytest.raises(ApprovalError) as refusal:
+                await ledger.approve(request.id, by, now=2, **more)
+            return refusal.value.code
+
+        assert await code_of(what.principal) == "approval_own_call"
+        votes = await asyncio.gather(
+            *(ledger.approve(request.id, "bob", now=2) for _ in range(4)), return_exceptions=True
+        )
+        assert sum(isinstance(one, Approval) for one in votes) == 1
+        assert (await ledger.approval(request.id)) == replace(request, votes=1)
+        other = canonical_bytes({"amount": 4})
+        changed = await ledger.approve(request.id, "cat", other, now=2)
+        assert (changed.state, changed.votes) == (ApprovalState.PENDING, 1)
+        assert await code_of("dan") == "approval_arguments_changed"
+        assert await code_of("dan", seen=request.arguments_sha256) == "approval_arguments_changed"
+        with pytest.raises(ApprovalError):
+            await ledger.start(replace(what, arguments=other), 1, approval=request.id, now=2)
+        decided = await ledger.approve(request.id, "dan", seen=changed.arguments_sha256, now=2)
+        assert decided.state is ApprovalState.APPROVED
+        assert [vote.by for vote in await ledger.votes(request.id)] == ["cat", "dan"]
+        assert await ledger.start(replace(what, arguments=other), 1, approval=request.id, now=2)
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+def test_a_decision_is_continued_once_the_conversation_is_free_and_its_webhook_is_stored_once(
+    database: Database,
+) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await approve_call(ledger)
+        assert await ledger.due_continuations(10, now=2) == ()
+        record = await ledger.load("c")
+        assert record is not None
+        free = record.lease_until + 10
+        (due,) = await ledger.due_continuations(10, now=free)
+        assert await ledger.postpone_continuation(due, free + 5)
+        assert await ledger.due_continuations(10, now=free) == ()
+        (again,) = await ledger.due_continuations(10, now=free + 5)
+        assert (again.generation, again.attempts, again.webhook_id) == (1, 1, due.webhook_id)
+        ended = [await ledger.end_continuation(again, "done", webhook="{}", now=free + 5) for _ in range(2)]
+        assert ended == [True, False]
+        claims = await asyncio.gather(*(ledger.claim_deliveries(10, until=free + 40, now=free + 5) for _ in range(4)))
+        assert [one.id for batch in claims for one in batch] == [due.webhook_id]
+        # The process that took it died: it is due again, under the same id.
+        (delivery,) = await ledger.claim_deliveries(10, until=free + 90, now=free + 40)
+        assert (delivery.id, delivery.attempts) == (due.webhook_id, 1)
+        await ledger.end_delivery(delivery.id, "delivered")
+        assert await ledger.claim_deliveries(10, until=free + 900, now=free + 200) == ()
 
     database.run(scenario)

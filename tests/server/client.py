@@ -18,6 +18,8 @@ from ferrule.server.gateway import Gateway
 from ferrule.server.startup import open_gateway
 from ferrule.sources.source import Source
 
+_ENDLESS = "/v1/approvals/events"
+
 
 @dataclass(frozen=True, slots=True)
 class ClientResponse:
@@ -49,7 +51,10 @@ class Client:
         headers: Mapping[str, str] | None = None,
         disconnect: asyncio.Event | None = None,
     ) -> ClientResponse:
-        """Send a request and collect the whole response. The client disconnects when `disconnect` is set."""
+        """Send a request and collect the whole response. The client disconnects when `disconnect` is set.
+
+        Without it, the client leaves a stream that never ends after its first event.
+        """
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         incoming: list[dict[str, Any]] = [{"type": "http.request", "body": content, "more_body": False}]
         disconnected = disconnect or asyncio.Event()
@@ -64,6 +69,8 @@ class Client:
 
         async def send(message: Any) -> None:
             messages.append(message)
+            if disconnect is None and path.startswith(_ENDLESS) and message.get("body"):
+                disconnected.set()
 
         all_headers = {**self.headers, "content-length": str(len(content)), **(headers or {})}
         target, _, query = path.partition("?")

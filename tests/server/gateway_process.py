@@ -55,8 +55,6 @@ def gateway_process(
     folder: Path, tools: Path, *, more: str = "", drain_seconds: float = 1.0, tool_seconds: float = 1.0
 ) -> Generator[GatewayProcess]:
     """Start a gateway and wait until it serves. `more` are lines for its configuration's `[sources]`."""
-    config = folder / "ferrule.toml"
-    output = folder / "output"
     lines = [
         '[engines.e0]\nuse = "fake:Hello."',
         f'[server]\nport = 0\ndrain_seconds = {drain_seconds}\nledger = "{folder / "ledger.db"}"',
@@ -67,7 +65,15 @@ def gateway_process(
             for name in (ANN, EVE)
         ),
     ]
-    config.write_text("\n".join(lines), encoding="utf-8")
+    with gateway_with_config(folder, "\n".join(lines)) as gateway:
+        yield gateway
+
+
+@contextmanager
+def gateway_with_config(folder: Path, text: str) -> Generator[GatewayProcess]:
+    """Start a gateway with a whole configuration, and wait until it serves."""
+    config, output = folder / "ferrule.toml", folder / "output"
+    config.write_text(text, encoding="utf-8")
     with output.open("wb") as stream:
         process = subprocess.Popen(
             [sys.executable, "-m", "ferrule", "serve", "--config", str(config)],

@@ -181,11 +181,12 @@ def test_arguments_with_a_denial_and_invalid_decisions_are_refused() -> None:
 def test_a_changed_tool_takes_no_changed_arguments_and_its_old_approval_runs_nothing() -> None:
     async def story(world: World) -> None:
         id = await _pending_approval(world)
+        other = (await world.call("pay", {"amount": 4}, call_id="d")).json()["approval"]["id"]
+        assert (await world.decide(id, approve=True)).status == 200
         tools = world.client.gateway.tool_catalog.tools
         tools["pay"] = replace(tools["pay"], description="Pays twice.")
-        refusal = await world.decide(id, approve=True, arguments={"amount": 1})
+        refusal = await world.decide(other, approve=True, arguments={"amount": 1})
         assert (refusal.status, refusal.json()["error"]["code"]) == (409, "approval_tool_changed")
-        assert (await world.decide(id, approve=True)).status == 200
         body = (await world.call("pay", {"amount": 3}, call_id="c")).json()
         assert (body["is_error"], body["code"]) == (True, "approval_tool_changed")
         assert not world.done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from enum import StrEnum
@@ -21,9 +22,8 @@ from ferrule.server.config.tables import TABLES, Setting, variables_of
 ENGINE = '[engines.e]\nuse = "fake:hello"\n'
 PLAIN = [one for table in TABLES.values() if not table.is_named for one in table.settings.values()]
 # Without settings that depend on others.
-ALONE = [
-    one for one in PLAIN if one.name not in ("mcp_args", "nats_key_file", "nats_credentials", "nats_inbox", "host")
-]
+DEPENDENT = {"mcp_args", "nats_key_file", "nats_credentials", "nats_inbox", "host", "webhook_url"}
+ALONE = [one for one in PLAIN if one.name not in DEPENDENT]
 
 
 def load_text(text: str = "", environment: dict[str, str] | None = None, **flags: Any) -> LoadedConfig:
@@ -73,6 +73,14 @@ def test_every_setting_is_read_from_the_file_and_from_the_environment(setting: S
         assert value_of(from_environment.config, setting) == value
         assert from_environment.origin(setting.table, setting.name) == f"${variable}"
     assert value_of(load_text().config, setting) == setting.default
+
+
+def test_a_webhook_has_a_url_and_a_secret() -> None:
+    server = '[server]\nwebhook_url = "https://h/paid"\n'
+    assert "server.webhook_secret: " in error_of(server)
+    secret = f"whsec_{base64.b64encode(bytes(32)).decode()}"
+    loaded = load_text(server + f'webhook_secret = "{secret}"\n').config.server
+    assert (loaded.webhook_url, loaded.webhook_secret) == ("https://h/paid", secret)
 
 
 @given(st.none() | st.integers(1, 99), st.none() | st.integers(1, 99), st.none() | st.integers(1, 99))

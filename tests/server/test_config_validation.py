@@ -8,7 +8,8 @@ import pytest
 
 from ferrule.server.config.config import Config, EngineConfig, KeyConfig, ModelConfig, ServerConfig, SourcesConfig
 from ferrule.server.config.validation import find_errors, find_warnings
-from ferrule.server.startup import is_loopback, mask_secrets
+from ferrule.server.secret_mask import mask_secrets
+from ferrule.server.startup import is_loopback
 
 LOCAL = Config(engines=(EngineConfig(name="e", use="fake:hi"),))
 KEY = KeyConfig(name="k", sha256="1" * 64)

@@ -11,14 +11,17 @@ import pytest
 import sampling
 from ferrule.core.call import ToolCall
 from ferrule.core.event import Event
+from ferrule.core.ids import NINE_ALNUM
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.fake import FakeEngine, FakeGenerator
 from ferrule.engines.generator import ModelFacts
 from ferrule.engines.text.engine import TextEngine, TextOptions
+from ferrule.formats import get_format, render
+from ferrule.wire.history import FOREIGN_IDS
 from lab.inputs.run import send_inputs
 from lab.inputs.shapes import APIS, CHAT, MESSAGES, RESPONSES
-from lab.inputs.world import CHATML, RESULTS, odd_tools
+from lab.inputs.world import CHATML, IDS, RESULTS, odd_tools
 from server.client import ClientResponse, gateway_of
 
 # About 20 ms of work each. `scripts/long inputs` sends 10,000 to each API.
@@ -86,12 +89,14 @@ def history_of(api: str, arguments: str) -> dict[str, Any]:
             return {"input": items, "tools": [{"type": "function", "name": "get_weather", "parameters": SCHEMA}]}
 
 
-def ask(api: str, body: dict[str, Any]) -> tuple[ClientResponse, str]:
+def ask(
+    api: str, body: dict[str, Any], format: str = "hermes", template: str = CHATML, reply: str = "It is sunny."
+) -> tuple[ClientResponse, str]:
     """The answer, and the prompt that the model read."""
 
     async def scenario() -> tuple[ClientResponse, str]:
-        generator = FakeGenerator(["It is sunny."], ModelFacts(template=CHATML), size=100)
-        async with gateway_of(TextEngine(generator, TextOptions(format="hermes"))) as client:
+        generator = FakeGenerator([reply], ModelFacts(template=template), size=100)
+        async with gateway_of(TextEngine(generator, TextOptions(format=format))) as client:
             response = await client.post(api, {"model": "e0", **body})
         return response, generator.requests[0].prompt
 
@@ -106,6 +111,20 @@ def test_a_cut_off_call_in_the_history_is_read_as_text_with_a_note_in_the_respon
     assert '"arguments": {"INVALID_JSON": "{\\"city\\": \\"Ro"}' in prompt
     assert b"It is sunny." in response.body
     assert response.body.count(b'"history_repaired"') == 1 if api == CHAT else b'"history_repaired"' in response.body
+
+
+@pytest.mark.parametrize("template", ["", IDS])
+@pytest.mark.parametrize("api", [CHAT, RESPONSES])
+def test_a_history_of_another_family_is_answered_with_a_note_in_the_receipt(api: str, template: str) -> None:
+    call = ToolCall.of("get_weather", {"city": "Rome"}, id="abcdefg01")
+    written = render(get_format("mistral_v11"), Reply.of(call))
+    response, prompt = ask(api, history_of(api, '{"city": "Oslo"}'), "mistral_v11", template, written)
+    assert response.status == 200
+    assert FOREIGN_IDS.encode() in response.body
+    # The call and its result have the same id, in nine characters.
+    assert '"c1"' not in prompt
+    own_id = NINE_ALNUM.derive("c1", "get_weather", 0)
+    assert prompt.count(own_id) == 2
 
 
 @pytest.mark.parametrize("stream", [False, True])

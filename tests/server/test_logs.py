@@ -50,8 +50,8 @@ def test_a_request_is_one_log_line(stream: bool) -> None:
         return lines
 
     (line,) = map(json.loads, asyncio.run(scenario()).texts)
-    times = {line.pop(name) for name in ("at", "first_ms", "total_ms", "id")}
-    assert len(times) == 4
+    changing = {line.pop(name) for name in ("at", "first_ms", "total_ms", "id", "conversation")}
+    assert len(changing) == 5
     assert line == {
         "event": "request",
         "api": CHAT,
@@ -123,8 +123,9 @@ def test_probes_are_logged_only_if_they_fail() -> None:
     assert [line["status"] for line in asyncio.run(scenario()).with_event("request")] == [503]
 
 
-def test_a_failover_is_logged_without_the_message_of_the_engine() -> None:
-    engines = (FailingEngine(EngineUnavailableError("secret words")), scripted_engine("Hello."))
+def test_a_failover_is_logged_with_what_the_engine_said_and_without_secrets() -> None:
+    said = "http://me:hush@engine/v1 is busy: key sk-12345678abcdef, token=abc123"
+    engines = (FailingEngine(EngineUnavailableError(said, upstream_status=503)), scripted_engine("Hello."))
     named = tuple(EngineConfig(name=f"e{at}", use=f"e{at}") for at in range(2))
     config = Config(engines=named, models=(ModelConfig(name="m", engines=("e0", "e1")),))
 
@@ -136,7 +137,10 @@ def test_a_failover_is_logged_without_the_message_of_the_engine() -> None:
     lines = asyncio.run(scenario())
     (line,) = lines.with_event("failover")
     assert (line["model"], line["engine"], line["outcome"]) == ("m", "e0", "engine_unavailable")
-    assert "secret" not in lines.text
+    assert line["upstream_status"] == 503
+    assert line["detail"] == "http://me:***@engine/v1 is busy: key ***, token=***"
+    (request,) = lines.with_event("request")
+    assert (line["id"], line["conversation"]) == (request["id"], request["conversation"])
 
 
 class ChangingSource(Functions):

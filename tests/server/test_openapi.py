@@ -98,3 +98,13 @@ def test_what_the_tools_apis_answer_is_what_is_described() -> None:
         fits("Ready", await got("/readyz"))
 
     run_story(story)
+
+
+def test_a_path_with_a_line_break_is_not_found_in_json() -> None:
+    async def scenario() -> None:
+        async with world_of() as world:
+            answer = await world.client.get("/console/a\n b", bearer("ann"))
+            assert (answer.status, answer.headers["content-type"]) == (404, "application/json")
+            assert answer.json()["error"]["code"] == "not_found"
+
+    asyncio.run(scenario())

@@ -13,7 +13,7 @@ from dialects.requests import requests
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import DefinitionError
 from ferrule.server.answer.plan import ToolOwner
-from ferrule.server.apis.responses.resume_record import ResumeRecord
+from ferrule.server.answer.resume_record import ResumeRecord
 
 NAMES = st.lists(st.text(max_size=5), max_size=3).map(tuple)
 

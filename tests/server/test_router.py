@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from ferrule.core.event import Event, TextDelta
+from ferrule.core.event import Diagnostic, Event, Finish, FinishReason, TextDelta
 from ferrule.core.message import ChatMessage
 from ferrule.core.reply import Reply
 from ferrule.core.request import ToolCallRequest
@@ -15,6 +15,8 @@ from ferrule.engines.engine import Engine, Traits
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import (
     EngineError,
+    EngineRateLimitError,
+    EngineRequestError,
     EngineTimeoutError,
     EngineUnavailableError,
     NotFoundError,
@@ -143,3 +145,66 @@ def test_a_model_is_found_by_name_and_a_single_one_by_any() -> None:
     with pytest.raises(NotFoundError) as raised:
         Router({"m": one}).engine("other")
     assert raised.value.hint == "There are: m."
+
+
+def ask(text: str) -> ToolCallRequest:
+    return ToolCallRequest(messages=(ChatMessage.user(text),))
+
+
+@pytest.mark.parametrize("error", [EngineError("500"), EngineTimeoutError("slow"), EngineError("x", code="broken_off")])
+def test_one_request_that_fails_again_and_again_does_not_make_an_engine_sick(error: EngineError) -> None:
+    health = Health()
+    for _ in range(20):
+        health.record_failure(error, REQUEST)
+    assert health.is_healthy
+
+
+def test_different_requests_that_fail_in_a_row_make_an_engine_sick() -> None:
+    health = Health(lambda: 0.0)
+    health.record_failure(EngineError("500"), ask("one"))
+    health.record_failure(EngineError("500"), ask("two"))
+    health.record_success()
+    health.record_failure(EngineError("500"), ask("three"))
+    health.record_failure(EngineError("500"), ask("four"))
+    assert health.is_healthy
+    health.record_failure(EngineError("500"), ask("five"))
+    assert not health.is_healthy
+
+
+def test_a_rejected_request_says_nothing_about_the_engine() -> None:
+    health = Health()
+    for number in range(20):
+        health.record_failure(EngineRequestError("too long"), ask(str(number)))
+    assert health.is_healthy
+
+
+def test_an_engine_that_limits_requests_rests_as_long_as_it_says() -> None:
+    health = Health(lambda: 0.0)
+    health.record_failure(EngineRateLimitError("slowly", retry_after=7.0))
+    assert health.retry_at == 7.0
+
+
+def test_a_rejection_outweighs_the_failure_of_the_next_engine() -> None:
+    rejecting, gone = FailingEngine(EngineRequestError("too long")), FailingEngine(EngineUnavailableError("gone"))
+    with pytest.raises(EngineRequestError):
+        asyncio.run(reply_of(route_to(rejecting, gone)))
+    assert gone.request_count == 1
+
+
+def test_an_engine_that_breaks_off_its_answer_is_reported_and_its_words_are_not_passed_on() -> None:
+    class BreakingEngine(FakeEngine):
+        async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
+            yield TextDelta("It begins")
+            yield Diagnostic("engine_error", "the address is 10.1.2.3")
+            yield Finish(FinishReason.LENGTH)
+
+    failures: list[str] = []
+
+    def listen(model: str, engine: str, error: EngineError, *, is_failover: bool) -> None:
+        failures.append(error.message)
+
+    engine = route_to(BreakingEngine([]))
+    engine.on_failure = listen
+    reply = asyncio.run(reply_of(engine))
+    assert failures == ["the address is 10.1.2.3"]
+    assert "10.1.2.3" not in str(reply.diagnostics)

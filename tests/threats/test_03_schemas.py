@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ferrule.schema.admission import SchemaLimits
+from ferrule.core.byte_cache import PROCESS_BUDGET
 from ferrule.schema.admission_cache import admit_text
+from ferrule.schema.checker import checker_for
 from ferrule.server.auth.request_limits import RequestLimits
 from schema.test_hostile import MAX_CALLS, REFUSED, calls_during
 from server.client import scripted_engine
@@ -57,11 +58,20 @@ def test_refusing_a_schema_takes_a_bounded_number_of_steps(kind: str) -> None:
     assert calls_during(admit) < MAX_CALLS
 
 
-def test_the_schema_caches_are_bounded() -> None:
-    size = admit_text.cache_info().maxsize
-    assert size is not None
-    assert size * SchemaLimits().max_bytes < 200_000_000
+def test_the_schema_caches_are_bounded_in_bytes_whatever_clients_send() -> None:
+    before, budget = PROCESS_BUDGET.max_bytes, 1_000_000
+    PROCESS_BUDGET.max_bytes = budget
+    try:
+        for at in range(200):
+            schema = {"type": "object", "title": "x" * 20_000, "properties": {f"p{at}": {"type": "string"}}}
+            admit_text(json.dumps(schema))
+            assert checker_for(schema).fits({})
+            assert PROCESS_BUDGET.size <= budget
+    finally:
+        PROCESS_BUDGET.max_bytes = before
 
+
+def test_the_hashes_of_admitted_schemas_are_bounded() -> None:
     async def scenario() -> int:
         from ferrule.core.message import ChatMessage
         from ferrule.core.request import ToolCallRequest

@@ -22,7 +22,6 @@ TRICKS = {
     "zero width": "b\u200bo\u200cb\ufeff",
     "non-breaking spaces": "bob\u00a0smith\u3000",
     "padding": "bob" + " " * 10_000 + "and everybody else",
-    "lone surrogate": "\ud800",
     "invisible marks": "bob\u034f\ufe0f\U000e0101",
 }
 
@@ -46,6 +45,15 @@ def test_an_approval_shows_every_character_visibly(trick: str) -> None:
         one for one in approval["shown"] if one != " " and unicodedata.category(one) in {"Cc", "Cf", "Zl", "Zp", "Zs"}
     ]
     assert hidden == []
+
+
+def test_a_call_with_half_a_surrogate_pair_is_invalid_and_nobody_is_asked() -> None:
+    async def scenario() -> list[Any]:
+        async with threat_gateway(call("send", to="\ud800"), "Done.") as client:
+            await chat(client, ANN)
+            return (await client.get("/v1/approvals", bearer(ANN))).json()["data"]
+
+    assert asyncio.run(scenario()) == []
 
 
 @given(st.text(max_size=40), st.text(max_size=40))

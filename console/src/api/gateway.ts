@@ -8,6 +8,7 @@ import type {
   Conversation,
   ConversationSummary,
   Decision,
+  DecisionResult,
   Engine,
   List,
   Model,
@@ -35,7 +36,12 @@ export interface ApprovalQuery {
   readonly order?: "asc" | "desc";
   readonly limit?: number;
   readonly after?: string;
+  /** Searched in the tool's name and in the arguments. */
+  readonly text?: string;
 }
+
+/** Server-sent events: see `state/pending`. */
+export const APPROVAL_EVENTS = "/v1/approvals/events";
 
 export const approvals = (query: ApprovalQuery = {}, options: RequestOptions = {}): Promise<Result<List<Approval>>> =>
   get("/v1/approvals", { ...options, query: { ...query } });
@@ -47,8 +53,12 @@ export const decide = (id: string, decision: Decision): Promise<Result<Approval>
   post(`/v1/approvals/${encode(id)}`, decision);
 
 /** `args` is JSON text. It is sent unchanged, so that no number loses precision. */
-export const approveWith = (id: string, args: string): Promise<Result<Approval>> =>
-  postRaw(`/v1/approvals/${encode(id)}`, `{"approve":true,"arguments":${args}}`);
+export const approveWith = (id: string, args: string, seen: string): Promise<Result<Approval>> =>
+  postRaw(`/v1/approvals/${encode(id)}`, `{"approve":true,"arguments_sha256":${JSON.stringify(seen)},"arguments":${args}}`);
+
+export const decideSeveral = (
+  decisions: readonly (Decision & { readonly id: string })[],
+): Promise<Result<List<DecisionResult>>> => post("/v1/approvals/decisions", { decisions });
 
 export const checkArguments = (id: string, args: string, options: RequestOptions = {}): Promise<Result<ApprovalCheck>> =>
   postRaw(`/v1/approvals/${encode(id)}/check`, `{"arguments":${args}}`, options);

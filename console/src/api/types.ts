@@ -101,14 +101,44 @@ export interface Approval {
   readonly decided_by: string;
   readonly decided_at: number | null;
   readonly why: string;
+  /** How many different people must approve it, and how many have approved these arguments. */
+  readonly needed: number;
+  readonly votes: number;
+  /** Whether the principal who asked may not approve it. */
+  readonly four_eyes: boolean;
   readonly definition?: ApprovalDefinition | null;
   readonly last?: LastApproval | null;
+  /** Only where one approval is fetched. */
+  readonly approved_by?: readonly string[];
+  readonly request?: ApprovalRequest | null;
+}
+
+/** What the user asked, and the calls that ran before. Hidden characters are spelled out; long texts are cut. */
+export interface ApprovalRequest {
+  readonly asked: string | null;
+  readonly asked_chars: number;
+  readonly calls: readonly {
+    readonly tool: string;
+    readonly arguments: string;
+    readonly result: string;
+    readonly is_error: boolean;
+  }[];
+  readonly earlier_calls: number;
+}
+
+export interface DecisionResult {
+  readonly id: string;
+  readonly status: number;
+  readonly approval?: Approval;
+  readonly error?: { readonly message: string; readonly code: string };
 }
 
 export interface Decision {
   readonly approve: boolean;
   readonly why?: string;
   readonly arguments?: JsonObject;
+  /** Of the arguments that the approver saw. */
+  readonly arguments_sha256?: string;
 }
 
 export interface Fault {

@@ -16,10 +16,10 @@ afterEach(() => vi.unstubAllGlobals());
 test("edited arguments are sent unchanged, to the last digit", async () => {
   stubFetch();
   const args = '{"account": 12345678901234567890, "amount": 10.0}';
-  await gateway.approveWith("a/b", args);
+  await gateway.approveWith("a/b", args, "0a");
   await gateway.checkArguments("a/b", args);
   expect(requests).toEqual([
-    { path: "/v1/approvals/a%2Fb", body: `{"approve":true,"arguments":${args}}` },
+    { path: "/v1/approvals/a%2Fb", body: `{"approve":true,"arguments_sha256":"0a","arguments":${args}}` },
     { path: "/v1/approvals/a%2Fb/check", body: `{"arguments":${args}}` },
   ]);
 });

@@ -29,7 +29,8 @@ from ferrule.server.config.config import Config, EngineConfig
 from ferrule.server.config.loader import load_config
 from ferrule.server.config.tables import PREFIX, TABLES, Setting, Table, variables_of
 from ferrule.server.config.validation import find_warnings
-from ferrule.server.startup import host_of, is_loopback, mask_secrets
+from ferrule.server.secret_mask import mask_secrets
+from ferrule.server.startup import host_of, is_loopback
 from ferrule.sources.mcp.config import HttpTransport
 from ferrule.sources.mcp.servers import McpServers
 

@@ -8,7 +8,7 @@ from ferrule.cli.serve_sources import functions_of, mcp_of
 from ferrule.server.config.config import Config, KeyConfig
 from ferrule.server.config.loader import LoadedConfig
 from ferrule.server.config.tables import TABLES
-from ferrule.server.startup import mask_secrets
+from ferrule.server.secret_mask import mask_secrets
 from ferrule.sources.mcp.config import Server, StdioTransport
 
 HEADINGS = ("kind", "name", "value", "set by")

@@ -20,7 +20,7 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.server.config.config import Config
 from ferrule.server.config.loader import load_config
 from ferrule.server.config.validation import find_warnings
-from ferrule.server.startup import mask_secrets
+from ferrule.server.secret_mask import mask_secrets
 
 if TYPE_CHECKING:
     from ferrule.server.gateway import Gateway

@@ -54,11 +54,12 @@ async def serve_gateway(
     from ferrule.server.app import application
     from ferrule.server.observability.logs import capture_library_logs
     from ferrule.server.observability.metrics_api import share_counts
+    from ferrule.server.observability.telemetry import current_ids
     from ferrule.server.process.server import serve
     from ferrule.server.startup import open_gateway
 
     telemetry = Telemetry(Log.to_stderr())
-    capture_library_logs(telemetry.log)
+    capture_library_logs(telemetry.log, current_ids)
 
     def on_started(port: int) -> None:
         if slot is None or slot.is_first:

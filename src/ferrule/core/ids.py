@@ -6,6 +6,7 @@ refuse the next turn (Mistral) and some models get confused (Kimi).
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import string
 from collections.abc import Callable, Iterable
@@ -15,6 +16,8 @@ _ALNUM = string.ascii_letters + string.digits
 _LOWER_ALNUM = string.ascii_lowercase + string.digits
 _KINDS = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 
+Derivation = Callable[[str, str, int], str]
+"""Makes an id out of one in another form, a tool's name and the number of calls so far; the same for the same ones."""
 IdMaker = Callable[[str, int], str]
 """Creates an id from a tool's name and the number of calls so far in the conversation."""
 
@@ -23,18 +26,24 @@ IdMaker = Callable[[str, int], str]
 class IdPolicy:
     """The form of a family's ids.
 
-    `make` creates a new id, `fits` says whether the family's template accepts one, and `sample` returns one that is
-    always the same, for examples and prompts.
+    `make` creates a new id, `fits` says whether the family's template accepts one, `sample` returns one that is always
+    the same, for examples and prompts, and `derive` makes one out of another family's.
     """
 
     name: str
     make: IdMaker
     fits: Callable[[str, str], bool]
     sample: IdMaker
+    derive: Derivation
 
 
 def _random_text(alphabet: str, length: int) -> str:
     return "".join(secrets.choice(alphabet) for _ in range(length))
+
+
+def _digest_text(id: str, alphabet: str, length: int) -> str:
+    number = int.from_bytes(hashlib.sha256(id.encode("utf-8", "surrogatepass")).digest())
+    return "".join(alphabet[number // len(alphabet) ** place % len(alphabet)] for place in range(length))
 
 
 def _has_form(id: str, alphabet: str, length: int) -> bool:
@@ -54,30 +63,35 @@ ANY_ID = IdPolicy(
     make=lambda name, count: "call_" + _random_text(_ALNUM, 24),
     fits=lambda id, name: bool(id),
     sample=lambda name, count: f"call_{count}",
+    derive=lambda id, name, count: f"call_{count}",
 )
 NINE_ALNUM = IdPolicy(
     "nine_alnum",
     make=lambda name, count: _random_text(_ALNUM, 9),
     fits=lambda id, name: _has_form(id, _ALNUM, 9),
     sample=lambda name, count: f"abcdefg{count % 100:02}",
+    derive=lambda id, name, count: _digest_text(id, _ALNUM, 9),
 )
 TEN_LOWER = IdPolicy(
     "ten_lower",
     make=lambda name, count: _random_text(_LOWER_ALNUM, 10),
     fits=lambda id, name: _has_form(id, _LOWER_ALNUM, 10),
     sample=lambda name, count: f"abcdefgh{count % 100:02}",
+    derive=lambda id, name, count: _digest_text(id, _LOWER_ALNUM, 10),
 )
 COUNTER = IdPolicy(
     "counter",
     make=lambda name, count: str(count),
     fits=lambda id, name: _is_count(id),
     sample=lambda name, count: str(count),
+    derive=lambda id, name, count: str(count),
 )
 FUNCTION_COUNTER = IdPolicy(
     "function_counter",
     make=_function_counter,
     fits=lambda id, name: id.startswith(f"functions.{name}:") and _is_count(id.removeprefix(f"functions.{name}:")),
     sample=_function_counter,
+    derive=lambda id, name, count: _function_counter(name, count),
 )
 
 

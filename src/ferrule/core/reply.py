@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,6 +95,24 @@ class Reply:
         """Return the reply as a message of the conversation. Incomplete calls are left out."""
         parts = tuple(part for part in self.parts if not isinstance(part, ToolCall) or part.complete)
         return ChatMessage(Role.ASSISTANT, parts)
+
+
+def events_of(reply: Reply) -> Iterator[Event]:
+    """Yield events whose fold is the reply, each part in one piece."""
+    index = 0
+    for part in reply.parts:
+        match part:
+            case Text(text):
+                yield TextDelta(text)
+            case Reasoning(text):
+                yield ReasoningDelta(text)
+            case ToolCall():
+                yield CallStart(index, part.id, part.name)
+                yield ArgumentsDelta(index, part.function.arguments)
+                yield CallEnd(index, part.complete, part.receipt)
+                index += 1
+    yield from reply.diagnostics
+    yield Finish(reply.finish_reason, reply.usage)
 
 
 def fold(events: Iterable[Event]) -> Reply:

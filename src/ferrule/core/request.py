@@ -90,7 +90,9 @@ class ToolChoice:
         if self.names is None:
             if self.mode is ChoiceMode.REQUIRED and not available:
                 raise DefinitionError(
-                    "tool_choice requires a call, but no tool is offered", hint="Pass tools, or use auto."
+                    "tool_choice requires a call, but no tool is offered",
+                    hint="Pass tools, or use auto.",
+                    param="tool_choice",
                 )
             return available
         by_name = {tool.name: tool for tool in available}
@@ -99,6 +101,7 @@ class ToolChoice:
             raise DefinitionError(
                 f"tool_choice names unknown tools: {', '.join(missing)}" if missing else "tool_choice names no tools",
                 hint=f"The request offers: {', '.join(by_name) or 'no tools'}.",
+                param="tool_choice",
             )
         return tuple(by_name[name] for name in self.names)
 
@@ -180,7 +183,7 @@ class ToolCallRequest:
         if self.top_p is not None:
             _require_number("top_p", self.top_p, 0.0, 1.0)
         if self.seed is not None and type(self.seed) is not int:
-            raise DefinitionError(f"seed must be a whole number, not {self.seed!r}", hint="Write seed=1.")
+            raise DefinitionError(f"seed must be a whole number, not {self.seed!r}", hint="Write seed=1.", param="seed")
 
     def _convert(self, field: str, value: object) -> None:
         if value is not getattr(self, field):
@@ -212,13 +215,15 @@ def _choice_of(value: object, tools: tuple[ToolDefinition, ...]) -> ToolChoice:
     hint = f'Write "auto", "none", "required" or the name of a tool{f": {names}" if names else ""}.'
     if not isinstance(value, str):
         raise DefinitionError(
-            f"tool_choice cannot be {value!r:.60}", hint=f"{hint} For several: ToolChoice.allowed([...])."
+            f"tool_choice cannot be {value!r:.60}",
+            hint=f"{hint} For several: ToolChoice.allowed([...]).",
+            param="tool_choice",
         )
     if value in set(ChoiceMode):
         return ToolChoice(ChoiceMode(value))
     # A request without tools may get them later, as in a conversation; then the engine checks the name.
     if tools and all(tool.name != value for tool in tools):
-        raise DefinitionError(f"tool_choice names an unknown tool: {value}", hint=hint)
+        raise DefinitionError(f"tool_choice names an unknown tool: {value}", hint=hint, param="tool_choice")
     return ToolChoice.one(value)
 
 
@@ -236,6 +241,7 @@ def _require_count(name: str, value: object, least: int) -> None:
         raise DefinitionError(
             f"{name} must be a whole number of {least} or more, not {value!r}",
             hint=f"Omit {name} to use the engine's default.",
+            param=name,
         )
 
 
@@ -245,5 +251,7 @@ def _require_number(name: str, value: Any, least: float, most: float | None) -> 
     if not is_number or not value >= least or (most is not None and value > most):
         bounds = f"{least:g} or more" if most is None else f"between {least:g} and {most:g}"
         raise DefinitionError(
-            f"{name} must be a number {bounds}, not {value!r}", hint=f"Omit {name} to use the engine's default."
+            f"{name} must be a number {bounds}, not {value!r}",
+            hint=f"Omit {name} to use the engine's default.",
+            param=name,
         )

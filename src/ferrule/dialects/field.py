@@ -40,7 +40,7 @@ class Field:
         return Field(self.object().get(key), f"{self.path}.{key}" if self.path else key)
 
     def refusal(self, message: str, hint: str) -> DefinitionError:
-        return DefinitionError(f"{self.path or 'the body'}: {message}", hint=hint)
+        return DefinitionError(f"{self.path or 'the body'}: {message}", hint=hint, param=self.path)
 
     def optional(self, read: Callable[[Field], T]) -> T | None:
         return read(self) if self.is_given else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ferrule.dialects.caller_error import caller_error
 from ferrule.errors import FerruleError
 
 _ERROR_TYPES = {
@@ -21,6 +22,5 @@ _ERROR_TYPES = {
 def error_body(error: FerruleError) -> dict[str, Any]:
     """Return the body of an error. Sent in the middle of a stream, it makes OpenAI's client raise."""
     kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
-    message = f"{error.message} {error.hint}".strip()
-    param = getattr(error, "path", None) or None
-    return {"error": {"message": message, "type": kind, "param": param, "code": error.code}}
+    shown = caller_error(error)
+    return {"error": {"message": shown.text, "type": kind, "param": shown.param or None, "code": shown.code}}

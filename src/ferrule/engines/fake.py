@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ferrule.core.call import How, Receipt
-from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, ReasoningDelta, TextDelta
-from ferrule.core.message import Reasoning, Text
-from ferrule.core.reply import Reply
+from ferrule.core.call import How, Receipt, ToolCall
+from ferrule.core.event import Event
+from ferrule.core.reply import Reply, events_of
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
@@ -82,27 +82,18 @@ class FakeEngine(Engine):
         reply = next(self._replies, None)
         if reply is None:
             raise EngineError("the fake engine has no reply left", hint="Pass one reply for each request.")
-        for event in events_of(reply):
+        for event in events_of(with_receipts(reply)):
             yield event
 
     async def close(self) -> None:
         return
 
 
-def events_of(reply: Reply) -> Iterable[Event]:
-    """Yield events whose fold is the reply, each call with a receipt."""
+def with_receipts(reply: Reply) -> Reply:
+    """Return the reply with a receipt for each call that has none."""
     receipt = Receipt(how=How.VALIDATED, engine="fake", path="fake")
-    index = 0
-    for part in reply.parts:
-        match part:
-            case Text(text):
-                yield TextDelta(text)
-            case Reasoning(text):
-                yield ReasoningDelta(text)
-            case call:
-                yield CallStart(index, call.id, call.name)
-                yield ArgumentsDelta(index, call.function.arguments)
-                yield CallEnd(index, call.complete, call.receipt or receipt)
-                index += 1
-    yield from reply.diagnostics
-    yield Finish(reply.finish_reason, reply.usage)
+    parts = tuple(
+        replace(part, receipt=receipt) if isinstance(part, ToolCall) and part.receipt is None else part
+        for part in reply.parts
+    )
+    return replace(reply, parts=parts)

@@ -111,7 +111,7 @@ async def honours_grammar(
                 if isinstance(piece, Piece):
                     text += piece.text
     except EngineError as refusal:
-        if refusal.code != "engine_refused":
+        if not refusal.is_refusal:
             raise
         return False
     return bool(text) and (text.startswith(PROBE_WORD) or PROBE_WORD.startswith(text))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferrule.core.json_text import loads
 from ferrule.engines.deadlines import DeadlineTimer
+from ferrule.engines.refusal import refusal_of
 from ferrule.engines.sync import release_with
 from ferrule.errors import EngineError, EngineTimeoutError, EngineUnavailableError, UnsupportedError
 
@@ -25,6 +26,7 @@ _T = TypeVar("_T")
 # 529 is Anthropic's status for an overloaded service.
 _BUSY = (429, 503, 529)
 _MAX_ERROR_TEXT = 600
+_MIN_SECRET_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,9 @@ class HttpClient:
         try:
             return loads(text)
         except ValueError as damage:
-            raise EngineError(f"{self.base}{path} did not answer with JSON: {text[:80]!r}") from damage
+            raise EngineError(
+                f"{self.base}{path} did not answer with JSON: {self.hide_credentials(text)[:80]!r}"
+            ) from damage
 
     async def _open(self, method: str, path: str, body: Mapping[str, Any] | None) -> aiohttp.ClientResponse:
         """Send a request, with retries, and return the response once its status is known to be good."""
@@ -154,12 +158,17 @@ class HttpClient:
             text = (await self._with_timeout(self.deadlines.between, response.text()))[:_MAX_ERROR_TEXT]
         finally:
             response.close()
-        status = response.status
-        if status in _BUSY:
-            message = f"{self.base}{path} is busy ({status}): {text}"
-            return EngineUnavailableError(message, upstream_status=status, upstream_body=text)
-        message = f"{self.base}{path} answered {status}: {text}"
-        return EngineError(message, code="engine_refused", upstream_status=status, upstream_body=text)
+        return refusal_of(
+            f"{self.base}{path}", response.status, self.hide_credentials(text), response.headers.get("Retry-After", "")
+        )
+
+    def hide_credentials(self, text: str) -> str:
+        """Mask the credentials that this client sends: some services quote the key that they refuse."""
+        for value in self.headers.values():
+            secret = value.rpartition(" ")[2]
+            if len(secret) >= _MIN_SECRET_LENGTH:
+                text = text.replace(secret, "***")
+        return text
 
     async def _with_timeout(self, seconds: float, work: Awaitable[_T]) -> _T:
         try:

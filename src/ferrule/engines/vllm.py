@@ -237,6 +237,6 @@ async def _none_if_refused(response: Awaitable[_T]) -> _T | None:
     try:
         return await response
     except EngineError as refusal:
-        if refusal.code != "engine_refused":
+        if not refusal.is_refusal:
             raise
         return None

@@ -158,14 +158,20 @@ def _imported_tool(tool: BaseTool) -> ImportedTool:
     untyped = cast("Any", tool)
 
     async def run(arguments: Mapping[str, Any], context: CallContext) -> Any:
-        # `run` of an async tool starts its own event loop, so it needs a thread too.
-        result: Any = await (untyped.arun(**arguments) if is_async else asyncio.to_thread(untyped.run, **arguments))
-        if isinstance(result, ToolFailure):
-            raise ToolError(result.as_agent_message())
-        return result
+        return _imported_result(await untyped.arun(**arguments))
+
+    def run_in_thread(arguments: Mapping[str, Any], context: CallContext) -> Any:
+        return _imported_result(untyped.run(**arguments))
 
     name = sanitize_tool_name(tool.name)
-    return ImportedTool(ToolDefinition(name, tool.description, tool.args_schema.model_json_schema()), run)
+    definition = ToolDefinition(name, tool.description, tool.args_schema.model_json_schema())
+    return ImportedTool(definition, run) if is_async else ImportedTool(definition, run_in_thread=run_in_thread)
+
+
+def _imported_result(result: Any) -> Any:
+    if isinstance(result, ToolFailure):
+        raise ToolError(result.as_agent_message())
+    return result
 
 
 class FerruleLLM(BaseLLM):

@@ -7,7 +7,7 @@ model that fails, and lets those of its integrations propagate. Receipts, diagno
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -32,6 +32,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.tool_spec.base import BaseToolSpec
+from llama_index.core.tools.types import BaseToolAsyncAdapter
 
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.context import CallContext
@@ -168,15 +169,24 @@ def _imported_tool(tool: BaseTool) -> ImportedTool:
             hint="Import only tools that take plain arguments.",
         )
 
-    async def run(arguments: Mapping[str, Any], context: CallContext) -> Any:
-        if isinstance(tool, AsyncBaseTool):
-            # It is typed to take one input, but all of them take keyword arguments, as their schemas say.
-            output = await cast("Callable[..., Any]", tool.acall)(**arguments)
-        else:
-            output = await asyncio.to_thread(cast("Callable[..., Any]", tool), **arguments)
-        return _value(output)
+    definition = ToolDefinition(metadata.get_name(), metadata.description, _parameters(metadata))
+    # They are typed to take one input, but all of them take keyword arguments, as their schemas say.
+    call, acall = cast("Callable[..., Any]", tool), cast("Callable[..., Any]", getattr(tool, "acall", None))
 
-    return ImportedTool(ToolDefinition(metadata.get_name(), metadata.description, _parameters(metadata)), run)
+    async def run(arguments: Mapping[str, Any], context: CallContext) -> Any:
+        return _value(await acall(**arguments))
+
+    def run_in_thread(arguments: Mapping[str, Any], context: CallContext) -> Any:
+        return _value(call(**arguments))
+
+    return ImportedTool(definition, run) if _is_async(tool) else ImportedTool(definition, run_in_thread=run_in_thread)
+
+
+def _is_async(tool: BaseTool) -> bool:
+    """Whether the tool waits without a thread. `acall` of a plain function uses the event loop's own threads."""
+    if isinstance(tool, FunctionTool):
+        return inspect.iscoroutinefunction(tool.real_fn)
+    return isinstance(tool, AsyncBaseTool) and not isinstance(tool, BaseToolAsyncAdapter)
 
 
 def _parameters(metadata: ToolMetadata) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from ferrule.core.byte_cache import ENTRY_BYTES, byte_cached
 from ferrule.rules.rule import AdditionalKey, Chars, Prose, Repeat, Str, Until
 from ferrule.schema.notation import Escapes, Quote
 
@@ -41,6 +42,11 @@ class Automaton:
 
     transitions: tuple[tuple[Transition, ...], ...]
     accepting: frozenset[int] = frozenset()
+
+
+def _size_of(automaton: Automaton) -> int:
+    # Measured: 225 bytes for each transition. A client's lengths and names decide how many there are.
+    return ENTRY_BYTES + 256 * sum(map(len, automaton.transitions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def _is_redundant(text: str, strings: tuple[str, ...], end: str) -> bool:
     return any(other != text and other in text and other not in end for other in strings)
 
 
-@lru_cache(maxsize=512)
+@byte_cached(lambda _, automaton: _size_of(automaton))
 def prose_automaton(node: Prose) -> Automaton:
     """Text without any of the excluded strings; it may stop anywhere."""
     tracker = _SubstringTracker.for_strings(node.excludes)
@@ -117,7 +123,7 @@ def prose_automaton(node: Prose) -> Automaton:
     return _build(_StateMachine(("", 0, bool(node.not_first)), step, alphabet, accepts_anywhere=True))
 
 
-@lru_cache(maxsize=512)
+@byte_cached(lambda _, automaton: _size_of(automaton))
 def until_automaton(node: Until) -> Automaton:
     """Text up to and including the first `end`. An excluded string may occur inside of the end, and nowhere else."""
     return _build(_until_machine(node))
@@ -202,7 +208,7 @@ def character_automaton(quote: Quote) -> Automaton:
     return _build(_StateMachine("", step, _string_alphabet(quote)))
 
 
-@lru_cache(maxsize=512)
+@byte_cached(lambda _, automaton: _size_of(automaton))
 def string_automaton(node: Str) -> Automaton:
     """The rest of a string after its opening quote, including the closing one, without any excluded string.
 
@@ -247,7 +253,7 @@ class KeyAutomaton:
     after: str
 
 
-@lru_cache(maxsize=512)
+@byte_cached(lambda _, key: _size_of(key.automaton))
 def key_automaton(node: AdditionalKey) -> KeyAutomaton:
     """A key that is none of the listed ones."""
     listed = node.listed if sum(map(len, node.listed)) <= _MAX_LISTED else ()

@@ -55,8 +55,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, cast
 
+from ferrule.core.byte_cache import ENTRY_BYTES, ByteCache
 from ferrule.core.json_text import dumps
-from ferrule.rules.cache import ByteCache
 from ferrule.rules.closed_objects import close_objects
 from ferrule.rules.lowering import Lowering
 from ferrule.rules.relaxation import relax
@@ -245,10 +245,12 @@ class _Fragment:
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.lines.values()))
+        return sum(len(name) + len(line) + 160 for name, line in self.lines.items())
 
 
-_FRAGMENTS: ByteCache[tuple[str, tuple[tuple[str, int], ...]], _Fragment] = ByteCache(lambda fragment: fragment.size)
+_FRAGMENTS: ByteCache[tuple[str, tuple[tuple[str, int], ...]], _Fragment] = ByteCache(
+    lambda key, fragment: ENTRY_BYTES + fragment.size + sum(len(text) + 64 for text, _ in key[1])
+)
 """One for each recently offered tool: if one tool of a set changes, only that tool is emitted again."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.byte_cache import byte_cached, text_bytes
 from ferrule.core.json_text import dumps
 from ferrule.errors import FormatError
 from ferrule.rules.vocabulary import Vocabulary
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
     from numpy.typing import NDArray
 
-_CACHED = 1_024
 
-
-@lru_cache(maxsize=_CACHED)
+@byte_cached(text_bytes(2))
 def grammar_error(lark: str) -> str:
     """Why a grammar does not compile, in one line; "" if it compiles."""
     matcher = _matcher(lark)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, cast
 
+from ferrule.core.byte_cache import byte_cached, text_bytes
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError
@@ -28,7 +28,6 @@ from ferrule.schema.refs import local_target
 from ferrule.schema.target_limits import LIMITS, Coverage, Limit
 from ferrule.schema.value_decoder import types_allowed
 
-_CACHED = 512
 _RAW_ENCODINGS = ("tagged", "typed tags")
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _ENFORCED_RAW = frozenset(
@@ -54,7 +53,8 @@ def relax(schema: Mapping[str, Any], target: str = "llguidance") -> Relaxation:
     return _relax_text(dumps(schema))
 
 
-@lru_cache(maxsize=_CACHED)
+# Measured: the text and the relaxed schema take up to three times the text.
+@byte_cached(text_bytes(4))
 def _relax_text(text: str) -> Relaxation:
     document = cast("dict[str, Any]", loads(text))
     if is_simple(document):

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ferrule.core.call import ToolCall, ToolResult
+from ferrule.core.call import Receipt, ToolCall, ToolResult
 from ferrule.core.context import CallContext
 from ferrule.core.conversion import MessagesInput, to_messages
 from ferrule.core.event import Event
@@ -33,6 +33,7 @@ from ferrule.run.loop import Loop, decide_later, deny_all
 from ferrule.run.machine import FINAL_STATES, Machine, State
 from ferrule.run.tool_binding import Tools, bind_tools
 from ferrule.run.tool_usage import ToolUsage
+from ferrule.run.turn_record import TurnRecord, message_events, receipts_from_dict, turn_events, usage_from_list
 
 _VERSION = 1
 
@@ -116,6 +117,8 @@ class ToolConversation(Closable):
         self._patience = 0.0
         self._unfinished_loop: dict[str, Any] | None = None
         """The saved loop of a turn that has not ended."""
+        self._turn_record: TurnRecord | None = None
+        """Of the last turn, if it has ended."""
 
     @staticmethod
     async def open(
@@ -126,6 +129,7 @@ class ToolConversation(Closable):
         *,
         lease: float = 30.0,
         patience: float = 0.0,
+        waits: bool = False,
         decide: DecideInput = decide_later,
         clock: Callable[[], float] = time.time,
         **options: Any,
@@ -133,13 +137,14 @@ class ToolConversation(Closable):
         """Open a conversation in a ledger: a new one, or an existing one as this or another process left it.
 
         If it `is_unfinished`, call `resume`. Calls with side effects wait for approval in the ledger: for `patience`
-        seconds here, and then until `resume`. Raises `FencedError` while another process owns the conversation.
+        seconds here, and then until `resume`. While another process owns the conversation, this raises `FencedError`,
+        or with `waits` returns when that process has released it, or has died.
         """
         conversation = ToolConversation(engine, tools, decide=decide, **options)
         conversation._require_executor()
-        conversation._use_lease(
-            await Lease.acquire(ledger, id, conversation._context.principal, lease, clock), patience
-        )
+        principal = conversation._context.principal
+        acquire = Lease.wait if waits else Lease.acquire
+        conversation._use_lease(await acquire(ledger, id, principal, lease, clock), patience)
         return conversation
 
     @staticmethod
@@ -239,6 +244,34 @@ class ToolConversation(Closable):
         """Do the same as `resume`, but yield the events."""
         return self._run_loop()
 
+    async def stream_joined(self, messages: Iterable[ChatMessage]) -> AsyncGenerator[LoopEvent]:
+        """Answer messages, as `answer` does, that this conversation may have begun or ended to answer before.
+
+        The events are those of the whole turn: what was done before is not done again, but reported again.
+        """
+        if self._unfinished_loop is not None:
+            added = messages_from_json(self._unfinished_loop["added"])
+            for event in message_events(added, self._saved_receipts()):
+                yield event
+        elif self._turn_record is not None:
+            for event in self.replay():
+                yield event
+            return
+        elif self.messages:
+            # The state of an earlier release, or of a turn that was abandoned: it has ended, and nothing says how.
+            yield LoopEnded(State.DONE)
+            return
+        async with aclosing(self._run_loop(None if self._unfinished_loop is not None else messages)) as events:
+            async for event in events:
+                yield event
+
+    def replay(self) -> Iterator[LoopEvent]:
+        """Yield the events of the last turn again, if it has ended."""
+        record = self._turn_record
+        if record is not None:
+            yield from turn_events(self.messages[record.start :], record)
+            yield LoopEnded(State.DONE, record.limit)
+
     def send_message_sync(self, text: MessagesInput) -> ConversationTurn:
         """Call `send_message` from a synchronous program."""
         return run(self.send_message(text))
@@ -284,6 +317,7 @@ class ToolConversation(Closable):
 
     def _begin_turn(self, messages: Iterable[ChatMessage]) -> None:
         self._require_turn_ended()
+        self._turn_record = None
         self.messages += messages
 
     async def _run_loop(self, messages: Iterable[ChatMessage] | None = None) -> AsyncGenerator[LoopEvent]:
@@ -319,6 +353,9 @@ class ToolConversation(Closable):
             loop.new_messages = list(messages_from_json(self._unfinished_loop["added"]))
             last = loop.new_messages[-1].parts if loop.new_messages else ()
             loop.reply = Reply(tuple(part for part in last if not isinstance(part, ToolResult)))
+            # An earlier release saved neither.
+            loop.usage = usage_from_list(self._unfinished_loop.get("usage"))
+            loop.receipts = self._saved_receipts()
             loop.machine = Machine.from_dict(self._unfinished_loop["machine"], executor.policy)
         return loop
 
@@ -328,12 +365,19 @@ class ToolConversation(Closable):
         if state is State.WAITING or (self._lease is not None and state not in FINAL_STATES):
             self._unfinished_loop = loop.as_dict()
             return
+        if state is State.DONE:
+            start, finish = len(self.messages), loop.reply.finish_reason
+            self._turn_record = TurnRecord(start, finish, loop.usage, loop.limit_notice, loop.receipts)
         # Complete rounds stay in the conversation, even if the rest of the turn was cancelled.
         self.messages += _complete_rounds(loop.new_messages)
         self._unfinished_loop = None
 
+    def _saved_receipts(self) -> dict[str, Receipt]:
+        return receipts_from_dict((self._unfinished_loop or {}).get("receipts", {}))
+
     def _state(self, loop: dict[str, Any] | None) -> dict[str, Any]:
-        return {"version": _VERSION, "messages": messages_as_json(self.messages), "loop": loop}
+        state = {"version": _VERSION, "messages": messages_as_json(self.messages), "loop": loop}
+        return state if self._turn_record is None else {**state, "turn": self._turn_record.as_dict()}
 
     def _restore(self, data: Mapping[str, Any]) -> None:
         if data.get("version") != _VERSION:
@@ -342,6 +386,7 @@ class ToolConversation(Closable):
             )
         self.messages = list(messages_from_json(data["messages"]))
         self._unfinished_loop = data.get("loop")
+        self._turn_record = TurnRecord.from_dict(data["turn"]) if data.get("turn") else None
 
     async def _ask_once(self, messages: Iterable[ChatMessage] | None = None) -> AsyncGenerator[LoopEvent]:
         if messages is not None:

@@ -21,8 +21,10 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.engine import Engine
 from ferrule.errors import DefinitionError, FerruleError, SchemaError
+from ferrule.run.approval_policy import ApprovalPolicy
 from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEvent
+from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.loop import Loop, deny_all
 from ferrule.run.policy import Policy
 from ferrule.schema.admission_cache import admit_tool
@@ -60,6 +62,8 @@ class ToolExecutor:
     per_tool_timeout_seconds: float = 30.0
     max_concurrent: int = 4
     confirms_side_effects: bool = True
+    approval_policy: ApprovalPolicy = field(default_factory=ApprovalPolicy)
+    """Rules on which calls need approval, and by whom. Without one, `confirms_side_effects` decides."""
     notices: list[str] = field(default_factory=list[str])
     """Notices for a person: which tools are not offered, and why."""
     _definitions: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
@@ -102,16 +106,30 @@ class ToolExecutor:
     def requires_confirmation(self, call: ToolCall) -> bool:
         """Whether a person must approve the call: it has side effects, or may have been quoted rather than made."""
         tool = self._definitions.get(call.name)
-        if tool is None or not tool.side_effects:
+        if tool is None:
             return False
-        return self.confirms_side_effects or (call.receipt is not None and bool(call.receipt.drifted))
+        if tool.side_effects and call.receipt is not None and call.receipt.drifted:
+            return True
+        terms = self.approval_policy.terms_of(call, side_effects=tool.side_effects)
+        return tool.side_effects and self.confirms_side_effects if terms is None else terms.approvers > 0
+
+    def approval_terms(self, call: ToolCall) -> ApprovalTerms:
+        """Return who must approve a call that needs approval, and until when."""
+        tool = self._definitions.get(call.name)
+        terms = self.approval_policy.terms_of(call, side_effects=tool is not None and tool.side_effects)
+        return ApprovalTerms() if terms is None else replace(terms, approvers=max(1, terms.approvers))
 
     async def dispatch(self, call: ToolCall, context: CallContext | None = None) -> ToolResult:
-        """Run a call that needs no approval. A call that needs it is not run, and the result says so."""
-        if self.requires_confirmation(call):
+        """Run a call that needs no approval. A call that needs it is not run, and the result says so.
+
+        An invalid call is reported as such, also where a valid one would need approval.
+        """
+        call_context = context or CallContext(call_id=call.id)
+        fault = self.fault_of(call, call_context)
+        if fault is None and self.requires_confirmation(call):
             message = f"requires_confirmation: {call.name} has side effects and needs approval"
             return ToolResult(call.id, call.name, message, is_error=True)
-        return self.result_of(call, await self.run(call, context))
+        return self.result_of(call, fault or await self.run_valid(call, call_context))
 
     async def dispatch_confirmed(self, call: ToolCall, context: CallContext | None = None) -> ToolResult:
         """Run a call that was approved."""

@@ -6,12 +6,13 @@ The loop asks its journal about everything that must not happen twice; how that 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ferrule.core.call import ToolCall
 from ferrule.core.outcome import Outcome
 from ferrule.core.tool import ToolDefinition
+from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.reply_record import ReplyCost
 from ferrule.run.tool_usage import ToolUsage
 
@@ -43,6 +44,8 @@ class CallEntry:
     call: ToolCall
     tool: ToolDefinition
     needs_approval: bool
+    terms: ApprovalTerms = field(default_factory=ApprovalTerms)
+    """Who must approve it, if it needs approval."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ferrule.run.ledger_journal import LedgerJournal
 
 # How often a lease is renewed before it would expire.
 _RENEWALS = 3
+_POLL_SECONDS, _SLOWEST_POLL_SECONDS = 0.05, 1.0
 
 
 @dataclass(slots=True)
@@ -42,6 +43,19 @@ class Lease:
         owner = uuid.uuid4().hex
         record = await ledger.open(conversation, principal, owner, lease, now=clock())
         return Lease(ledger, record, principal, lease, clock)
+
+    @staticmethod
+    async def wait(
+        ledger: Ledger, conversation: str, principal: Principal, lease: float, clock: Callable[[], float] = time.time
+    ) -> Lease:
+        """Do the same as `acquire`, but wait while another process owns the conversation."""
+        pause = _POLL_SECONDS
+        while True:
+            try:
+                return await Lease.acquire(ledger, conversation, principal, lease, clock)
+            except FencedError:
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, _SLOWEST_POLL_SECONDS)
 
     def journal(self, wrap_state: Callable[[dict[str, Any]], dict[str, Any]], patience: float) -> LedgerJournal:
         return LedgerJournal(

@@ -79,6 +79,8 @@ class LedgerJournal:
         record = record or await self._propose(entry)
         if record.state not in _UNSTARTED:
             return record.outcome or _LOST_OUTCOME
+        # An approver may have changed the arguments to some that need no approval: this call was proposed with others.
+        entry = replace(entry, needs_approval=record.needs_approval)
         try:
             is_ours = await self._start(entry)
         except ApprovalError as refusal:
@@ -102,8 +104,9 @@ class LedgerJournal:
         approval = await self.ledger.approval_for(self.conversation, entry.place)
         now = self.clock()
         if approval is None or (approval.state is not ApprovalState.REDEEMED and _is_expired(approval, now)):
+            seconds = self.approval_seconds if entry.terms.seconds is None else entry.terms.seconds
             approval = await self.ledger.request_approval(
-                self.conversation, entry.place, self.epoch, expires=now + self.approval_seconds, now=now
+                self.conversation, entry.place, self.epoch, expires=now + seconds, terms=entry.terms, now=now
             )
         return ApprovalRequest(approval.id, _decision_on(approval))
 

@@ -14,8 +14,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.call import ToolCall
+from ferrule.core.call import Receipt, ToolCall
 from ferrule.core.context import CallContext, Progress
+from ferrule.core.event import Usage, add_usage
 from ferrule.core.ids import make_unique
 from ferrule.core.message import ChatMessage, Role, messages_as_json
 from ferrule.core.outcome import NotDelivered, Outcome
@@ -43,6 +44,7 @@ from ferrule.run.machine import (
 )
 from ferrule.run.reply_record import ReplyCost
 from ferrule.run.tool_usage import ToolUsage, tool_usage_of
+from ferrule.run.turn_record import usage_as_list
 
 if TYPE_CHECKING:
     from ferrule.run.executor import ToolExecutor
@@ -97,6 +99,12 @@ class Loop:
     """Whether the reader must have taken all events before a state is saved: then no state is ahead of the events."""
     on_usage: Callable[[str, ToolUsage], None] | None = None
     """Called after each reply to which tools were offered, with the model and the tools that were called."""
+    usage: Usage | None = None
+    """How many tokens the replies took, together."""
+    receipts: dict[str, Receipt] = field(default_factory=dict[str, Receipt])
+    """The receipts of the calls, by their ids."""
+    limit_notice: str = ""
+    """The limit that ended the loop, if one did."""
     _events: asyncio.Queue[LoopEvent] = field(default_factory=asyncio.Queue[LoopEvent])
     _has_changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when there are new events, or the driver has ended."""
@@ -104,7 +112,6 @@ class Loop:
     """Whether the reader still handles an event."""
     _driver: asyncio.Task[None] | None = None
     _tasks: set[asyncio.Task[list[Step]]] = field(default_factory=set[asyncio.Task[list[Step]]])
-    _limit_notice: str = ""
 
     async def stream(self) -> AsyncGenerator[LoopEvent]:
         """Run the loop and yield its events. Closing the generator cancels what is in progress."""
@@ -149,7 +156,13 @@ class Loop:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything that another process needs to continue, as JSON."""
-        return {"place": self.place, "added": messages_as_json(self.new_messages), "machine": self.machine.as_dict()}
+        return {
+            "place": self.place,
+            "added": messages_as_json(self.new_messages),
+            "machine": self.machine.as_dict(),
+            "usage": usage_as_list(self.usage),
+            "receipts": {id: receipt.as_dict() for id, receipt in self.receipts.items()},
+        }
 
     async def _drive(self) -> None:
         started = time.monotonic() - self.machine.usage.seconds
@@ -163,7 +176,7 @@ class Loop:
             await self.journal.save_state(state)
             self._start_tasks(steps)
             if not self._tasks:
-                self._emit(LoopEnded(self.machine.state, self._limit_notice))
+                self._emit(LoopEnded(self.machine.state, self.limit_notice))
                 return
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             self.machine.set_elapsed(time.monotonic() - started)
@@ -193,7 +206,7 @@ class Loop:
 
     async def _ask_model(self, step: AskModel) -> list[Step]:
         if step.notice:
-            self._limit_notice = step.notice
+            self.limit_notice = step.notice
             self.new_messages.append(ChatMessage.user(f"{step.notice} Answer now with what you have."))
         request = replace(
             self.request,
@@ -215,9 +228,15 @@ class Loop:
         if usage is not None and self.on_usage is not None:
             self.on_usage(model, usage)
         self.reply = reply
+        self.usage = add_usage(self.usage, reply.usage)
+        self.receipts |= {call.id: call.receipt for call in reply.calls if call.receipt is not None}
         self.new_messages.append(self.reply.as_message())
-        needs_approval = {call.id for call in self.reply.calls if self.executor.requires_confirmation(call)}
-        return self.machine.accept_reply(self.reply, frozenset(needs_approval))
+        needs_approval = frozenset(call.id for call in self.reply.calls if self._needs_approval(call))
+        return self.machine.accept_reply(self.reply, needs_approval)
+
+    def _needs_approval(self, call: ToolCall) -> bool:
+        """Whether to ask a person. Not about a call that may not run: the model reads why, and can correct itself."""
+        return self.executor.requires_confirmation(call) and self.executor.fault_of(call, self.context) is None
 
     async def _run_call(self, call: ToolCall) -> list[Step]:
         self._emit(ToolStarted(call))
@@ -252,6 +271,11 @@ class Loop:
         entry = self._entry(call, place)
         if entry is None:
             return self._deny(call, _TOOL_REMOVED)
+        fault = self.executor.fault_of(call, self.context)
+        if fault is not None:
+            # It was valid when the model wrote it: since then the tool or the caller's rights have changed.
+            await self.journal.refuse(place, str(self.executor.result_of(call, fault).content))
+            return self._refuse(call, fault)
         request = await self.journal.request_approval(entry)
         decision = request.decision
         if decision is None:
@@ -268,15 +292,21 @@ class Loop:
         return self.machine.approve(call.id, decision.arguments)
 
     def _deny(self, call: ToolCall, why: str) -> list[Step]:
-        self._emit(ToolFinished(self.executor.result_of(call, denial_outcome(why))))
-        return self.machine.deny(call.id, why)
+        return self._refuse(call, denial_outcome(why))
+
+    def _refuse(self, call: ToolCall, outcome: Outcome) -> list[Step]:
+        self._emit(ToolFinished(self.executor.result_of(call, outcome)))
+        return self.machine.refuse(call.id, outcome)
 
     def _place_of(self, call: ToolCall) -> str:
         return f"{self.place}.{self.machine.place_of(call.id)}"
 
     def _entry(self, call: ToolCall, place: str) -> CallEntry | None:
         tool = self.executor.definition(call.name)
-        return tool and CallEntry(place, call, tool, self.executor.requires_confirmation(call))
+        if tool is None:
+            return None
+        terms = self.executor.approval_terms(call)
+        return CallEntry(place, call, tool, self.executor.requires_confirmation(call), terms)
 
 
 def _with_unique_ids(reply: Reply) -> Reply:

@@ -230,10 +230,14 @@ class Machine:
 
     def deny(self, call_id: str, why: str = "") -> list[Step]:
         """A person denied a call. The model reads so in its result."""
+        return self.refuse(call_id, denial_outcome(why))
+
+    def refuse(self, call_id: str, outcome: Outcome) -> list[Step]:
+        """A call that waits for approval will not run. `outcome` is what the model reads as its result."""
         one = self._find(call_id)
         if one is None or one.stage is not Stage.AWAITING_APPROVAL:
             return []
-        one.end(denial_outcome(why))
+        one.end(outcome)
         return self._advance(Trigger.DENIED)
 
     def set_elapsed(self, seconds: float) -> None:

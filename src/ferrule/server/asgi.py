@@ -23,7 +23,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from ferrule.dialects.openai_error import error_body as openai_error
 from ferrule.engines.deadlines import DeadlineTimer
-from ferrule.errors import FerruleError, NotFoundError, TooLargeError, TooSlowError
+from ferrule.errors import FerruleError, InterruptedAnswerError, NotFoundError, TooLargeError, TooSlowError
 from ferrule.server.http import (
     ANY,
     SMALL_BODY_BYTES,
@@ -131,8 +131,17 @@ def asgi(routes: Iterable[Route], sockets: Iterable[SocketRoute], middleware: Mi
     ]
     starlette_routes += [WebSocketRoute(one.path, _SocketEndpoint(one, middleware)) for one in sockets]
     # Last: every path and method that no route takes. It also keeps Starlette from redirecting paths with a slash.
-    starlette_routes.append(HttpRoute("/{path:path}", _Endpoint(_CATCH_ALL, middleware)))
-    return Starlette(routes=starlette_routes)
+    catch_all = _Endpoint(_CATCH_ALL, middleware)
+    starlette_routes.append(HttpRoute("/{path:path}", catch_all))
+    app = Starlette(routes=starlette_routes)
+    close_socket = app.router.default
+
+    async def answer_unmatched(scope: Scope, receive: Receive, send: Send) -> None:
+        # A path with a line break matches no pattern of Starlette, which would answer in plain text.
+        await (catch_all if scope["type"] == "http" else close_socket)(scope, receive, send)
+
+    app.router.default = answer_unmatched
+    return app
 
 
 class _Endpoint:
@@ -305,6 +314,8 @@ def error_response(error: FerruleError, request_id: str, body: dict[str, Any]) -
         headers["retry-after"] = str(max(1, round(retry_after)))
     if getattr(error, "ends_connection", False):
         headers["connection"] = "close"
+    if isinstance(error, InterruptedAnswerError):
+        headers["ferrule-conversation"] = error.conversation
     return Response.json(body, error.status, headers)
 
 

@@ -11,6 +11,7 @@ from ferrule.errors import AuthorityError
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.auth.request_limits import RequestLimits
 from ferrule.server.config.config import Config
+from ferrule.server.engine_probe import EngineProbe
 from ferrule.server.observability.metrics import ToolUsageCounter
 from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.router import Replica, RoutedEngine, Router
@@ -31,10 +32,12 @@ class Gateway:
 
     request_limits: RequestLimits = field(init=False)
     tool_usage: ToolUsageCounter = field(init=False)
+    engine_probe: EngineProbe = field(init=False)
 
     def __post_init__(self) -> None:
         self.request_limits = RequestLimits(self.config.limits)
         self.tool_usage = ToolUsageCounter(self.telemetry.counts, lambda: self.tool_catalog.tools)
+        self.engine_probe = EngineProbe.of(self.config, self.router)
 
     async def stop(self) -> None:
         while self.shutdown_callbacks:

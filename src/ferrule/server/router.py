@@ -10,44 +10,78 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ferrule.core.event import DEBUG_EVENTS, Diagnostic, Event, Finish
 from ferrule.core.history import readable_request
 from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine, Traits
-from ferrule.errors import EngineError, EngineUnavailableError, NotFoundError, NoValidCallError, UnsupportedError
+from ferrule.errors import (
+    EngineAccessError,
+    EngineError,
+    EngineModelError,
+    EngineRequestError,
+    EngineUnavailableError,
+    NotFoundError,
+    NoValidCallError,
+    UnsupportedError,
+)
 
 _LONG_ARGUMENTS = 65_536
 """Up to so many characters, parsing takes less time than handing them to a thread."""
 _MIN_RETRY_SECONDS = 1.0
 _MAX_RETRY_SECONDS = 60.0
+_SUSPECT_REQUESTS = 3
+# Whatever the request is, the engine fails it: nothing listens, it is overloaded, or its configuration is wrong.
+_ENGINE_FAULTS = (EngineUnavailableError, EngineAccessError, EngineModelError)
+BROKEN_ANSWERS = frozenset({"engine_error", "broken_off"})
+"""The diagnostics of an answer that the engine broke off, with what it said."""
 
 
 @dataclass(slots=True)
 class Health:
-    """The health of one engine. After each failure it is avoided for a while, with exponential backoff."""
+    """The health of one engine. After it failed it is avoided for a while, with exponential backoff.
+
+    Not every failure is the engine's: a prompt can make an engine answer 500, time out or break off, each time it is
+    sent and on every replica, while all other requests are served. So a failure counts at once only if its kind shows
+    that the engine fails whatever it is asked (`_ENGINE_FAULTS`). Any other counts when so many *different* requests
+    have failed in a row, without a success in between: one that is retried is still one. A request that an engine
+    rejects (`EngineRequestError`) never counts.
+    """
 
     clock: Callable[[], float] = time.monotonic
     failures: int = 0
     retry_at: float = 0.0
     last_error: str = ""
+    _suspects: set[int] = field(default_factory=set[int])
+    """The different requests that failed since the last success, by hash; at most `_SUSPECT_REQUESTS`."""
 
     @property
     def is_healthy(self) -> bool:
         return self.clock() >= self.retry_at
 
-    def record_failure(self, error: EngineError) -> None:
+    def record_failure(self, error: EngineError, request: ToolCallRequest | None = None) -> None:
         self.last_error = error.message
+        if isinstance(error, EngineRequestError) or not (
+            isinstance(error, _ENGINE_FAULTS) or self._are_many_different(request)
+        ):
+            return
         if not self.is_healthy:
             # Requests in flight fail together with the engine: they count as one failure.
             return
         self.failures += 1
-        self.retry_at = self.clock() + min(_MIN_RETRY_SECONDS * 2.0 ** (self.failures - 1), _MAX_RETRY_SECONDS)
+        backoff = min(_MIN_RETRY_SECONDS * 2.0 ** (self.failures - 1), _MAX_RETRY_SECONDS)
+        self.retry_at = self.clock() + max(backoff, min(error.retry_after or 0.0, _MAX_RETRY_SECONDS))
 
     def record_success(self) -> None:
         self.failures, self.retry_at, self.last_error = 0, 0.0, ""
+        self._suspects.clear()
+
+    def _are_many_different(self, request: ToolCallRequest | None) -> bool:
+        if len(self._suspects) < _SUSPECT_REQUESTS:
+            self._suspects.add(hash(repr(request.messages if request else None)))
+        return len(self._suspects) >= _SUSPECT_REQUESTS
 
 
 @dataclass(slots=True)
@@ -86,10 +120,11 @@ class RoutedEngine(Engine):
     async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         """Repairs are reported before the end of the reply: until there is output, an error has an HTTP status."""
         request, repairs = await _readable(request)
+        rejection: EngineError | None = None
         last_error: EngineError | None = None
         order = self._preference_order()
         for replica in order:
-            has_output = False
+            has_output = is_broken = False
             replica.in_flight += 1
             try:
                 async with aclosing(replica.engine.stream_request(request)) as events:
@@ -99,25 +134,47 @@ class RoutedEngine(Engine):
                         if repairs and event.__class__ is Finish:
                             for repair in repairs:
                                 yield repair
+                        if isinstance(event, Diagnostic) and event.code in BROKEN_ANSWERS:
+                            is_broken = True
+                            yield self._report_broken_answer(replica, request, event)
+                            continue
                         yield event
-                replica.health.record_success()
+                if not is_broken:
+                    replica.health.record_success()
                 return
             except (UnsupportedError, NoValidCallError):
                 # The request or the model is at fault and not the engine: another engine would answer alike.
                 raise
             except EngineError as error:
-                replica.health.record_failure(error)
+                replica.health.record_failure(error, request)
                 is_failover = not has_output and replica is not order[-1]
                 self.on_failure(self.model, replica.name, error, is_failover=is_failover)
                 if has_output:
                     raise _interruption_error(error) from error
                 last_error = error
+                if rejection is None and isinstance(error, EngineRequestError):
+                    rejection = error
             finally:
                 replica.in_flight -= 1
-        raise last_error or EngineUnavailableError(f"the model {self.model} has no engine")
+        # A client can act on a rejection. The failure of another engine would make it send the same again.
+        raise rejection or last_error or EngineUnavailableError(f"the model {self.model} has no engine")
 
     async def count_tokens(self, request: ToolCallRequest) -> int:
-        return await self._preference_order()[0].engine.count_tokens((await _readable(request))[0])
+        replica = self._preference_order()[0]
+        try:
+            return await replica.engine.count_tokens((await _readable(request))[0])
+        except UnsupportedError:
+            raise
+        except EngineError as error:
+            self.on_failure(self.model, replica.name, error, is_failover=False)
+            raise
+
+    def _report_broken_answer(self, replica: Replica, request: ToolCallRequest, event: Diagnostic) -> Diagnostic:
+        """Report what the engine said, and return the event for the caller, which does not contain it."""
+        error = EngineError(event.message, code=event.code)
+        replica.health.record_failure(error, request)
+        self.on_failure(self.model, replica.name, error, is_failover=False)
+        return replace(event, message="the engine broke the answer off", text="")
 
     async def close(self) -> None:
         """Does nothing: an engine may serve several models, so `Router.close` closes each engine once."""
@@ -140,7 +197,13 @@ def _interruption_error(error: EngineError) -> EngineError:
     """The error for an answer that broke off. A retry is safe because no tool call was passed on."""
     if error.retryable:
         return error
-    return EngineUnavailableError(error.message, code="broken_off", hint="Retry: no tool was called.")
+    return EngineUnavailableError(
+        error.message,
+        code="broken_off",
+        hint="Retry: no tool was called.",
+        upstream_status=error.upstream_status,
+        upstream_body=error.upstream_body,
+    )
 
 
 @dataclass(slots=True)
@@ -156,7 +219,9 @@ class Router:
         if self.models and (not model or self.accepts_any_name):
             return next(iter(self.models.values()))
         names = ", ".join(self.models) or "none"
-        raise NotFoundError(f"there is no model {model!r:.80}", code="model_not_found", hint=f"There are: {names}.")
+        error = NotFoundError(f"there is no model {model!r:.80}", code="model_not_found", hint=f"There are: {names}.")
+        error.param = "model"
+        raise error
 
     @property
     def replicas(self) -> tuple[Replica, ...]:

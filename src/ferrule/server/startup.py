@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ferrule.core.byte_cache import PROCESS_BUDGET
 from ferrule.engines.engine import Engine
 from ferrule.engines.registry import load_engine
 from ferrule.errors import DefinitionError
+from ferrule.run.approval_policy import ApprovalPolicy
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.config.config import Config
@@ -35,11 +36,13 @@ async def open_gateway(
 
     `sources` are the tool sources that the configuration names. The caller creates them: see `cli.serve_sources`.
     """
+    PROCESS_BUDGET.max_bytes = config.limits.cache_bytes
     async with AsyncExitStack() as stack:
         telemetry = telemetry or Telemetry()
         router = build_router(config, load)
         stack.push_async_callback(router.close)
-        tool_catalog = ToolCatalog(CombinedSources(sources), config.tools, config.sources.mcp_tool_refresh_seconds)
+        refresh_seconds, policy = config.sources.mcp_tool_refresh_seconds, ApprovalPolicy(config.approvals)
+        tool_catalog = ToolCatalog(CombinedSources(sources), config.tools, refresh_seconds, policy)
         tool_catalog.on_quarantine, tool_catalog.on_run = telemetry.record_quarantine, telemetry.record_tool_run
         for engine in router.models.values():
             engine.on_failure = telemetry.record_engine_failure
@@ -49,6 +52,9 @@ async def open_gateway(
         gateway = Gateway(config, router, tool_catalog, ledger, telemetry)
         # Pushed last, so that it runs first, while engines, tools and ledger are still open.
         stack.push_async_callback(gateway.stop)
+        for name, error in (await gateway.engine_probe.probe()).items():
+            # An engine that is not there yet is shown and retried; the gateway serves the other models meanwhile.
+            telemetry.record_probe(name, error)
         yield gateway
 
 
@@ -77,15 +83,10 @@ async def _open_ledger(config: Config, stack: AsyncExitStack) -> Ledger:
     if not address:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-"))
         address = str(Path(folder) / "ledger.db")
-    ledger = await open_ledger(address)
+    # While Postgres is away, a gateway that restarts serves the requests that keep nothing, as one that runs does.
+    ledger = await open_ledger(address, must_answer=False)
     stack.push_async_callback(ledger.close)
     return ledger
-
-
-_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]*@")
-# In a NATS URL, a user without a password is a token.
-_TOKEN = re.compile(r"\b((?:nats|tls|wss?)://)[^/@:\s]+@")
-_SECRET_OPTION = re.compile(r"(?i)([?&](?:[a-z_]*key|token|secret|password)=)[^&]*")
 
 
 def is_loopback(host: str) -> bool:
@@ -102,8 +103,3 @@ def host_of(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
-
-
-def mask_secrets(text: str) -> str:
-    """Replace passwords, tokens and keys in an address or an engine string with `***`."""
-    return _SECRET_OPTION.sub(r"\1***", _TOKEN.sub(r"\1***@", _PASSWORD.sub(r"\1:***@", text)))

@@ -15,6 +15,7 @@ from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import FerruleError, SchemaError
+from ferrule.run.approval_policy import ApprovalPolicy
 from ferrule.run.executor import ToolExecutor, ToolSettings
 from ferrule.schema.admission_cache import admit_tool
 from ferrule.sources.combined_sources import CombinedSources
@@ -39,6 +40,7 @@ class ToolCatalog:
     source: CombinedSources
     settings: ToolSettings
     refresh_seconds: float = 30.0
+    approval_policy: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     notices: tuple[str, ...] = ()
     on_quarantine: Callable[[str], None] = _ignore
     """Called once with the name of each tool that is quarantined."""
@@ -136,7 +138,9 @@ class ToolCatalog:
 
     def executor(self, principal: Principal, names: tuple[str, ...] | None = None) -> ToolExecutor:
         view = _View(self.source, self.tools_for(principal, names), self.on_run)
-        return replace(self.settings, tools_default_set=()).executor(view)
+        executor = replace(self.settings, tools_default_set=()).executor(view)
+        executor.approval_policy = self.approval_policy
+        return executor
 
     async def _refresh_on_change(self) -> None:
         async for _ in self.source.changes():

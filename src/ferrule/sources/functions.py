@@ -27,10 +27,8 @@ from ferrule.sources.status import ToolLoad
 from ferrule.sources.tool_exceptions import run_tool
 from ferrule.sources.tool_output import to_json_value
 from ferrule.sources.tool_processes import FunctionReference, ToolProcesses
-from ferrule.sources.tool_threads import Busy, ToolThreads
+from ferrule.sources.tool_threads import TENANT_THREADS, THREADS, Busy, ToolThreads
 
-_THREADS = 16
-_TENANT_THREADS = 64
 _PROCESSES = 4
 
 Function = Callable[..., Any] | FunctionTool[..., Any]
@@ -56,8 +54,8 @@ class Functions(Source):
         functions: Iterable[Function],
         *,
         id: str = "python",
-        threads: int = _THREADS,
-        tenant_threads: int = _TENANT_THREADS,
+        threads: int = THREADS,
+        tenant_threads: int = TENANT_THREADS,
         isolation: IsolationName = Isolation.NONE,
         processes: int = _PROCESSES,
         memory_bytes: int = 0,

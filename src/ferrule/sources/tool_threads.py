@@ -22,6 +22,10 @@ from typing import Any, TypeAlias
 
 from ferrule.sources.status import ToolLoad
 
+THREADS = 16
+"""How many calls of one tool may run at once for one tenant, if nothing else is set."""
+TENANT_THREADS = 64
+"""How many calls of all tools of a source may run at once for one tenant, if nothing else is set."""
 _WAIT_SECONDS = 1.0
 """How long a call waits for a free thread: enough for a burst of short calls."""
 _IDLE_SECONDS = 30.0

@@ -29,7 +29,12 @@ _TURNS = (
 )
 
 
-_ANY_TURN = re.compile("|".join(_TURNS))
+def _starts(*patterns: str) -> re.Pattern[str]:
+    """The first character of each match. Matches may overlap: a token inside of another one's text counts too."""
+    return re.compile(f"(?=({'|'.join(patterns)}))[\\s\\S]")
+
+
+_ANY_TURN = _starts(*_TURNS)
 
 
 def neutralize(text: str, format: Format) -> str:
@@ -44,11 +49,11 @@ def neutralize_turns(text: str) -> str:
 
 def likely_special_texts(text: str) -> frozenset[str]:
     """The texts that are special tokens in some model family: for a model whose tokenizer is unknown."""
-    return frozenset(_ANY_TURN.findall(text))
+    return frozenset(match[1] for match in _ANY_TURN.finditer(text))
 
 
 def _break(match: re.Match[str]) -> str:
-    return match.group()[0] + BREAK + match.group()[1:]
+    return match.group() + BREAK
 
 
 @lru_cache(maxsize=512)
@@ -57,4 +62,4 @@ def _markers(format: Format) -> re.Pattern[str]:
     pieces = [part.canonical for part in shape.each.parts if isinstance(part, Lit)]
     candidates = (*format.tokens, *format.stops, *pieces, shape.open, shape.close, *opening_texts(format.calls))
     markers = sorted({text.strip() for text in candidates if is_marker(text)}, key=len, reverse=True)
-    return re.compile("|".join((*map(re.escape, markers), *_TURNS)))
+    return _starts(*map(re.escape, markers), *_TURNS)

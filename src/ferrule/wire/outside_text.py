@@ -11,6 +11,10 @@ is then a list of pieces (`Prompt`). Each piece is tokenized separately, so no t
 model reads the characters of the text as ordinary tokens. An engine that accepts only text gets the pieces joined by a
 zero width space instead.
 
+A conversation may contain more special texts than there are private characters that it does not contain. Those that are
+left over get a zero width space behind each character at once. Every step is linear in the text, however many special
+texts it contains.
+
 A marker that the model's tokenizer does not know as a token is ordinary text anyway and stays as it is. Independent of
 tokenizers: what is special is passed in.
 """
@@ -20,8 +24,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from sys import getsizeof
 from typing import Any, cast
 
+from ferrule.core.byte_cache import ENTRY_BYTES, byte_cached
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.message import ChatMessage, Part, Reasoning, Role, Text
@@ -65,27 +71,56 @@ class MarkedConversation:
         """Return the rendered conversation with the original texts, split so that none of them is a token."""
         if not self.originals:
             return Prompt((rendered,))
-        texts = _pattern_of(self.originals.values())
+        texts = _TextFinder(self.originals.values())
+        by_code = {ord(private): original for private, original in self.originals.items()}
         pieces: list[str] = []
         piece, at = "", 0
-        for match in re.finditer("|".join(map(re.escape, self.originals)), rendered):
+        for match in re.finditer(f"[{''.join(self.originals)}]", rendered):
             piece += rendered[at : match.start()]
             original, at = self.originals[match.group()], match.end()
             # Special texts may overlap: each that begins inside of the original gets its own boundary.
-            following = _restore(rendered[at : at + len(original)], self.originals)
+            following = rendered[at : at + len(original)].translate(by_code)
             start = 0
-            while (found := texts.search(original + following, start)) and found.start() < len(original):
-                cut = found.start() + 1
+            while (found := texts.search(original + following, start)) and found[0] < len(original):
+                cut = found[0] + 1
                 pieces.append(piece + original[start:cut])
                 piece, start = "", cut
             piece += original[start:]
         return Prompt((*pieces, piece + rendered[at:]))
 
 
-def _restore(text: str, originals: Mapping[str, str]) -> str:
-    for private, original in originals.items():
-        text = text.replace(private, original)
-    return text
+class _TextFinder:
+    """Finds texts, the longest first, in a time that does not depend on how many there are.
+
+    A regex of ten thousand alternatives tries them all at every place.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = frozenset(texts)
+        lengths: dict[str, set[int]] = {}
+        for text in self._texts:
+            lengths.setdefault(text[:2], set()).add(len(text))
+        self._lengths = {start: sorted(found, reverse=True) for start, found in lengths.items()}
+        first, second = ("".join(map(re.escape, {start[at] for start in lengths})) for at in (0, 1))
+        self._starts = re.compile(f"[{first}](?=[{second}])")
+
+    def search(self, text: str, start: int = 0) -> tuple[int, int] | None:
+        """The place of the next text: where it begins and where it ends."""
+        for match in self._starts.finditer(text, start):
+            at = match.start()
+            for length in self._lengths.get(text[at : at + 2], ()):
+                if text[at : at + length] in self._texts:
+                    return at, at + length
+        return None
+
+    def replace(self, text: str, replacements: Mapping[str, str]) -> str:
+        """The text with the replacement of each text in it."""
+        pieces: list[str] = []
+        at = 0
+        while (found := self.search(text, at)) is not None:
+            pieces += (text[at : found[0]], replacements[text[found[0] : found[1]]])
+            at = found[1]
+        return "".join((*pieces, text[at:])) if pieces else text
 
 
 def outside_texts(messages: Iterable[ChatMessage], tools: Iterable[ToolDefinition]) -> Iterator[str]:
@@ -113,9 +148,11 @@ def message_texts(message: ChatMessage) -> Iterator[str]:
                 yield from _strings(part.content)
 
 
-def tool_texts(tool: ToolDefinition) -> Iterator[str]:
-    yield tool.description
-    yield from _strings(tool.parameters)
+# Measured: the tool, which is the key, and its texts take six times the texts.
+@byte_cached(lambda _, texts: ENTRY_BYTES + 6 * sum(map(getsizeof, texts)))
+def tool_texts(tool: ToolDefinition) -> tuple[str, ...]:
+    """The texts of a tool. Cached, because tools rarely change and every request offers them again."""
+    return (tool.description, *_strings(tool.parameters))
 
 
 def mark(
@@ -134,7 +171,9 @@ def mark(
     used = {char for text in outside_texts(messages, tools) for char in _PRIVATE.findall(text)}
     free = (chr(code) for code in range(_FIRST_PRIVATE, _LAST_PRIVATE + 1) if chr(code) not in used)
     private = dict(zip(found, free, strict=False))
-    replace_all = _replacer(private)
+    # A conversation can use up the private characters, on purpose too.
+    broken = {text: BREAK.join(text) + BREAK for text in found[len(private) :]}
+    replace_all = _replacer(private | broken)
     replace_spoken = _except_reasoning_tags(replace_all, reasoning_tags) if reasoning_tags else replace_all
     return MarkedConversation(
         tuple(
@@ -149,9 +188,9 @@ def mark(
 _Replace = Callable[[str], str]
 
 
-def _replacer(private: Mapping[str, str]) -> _Replace:
-    pattern = _pattern_of(private)
-    return lambda text: pattern.sub(lambda match: private[match.group()], text)
+def _replacer(replacements: Mapping[str, str]) -> _Replace:
+    finder = _TextFinder(replacements)
+    return lambda text: finder.replace(text, replacements)
 
 
 def _except_reasoning_tags(replace_all: _Replace, tags: tuple[str, str]) -> _Replace:
@@ -166,10 +205,6 @@ def _except_reasoning_tags(replace_all: _Replace, tags: tuple[str, str]) -> _Rep
         return before + replace_all(reasoning) + after + replace_all(rest)
 
     return replace_spoken
-
-
-def _pattern_of(texts: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))))
 
 
 def _mark_message(message: ChatMessage, replace_visible: _Replace, replace_all: _Replace) -> ChatMessage:

@@ -7,17 +7,21 @@ how to call a tool is an example call that the format itself renders, so it alwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
+from sys import getsizeof
 
+from ferrule.core.byte_cache import ENTRY_BYTES, byte_cached
 from ferrule.core.call import ToolCall, ToolResult
 from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage, Role
 from ferrule.core.reply import Reply
 from ferrule.core.tool import ToolDefinition
 from ferrule.wire.format import Format
+from ferrule.wire.history import own_ids, write_turn
 from ferrule.wire.parser import parse
-from ferrule.wire.renderer import arrange_parts, render, render_results
+from ferrule.wire.renderer import render, render_results
 
 _EXAMPLE_TOOL = ToolDefinition.build("example_tool").parameter("name", {"type": "string"}).done()
 
@@ -34,16 +38,25 @@ def format_with_tools(
         tools = [ToolDefinition("ping", "Checks the service.")]
         messages = format_with_tools(get_format("generic_xml"), [ChatMessage.user("Is it up?")], tools)
     """
-    definitions = tuple(tools)
-    return _add_declaration(format, as_plain_text(format, messages, definitions), definitions)
+    return explained_conversation(format, messages, tools).messages
 
 
-def as_plain_text(
+@dataclass(frozen=True, slots=True)
+class PlainConversation:
+    """A conversation as text only, and notes on what the format could not express as it was."""
+
+    messages: tuple[ChatMessage, ...]
+    notes: tuple[str, ...] = ()
+
+
+def plain_conversation(
     format: Format, messages: Sequence[ChatMessage], tools: Iterable[ToolDefinition]
-) -> list[ChatMessage]:
+) -> PlainConversation:
     """Return the conversation with calls and results as text; consecutive results become one user message."""
     offered = (*(definitions := tuple(tools)), *_undeclared_tools(messages, definitions))
     plain: list[ChatMessage] = []
+    messages, id_notes = own_ids(format, messages)
+    notes = dict.fromkeys(id_notes)
     calls_before = 0
     for has_results, group in groupby(messages, key=lambda message: bool(message.results)):
         run = tuple(group)
@@ -53,9 +66,20 @@ def as_plain_text(
             plain.append(ChatMessage.user(f"{results_text}\n{content}" if content else results_text))
             continue
         for message in run:
-            plain.append(_as_text(format, message, offered, calls_before))
+            text, turn_notes = _as_text(format, message, offered, calls_before)
+            plain.append(text)
+            notes |= dict.fromkeys(turn_notes)
             calls_before += len(message.tool_calls)
-    return plain
+    return PlainConversation(tuple(plain), tuple(notes))
+
+
+def explained_conversation(
+    format: Format, messages: Sequence[ChatMessage], tools: Iterable[ToolDefinition]
+) -> PlainConversation:
+    """Return the plain conversation with the tools described in the system message."""
+    definitions = tuple(tools)
+    plain = plain_conversation(format, messages, definitions)
+    return replace(plain, messages=_add_declaration(format, list(plain.messages), definitions))
 
 
 def parse_tool_calls(format: Format, text: str, tools: Iterable[ToolDefinition] | None = None) -> tuple[ToolCall, ...]:
@@ -84,7 +108,8 @@ def has_native_support(format: Format, template: str) -> bool:
     return bool(format.markers) and all(marker in template for marker in format.markers)
 
 
-@lru_cache(maxsize=32)
+# The tools are the key. With them, an entry takes about ten times the text.
+@byte_cached(lambda _, text: ENTRY_BYTES + 10 * getsizeof(text))
 def declaration(format: Format, tools: tuple[ToolDefinition, ...]) -> str:
     """The text that describes the tools to the model, with an example call. Cached, because tools rarely change."""
     shape = format.declaration
@@ -106,12 +131,14 @@ def _undeclared_tools(messages: Iterable[ChatMessage], offered: Iterable[ToolDef
     return [ToolDefinition(name) for name in names if name not in offered_names]
 
 
-def _as_text(format: Format, message: ChatMessage, tools: tuple[ToolDefinition, ...], calls_before: int) -> ChatMessage:
+def _as_text(
+    format: Format, message: ChatMessage, tools: tuple[ToolDefinition, ...], calls_before: int
+) -> tuple[ChatMessage, tuple[str, ...]]:
     if not message.tool_calls and not message.reasoning:
-        return message
+        return message, ()
     parts = tuple(part for part in message.parts if not isinstance(part, ToolResult))
-    text = render(format, arrange_parts(format, Reply(parts)), tools, calls_before=calls_before)
-    return ChatMessage.assistant(text)
+    text, notes = write_turn(format, parts, tools, calls_before)
+    return ChatMessage.assistant(text), notes
 
 
 def _add_declaration(

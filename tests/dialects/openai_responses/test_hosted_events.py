@@ -20,6 +20,7 @@ from dialects.openai_responses.hosted_rounds import (
 from dialects.replies import is_object, through_json
 from ferrule import ArgumentsDelta, CallEnd, CallStart, Diagnostic, Finish, FinishReason, TextDelta, ToolCall, Usage
 from ferrule.core.call import How, Receipt, ToolResult
+from ferrule.dialects.caller_error import caller_error
 from ferrule.dialects.openai_responses.hosted_encoder import HostedEncoder
 from ferrule.dialects.openai_responses.snapshot import Snapshot
 from ferrule.errors import EngineError, EngineUnavailableError, FerruleError, TooManyError
@@ -333,7 +334,7 @@ def test_an_error_ends_the_response_with_the_apis_error_code(error: FerruleError
     last = end_response("fail", error)
     assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
     assert last["response"]["error"]["code"] == code
-    assert last["response"]["error"]["message"].startswith(error.message)
+    assert last["response"]["error"]["message"] == caller_error(error).text
     assert last["response"]["ferrule"]["error"] == {"code": error.code, "retryable": retryable}
 
 

@@ -12,6 +12,8 @@ import { pathTo } from "../../router";
 import { rights, session } from "../../state/session";
 import { segments } from "../../text/hiddenCharacters";
 import { TimeLeft } from "./TimeLeft";
+import { isOwnCall } from "./DecisionBar";
+import { RequestSection } from "./RequestSection";
 import { isQuestion, parseQuestion } from "./queue";
 import { LastApprovalDiff } from "./LastApprovalDiff";
 
@@ -26,6 +28,7 @@ export function ApprovalDetail({ approval, editor }: Props) {
     <>
       <DetailHeader approval={approval} />
       <Warnings approval={approval} />
+      <RequestSection approval={approval} />
       {isQuestion(approval) ? (
         <QuestionSection approval={approval} editor={editor} />
       ) : (
@@ -123,9 +126,10 @@ function DetailHeader({ approval }: { readonly approval: Approval }) {
   );
 }
 
-/** The right to approve does not include reading other principals' conversations. */
+/** The right to approve includes reading the conversation of what waits, and no other one. */
 function canSeeConversation(approval: Approval): boolean {
   const current = session.value;
+  if (approval.state === "pending" && rights.value.has("approve")) return true;
   return rights.value.has("admin") || (current.state === "signed-in" && current.principal.name === approval.principal);
 }
 
@@ -141,7 +145,10 @@ function Warnings({ approval }: { readonly approval: Approval }) {
         </p>
       )}
       {approval.definition === null && !isQuestion(approval) && (
-        <p class="warning">The gateway does not currently offer this tool, so its definition cannot be shown.</p>
+        <p class="warning">The gateway does not currently offer this tool, so this call cannot be approved.</p>
+      )}
+      {isOwnCall(approval) && approval.state === "pending" && (
+        <p class="warning">You asked for this call, so another person must approve it.</p>
       )}
       {hidden > 0 && (
         <p class="warning">

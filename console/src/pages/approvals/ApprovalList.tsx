@@ -6,6 +6,8 @@ import { Badge } from "../../parts/Badge";
 import { VisibleText } from "../../parts/VisibleText";
 import { Time } from "../../parts/Time";
 import { pathTo } from "../../router";
+import { spellOut } from "../../text/hiddenCharacters";
+import { selected, toggle } from "./selection";
 import { TimeLeft } from "./TimeLeft";
 
 interface Props {
@@ -13,14 +15,24 @@ interface Props {
   readonly list: readonly Approval[];
   readonly current: string;
   readonly query?: Readonly<Record<string, string>>;
+  /** Whether approvals can be ticked, for a decision on several of them. */
+  readonly tickable?: boolean;
 }
 
-export function ApprovalList({ label, list, current, query = {} }: Props) {
+export function ApprovalList({ label, list, current, query = {}, tickable = false }: Props) {
   const tabStop = list.some((approval) => approval.id === current) ? current : list[0]?.id;
   return (
     <ul class="queue" aria-label={label} data-list>
       {list.map((approval) => (
-        <li key={approval.id}>
+        <li key={approval.id} class={tickable ? "tickable" : ""}>
+          {tickable && (
+            <input
+              type="checkbox"
+              aria-label={`Select ${spellOut(approval.tool)}`}
+              checked={selected.value.has(approval.id)}
+              onChange={() => toggle(approval.id)}
+            />
+          )}
           <a
             href={pathTo("approvals", approval.id, query)}
             data-approval={approval.id}

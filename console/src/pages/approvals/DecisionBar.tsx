@@ -4,6 +4,7 @@ import { useId, useState } from "preact/hooks";
 import type { Approval } from "../../api/types";
 import { useFocus } from "../../parts/useFocus";
 import { Problem } from "../../parts/Problem";
+import { session } from "../../state/session";
 import { isQuestion } from "./queue";
 import { refusal, sendingId } from "./decisions";
 
@@ -51,14 +52,19 @@ export function DecisionBar({ approval, mode, setMode, onApprove, onDeny }: Prop
   );
 }
 
-/** A call whose tool definition has changed would not run. */
+/** A call whose tool has changed or is gone would not run. With four eyes, nobody approves what they asked for. */
 export function canApprove(approval: Approval): boolean {
-  return !isQuestion(approval) && approval.definition?.is_same !== false;
+  return !isQuestion(approval) && approval.definition?.is_same === true && !isOwnCall(approval);
+}
+
+export function isOwnCall(approval: Approval): boolean {
+  const current = session.value;
+  return approval.four_eyes && current.state === "signed-in" && current.principal.name === approval.principal;
 }
 
 /** Arguments can be edited only if the current definition can validate them. */
 export function canEdit(approval: Approval): boolean {
-  return isQuestion(approval) || approval.definition?.is_same === true;
+  return isQuestion(approval) || canApprove(approval);
 }
 
 interface DenyFormProps {

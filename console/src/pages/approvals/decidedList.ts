@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import * as gateway from "../../api/gateway";
 import type { Problem } from "../../api/result";
 import type { Approval } from "../../api/types";
+import { filter } from "./selection";
 
 const PAGE_SIZE = 50;
 
@@ -20,7 +21,14 @@ export async function loadDecided(isMore = false): Promise<void> {
   request = controller;
   const loaded = isMore ? (decidedApprovals.value ?? []) : [];
   const last = loaded.at(-1);
-  const query = { state: "decided", order: "desc", limit: PAGE_SIZE, ...(last ? { after: last.id } : {}) } as const;
+  const text = filter.value.trim();
+  const query = {
+    state: "decided",
+    order: "desc",
+    limit: PAGE_SIZE,
+    ...(last ? { after: last.id } : {}),
+    ...(text ? { text } : {}),
+  } as const;
   const result = await gateway.approvals(query, { signal: controller.signal });
   if (controller !== request) return;
   if (!result.ok) {

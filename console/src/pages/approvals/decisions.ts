@@ -30,25 +30,27 @@ export async function decide(approval: Approval, decision: DecisionInput): Promi
   if (sendingId.value) return false;
   sendingId.value = approval.id;
   refusal.value = null;
-  const result = await send(approval.id, decision);
+  const result = await send(approval, decision);
   sendingId.value = "";
   if (!result.ok) {
     refusal.value = { id: approval.id, problem: result.problem };
     void refresh();
     return false;
   }
-  announcement.value = `${DONE_LABELS[decision.kind]}: ${spellOut(approval.tool)}`;
-  pending.value = pending.value?.filter((other) => other.id !== approval.id) ?? null;
+  const isOpen = result.value.state === "pending";
+  const votes = isOpen ? ` (${result.value.votes} of ${result.value.needed} approvers)` : "";
+  announcement.value = `${DONE_LABELS[decision.kind]}: ${spellOut(approval.tool)}${votes}`;
+  if (!isOpen) pending.value = pending.value?.filter((other) => other.id !== approval.id) ?? null;
   void refresh();
   return true;
 }
 
-function send(id: string, decision: DecisionInput): Promise<Result<Approval>> {
+function send({ id, arguments_sha256 }: Approval, decision: DecisionInput): Promise<Result<Approval>> {
   switch (decision.kind) {
     case "approve":
-      return gateway.decide(id, { approve: true });
+      return gateway.decide(id, { approve: true, arguments_sha256 });
     case "change":
-      return gateway.approveWith(id, decision.text);
+      return gateway.approveWith(id, decision.text, arguments_sha256);
     case "deny":
       return gateway.decide(id, { approve: false, why: decision.why });
   }

@@ -7,7 +7,10 @@ import { navigate, route, pathTo } from "../../router";
 import { pending, pendingProblem } from "../../state/pending";
 import type { PageProps } from "../props";
 import { decidedApprovals, decidedProblem, hasMore, loadDecided } from "./decidedList";
-import { announcement } from "./decisions";
+import type { Approval } from "../../api/types";
+import { announcement, sendingId } from "./decisions";
+import { canApprove } from "./DecisionBar";
+import { decideSelected, filter, matches, selected } from "./selection";
 import { ShortcutsDialog, ShortcutsHint } from "./Shortcuts";
 import { ApprovalList } from "./ApprovalList";
 import { NotificationButton } from "./NotificationButton";
@@ -23,7 +26,7 @@ const LIST_LIMIT = 200;
 export default function Approvals({ id }: PageProps) {
   const isDecided = route.value.query.get("tab") === "decided";
   const query = isDecided ? DECIDED : {};
-  const waiting = pending.value && sortByAge(pending.value);
+  const waiting = pending.value && sortByAge(pending.value.filter((one) => matches(one, filter.value)));
   const list = (isDecided ? decidedApprovals.value : waiting) ?? [];
   const isWide = useIsWide();
   const [isHelpOpen, setHelpOpen] = useState(false);
@@ -31,7 +34,7 @@ export default function Approvals({ id }: PageProps) {
 
   useEffect(() => {
     if (isDecided) void loadDecided();
-  }, [isDecided, announcement.value]);
+  }, [isDecided, announcement.value, filter.value]);
 
   // The selected approval is part of the URL, so that it stays selected while the queue changes.
   const first = list[0]?.id ?? "";
@@ -71,7 +74,15 @@ export default function Approvals({ id }: PageProps) {
               Decided
             </a>
           </nav>
-          {isDecided ? <DecidedList id={id} /> : <PendingList id={id} />}
+          <input
+            type="search"
+            class="approvals-filter"
+            aria-label="Filter approvals"
+            placeholder="Filter by tool, principal or arguments"
+            value={filter.value}
+            onInput={(event) => (filter.value = event.currentTarget.value)}
+          />
+          {isDecided ? <DecidedList id={id} /> : <PendingList id={id} list={waiting} />}
         </div>
         <div class="approvals-detail">
           {id && (
@@ -100,18 +111,47 @@ export default function Approvals({ id }: PageProps) {
   );
 }
 
-function PendingList({ id }: { readonly id: string }) {
+function PendingList({ id, list }: { readonly id: string; readonly list: readonly Approval[] | null }) {
   const waiting = pending.value;
-  if (!waiting) {
+  if (!waiting || !list) {
     return pendingProblem.value ? <Problem problem={pendingProblem.value} /> : <Loading what="the queue" />;
   }
   return (
     <>
       {pendingProblem.value && <Problem problem={pendingProblem.value} />}
       {waiting.length === 0 && <p class="queue-empty dim">No pending approvals.</p>}
-      <ApprovalList label="Calls waiting for approval" list={sortByAge(waiting)} current={id} />
+      {waiting.length > 0 && list.length === 0 && <p class="queue-empty dim">None of them matches the filter.</p>}
+      <SelectionBar list={list} />
+      <ApprovalList label="Calls waiting for approval" list={list} current={id} tickable />
       {waiting.length >= LIST_LIMIT && <p class="small dim">Only the first {LIST_LIMIT} are shown; there may be more.</p>}
     </>
+  );
+}
+
+/** The decision on the ticked approvals. Those that cannot be approved are left out of an approval. */
+function SelectionBar({ list }: { readonly list: readonly Approval[] }) {
+  const ticked = list.filter((approval) => selected.value.has(approval.id));
+  if (!ticked.length) return null;
+  const approvable = ticked.filter(canApprove);
+  const isSending = sendingId.value !== "";
+  return (
+    <div class="row selection-bar" role="group" aria-label="Selected approvals">
+      <span class="small">{ticked.length} selected</span>
+      <button
+        type="button"
+        class="primary"
+        disabled={isSending || approvable.length === 0}
+        onClick={() => void decideSelected(approvable, true)}
+      >
+        Approve {approvable.length}
+      </button>
+      <button type="button" class="danger" disabled={isSending} onClick={() => void decideSelected(ticked, false)}>
+        Deny {ticked.length}
+      </button>
+      <button type="button" class="quiet" onClick={() => (selected.value = new Set())}>
+        Clear
+      </button>
+    </div>
   );
 }
 

@@ -11,6 +11,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.event import FinishReason, Usage
 from ferrule.core.reply import Reply
 from ferrule.dialects.anthropic.messages import block
+from ferrule.dialects.caller_error import caller_error
 from ferrule.dialects.extension import KEY, Extension
 from ferrule.errors import FerruleError
 
@@ -61,10 +62,10 @@ def error_body(error: FerruleError, request_id: str | None = None) -> dict[str, 
     The API knows types and no codes: the error's own code is in the extension.
     """
     kind = _ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
-    message = f"{error.message} {error.hint}".strip()
+    shown = caller_error(error)
     return {
         "type": "error",
-        "error": {"type": kind, "message": message},
-        "request_id": request_id,
-        KEY: {"error": {"code": error.code, "retryable": error.retryable}},
+        "error": {"type": kind, "message": shown.text},
+        "request_id": request_id or error.request_id or None,
+        KEY: {"error": {"code": shown.code, "retryable": error.retryable}},
     }

@@ -27,6 +27,7 @@ from ferrule.core.event import (
     TextDelta,
 )
 from ferrule.core.ids import make_unique
+from ferrule.dialects.caller_error import caller_error
 from ferrule.dialects.extension import KEY, Extension
 from ferrule.dialects.openai_responses.hosted_tools import HostedTool
 from ferrule.dialects.openai_responses.open_item import Events, OpenItem
@@ -271,9 +272,9 @@ class HostedEncoder:
         if self._begin():
             self._close()
             code = _ERROR_CODES.get(error.status, "invalid_prompt" if error.status < 500 else "server_error")
-            self._sequencer.add_extension({"error": {"code": error.code, "retryable": error.retryable}})
-            message = f"{error.message} {error.hint}".strip()
-            self._sequencer.emit_last("failed", "failed", error={"code": code, "message": message})
+            shown = caller_error(error)
+            self._sequencer.add_extension({"error": {"code": shown.code, "retryable": error.retryable}})
+            self._sequencer.emit_last("failed", "failed", error={"code": code, "message": shown.text})
         return self._sequencer.drain()
 
     def close(self) -> Events:

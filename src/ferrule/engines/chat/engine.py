@@ -176,7 +176,8 @@ class ChatEngine(Engine):
                 async for event in events:
                     yield event
         if turn.failure and turn.is_empty:
-            raise EngineError(f"{self.api.name}: {turn.failure.message}", code=turn.failure.code)
+            reason = self._http.hide_credentials(turn.failure.message)
+            raise EngineError(f"{self.api.name}: {reason}", code=turn.failure.code)
         async with aclosing(self._finish(exchange, turn)) as events:
             async for event in events:
                 yield event
@@ -249,7 +250,7 @@ class ChatEngine(Engine):
         for event in turn.invalid_answer(exchange.request.response_schema):
             yield event
         if turn.failure:
-            yield turn.failure
+            yield replace(turn.failure, message=self._http.hide_credentials(turn.failure.message))
         reason = FinishReason.TOOL_CALLS if turn.completed_calls else FinishReason.STOP
         yield Finish(FinishReason.LENGTH if is_cut_off else reason, exchange.usage)
 

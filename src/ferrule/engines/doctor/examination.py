@@ -85,7 +85,7 @@ async def measure_continuation_cost(
                 text_so_far += _APPENDED
                 requests.append((await _time_completion(http, model, text_so_far, 1, clock)).first)
     except EngineError as refusal:
-        if refusal.code != "engine_refused":
+        if not refusal.is_refusal:
             raise
         return None
     # The first token of a request would have been generated in any case.

@@ -231,6 +231,7 @@ class TextEngine(Engine):
         return Enforcement(self._target or "", claims_of(tool, encoding_for(format, self._target)))
 
     async def close(self) -> None:
+        self._constraints.clear()
         await self.generator.close()
 
     async def format(self) -> Format:
@@ -339,9 +340,8 @@ class TextEngine(Engine):
         """Return the tokens of a prompt of several pieces. None for one piece, or if the tokens would spell more."""
         if len(prompt.pieces) < 2:
             return None
-        probe = await self.generator.tokenize("a", is_prompt=False)
         # Some tokenizers put a space before every text, and thus before every piece.
-        if probe is None or await self.generator.detokenize(probe) != "a":
+        if await self._constraints.tokenizer.tokens("a") is None:
             return None
         return await self.generator.tokenize(*prompt.pieces, is_prompt=True)
 

@@ -20,9 +20,10 @@ from ferrule.engines.text.special_texts import SpecialTexts
 from ferrule.errors import DefinitionError, EngineError, TemplateError
 from ferrule.wire.detection import FALLBACK, detect, detect_rendered
 from ferrule.wire.format import Format
+from ferrule.wire.history import own_ids
 from ferrule.wire.node import Think
 from ferrule.wire.outside_text import Prompt, mark, outside_texts
-from ferrule.wire.prompt import as_plain_text, format_with_tools
+from ferrule.wire.prompt import explained_conversation, plain_conversation
 from ferrule.wire.registry import get_format
 from ferrule.wire.template.chat_template import ChatTemplate, messages_of
 from ferrule.wire.template.probe import FaultKind, TemplateFault, probe, probe_steps, sample, shows_tools
@@ -67,9 +68,13 @@ class PromptBuilder:
     ) -> tuple[Prompt, tuple[str, ...]]:
         """Return the prompt and notes for the receipt. The backend renders the template if it can."""
         special = await self.special_texts.among(outside_texts(messages, tools))
-        marked = mark(messages, tools, special, self._reasoning_tags)
+        if not special:
+            rendered, notes = await self._build_text(messages, tools, apply_template, today)
+            return Prompt((rendered,)), notes
+        # Long texts with many special tokens must not block the event loop.
+        marked = await asyncio.to_thread(mark, messages, tools, special, self._reasoning_tags)
         rendered, notes = await self._build_text(marked.messages, marked.tools, apply_template, today)
-        return marked.prompt(rendered), notes
+        return await asyncio.to_thread(marked.prompt, rendered), notes
 
     @property
     def _reasoning_tags(self) -> tuple[str, str] | None:
@@ -93,9 +98,9 @@ class PromptBuilder:
                 raise
             reason = refusal
         if tools:
-            template_input = await asyncio.to_thread(self._explain_tools, messages, tools)
-            note = f"the template refused this conversation ({reason.message}), so tools are explained in the prompt"
-            notes = (*notes, note)
+            template_input, written_notes = await asyncio.to_thread(self._explain_tools, messages, tools)
+            note = f"{_refusal_note(reason)}, so tools are explained in the prompt"
+            notes = tuple(dict.fromkeys((*notes, note, *written_notes)))
             try:
                 return await self._render(template_input, apply_template, today), notes
             except (TemplateError, EngineError) as refusal:
@@ -105,11 +110,11 @@ class PromptBuilder:
         merged = _merge_system_message(template_input)
         if merged is None:
             raise reason
-        note = f"the template refused this conversation ({reason.message}), so the user's message has the system's text"
+        note = f"{_refusal_note(reason)}, so the user's message has the system's text"
         return await self._render(merged, apply_template, today), (*notes, note)
 
     def _may_fall_back(self, refusal: TemplateError | EngineError) -> bool:
-        is_about_template = isinstance(refusal, TemplateError) or refusal.code == "engine_refused"
+        is_about_template = isinstance(refusal, TemplateError) or refusal.is_refusal
         return is_about_template and self.fallback is not FallbackMode.NEVER
 
     async def _render(self, template_input: TemplateInput, apply_template: ApplyTemplate, today: date) -> str:
@@ -125,21 +130,28 @@ class PromptBuilder:
         notes = () if self.has_template else ("the model has no chat template, so ChatML is used",)
         faults = {fault.kind: fault.message for fault in self.faults}
         if self.fallback is FallbackMode.ALWAYS and tools:
-            return self._explain_tools(messages, tools), notes
+            explained, written_notes = self._explain_tools(messages, tools)
+            return explained, (*notes, *written_notes)
         if tools and FaultKind.NO_TOOLS in faults:
             self._refuse_if_never(faults[FaultKind.NO_TOOLS])
-            return self._explain_tools(messages, tools), (*notes, "tools are explained in the prompt")
+            explained, written_notes = self._explain_tools(messages, tools)
+            return explained, (*notes, "tools are explained in the prompt", *written_notes)
         template_tools = [tool.as_function() for tool in tools] or None
         damage = next((note for kind, note in faults.items() if kind is not FaultKind.DROPS_TEXT), "")
         if damage and any(message.tool_calls or message.results for message in messages):
             self._refuse_if_never(damage)
             note = f"earlier calls are rendered by the format, not by the template. {damage}"
-            plain = as_plain_text(self.format, messages, tools)
-            return (messages_of(plain, self.format), template_tools), (*notes, note)
-        return (messages_of(messages, self.format), template_tools), notes
+            plain = plain_conversation(self.format, messages, tools)
+            return (messages_of(plain.messages, self.format), template_tools), (*notes, note, *plain.notes)
+        # Some templates refuse the ids of another family, and some models get confused by them.
+        translated, id_notes = own_ids(self.format, messages)
+        return (messages_of(translated, self.format), template_tools), (*notes, *id_notes)
 
-    def _explain_tools(self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]) -> TemplateInput:
-        return messages_of(format_with_tools(self.format, messages, tools), self.format), None
+    def _explain_tools(
+        self, messages: Sequence[ChatMessage], tools: Sequence[ToolDefinition]
+    ) -> tuple[TemplateInput, tuple[str, ...]]:
+        explained = explained_conversation(self.format, messages, tools)
+        return (messages_of(explained.messages, self.format), None), explained.notes
 
     def _refuse_if_never(self, problem: str) -> None:
         if self.fallback is FallbackMode.NEVER:
@@ -203,12 +215,23 @@ async def _remote_prompt_builder(
             )
 
 
+def _refusal_note(refusal: TemplateError | EngineError) -> str:
+    return f"the template refused this conversation ({_refusal_reason(refusal)})"
+
+
+def _refusal_reason(refusal: TemplateError | EngineError) -> str:
+    """Why a template refused, for a receipt, which callers read: an engine's own words may hold its address."""
+    if isinstance(refusal, TemplateError):
+        return refusal.message
+    return f"the engine answered {refusal.upstream_status}" if refusal.upstream_status else "the engine refused it"
+
+
 async def _try_template(
     apply_template: ApplyTemplate, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None
 ) -> str | TemplateError:
     try:
         return await apply_template(messages, tools) or ""
     except EngineError as refusal:
-        if refusal.code != "engine_refused":
+        if not refusal.is_refusal:
             raise
-        return TemplateError(refusal.message)
+        return TemplateError(_refusal_reason(refusal))

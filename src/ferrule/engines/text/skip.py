@@ -46,11 +46,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from ferrule.core.byte_cache import ByteCache
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, Grammar, Piece
 from ferrule.engines.text.skip_guard import AnswerTime, HoleTime, SkipGuard
 from ferrule.engines.text.token_text import Tokenizer, TokenText
 from ferrule.errors import EngineError
-from ferrule.rules.cache import ByteCache
 from ferrule.rules.rule import Rule
 from ferrule.rules.skip.hole_ends import MIN_FORCED_CHARACTERS
 from ferrule.rules.skip.position import Position
@@ -58,8 +58,8 @@ from ferrule.rules.skip.steps import SkipPlan, Step
 
 Generate = Callable[[CompletionRequest], AsyncGenerator[Piece | CompletionEnd, None]]
 StepCache = ByteCache[tuple[SkipPlan, str], "SkipStep"]
-"""Steps by their plan and the path to them. One cache for all rules of a backend: a rule with many choices has many
-paths, and the grammar of each is nearly as large as the whole grammar."""
+"""Steps by their plan and the path to them: a rule with many choices has many paths, and the grammar of each is nearly
+as large as the whole grammar."""
 # The average length of a token of English and JSON, for backends without a tokenizer API.
 _CHARACTERS_PER_TOKEN = 4
 # In bytes, an estimate: a step shares most of its nodes with the rule.
@@ -88,7 +88,7 @@ class SkipStep:
 
 
 def new_step_cache() -> StepCache:
-    return ByteCache(lambda cached: cached.size)
+    return ByteCache(lambda key, cached: len(key[1]) + cached.size)
 
 
 @dataclass(slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 
-from ferrule.rules.cache import ByteCache
+from ferrule.core.byte_cache import ENTRY_BYTES, ByteCache
 
 Tokens = tuple[int, ...]
 
@@ -40,9 +41,14 @@ class Tokenizer:
             cached = self._cache.get(text, lambda: (token_ids if is_exact else None,))
         return cached[0]
 
+    def clear(self) -> None:
+        """Drop the cached tokens."""
+        self._cache.cache_clear()
 
-def _size_of(cached: tuple[Tokens | None]) -> int:
-    return 64 + 8 * len(cached[0] or ())
+
+def _size_of(text: str, cached: tuple[Tokens | None]) -> int:
+    # A place in the tuple and, above 256, an integer object.
+    return ENTRY_BYTES + getsizeof(text) + 40 * len(cached[0] or ())
 
 
 class TokenText:

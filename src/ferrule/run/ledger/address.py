@@ -12,12 +12,15 @@ _POSTGRES = ("postgresql://", "postgres://")
 _SQLITE = "sqlite:///"
 
 
-async def open_ledger(address: str, *, must_exist: bool = False) -> SqlLedger:
-    """Open the ledger at an address. With `must_exist` a missing SQLite file is an error, not created."""
+async def open_ledger(address: str, *, must_exist: bool = False, must_answer: bool = True) -> SqlLedger:
+    """Open the ledger at an address. With `must_exist` a missing SQLite file is an error, not created.
+
+    With `must_answer=False` a Postgres server that cannot be reached is connected on first use.
+    """
     if address.startswith(_POSTGRES):
         from ferrule.run.ledger.postgres import PostgresLedger
 
-        return await PostgresLedger.connect(address)
+        return await PostgresLedger.connect(address, must_answer=must_answer)
     from ferrule.run.ledger.sqlite import SqliteLedger
 
     scheme = re.match(r"\w+://", address)

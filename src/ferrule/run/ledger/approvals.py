@@ -10,11 +10,15 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 
 from ferrule.errors import ApprovalError, LedgerError
+from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.audit_chain import append_audit
 from ferrule.run.ledger.claim import Claim, encode_json, require_canonical, require_name
+from ferrule.run.ledger.continuations import request_continuation
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.transaction import Transaction, approval_of, execute, lock, lock_owned, require_call
 
+VOTE = "vote"
+"""The kind of the audit row for an approval that needs more of them."""
 # A field in which a claim differs from the approval, in the order of checking: the error code and the reason.
 _MISMATCHES = (
     ("conversation", "approval_other_conversation", "it was given in another conversation"),
@@ -34,7 +38,7 @@ _UNUSABLE = {
 
 
 def request_approval(
-    approval: str, conversation: str, call_id: str, epoch: int, expires: float, now: float
+    approval: str, conversation: str, call_id: str, epoch: int, expires: float, terms: ApprovalTerms, now: float
 ) -> Transaction[Approval]:
     record = yield from lock_owned(conversation, epoch)
     call = yield from require_call(conversation, call_id)
@@ -48,27 +52,55 @@ def request_approval(
         *(approval, conversation, call_id, record.tenant, record.principal, call.tool, call.tool_fingerprint),
         *(call.arguments, call.arguments_sha256, call.binding),
         *(ApprovalState.PENDING, float(now), float(expires), "", None, ""),
+        *(terms.approvers, terms.four_eyes),
     )
     yield from execute("add_approval", *_row(request))
+    if terms.approvers > 1 or terms.four_eyes:
+        yield from execute("set_terms", approval, terms.approvers, int(terms.four_eyes), 0)
     yield from execute("move_call", CallState.AWAITING_APPROVAL.value, conversation, call_id, call.state.value)
-    detail = {"expires_at": request.expires_at, "binding": request.binding}
+    detail: dict[str, object] = {"expires_at": request.expires_at, "binding": request.binding}
+    if terms.approvers > 1 or terms.four_eyes:
+        detail |= {"approvers": terms.approvers, "four_eyes": terms.four_eyes}
     yield from append_audit(record, now, CallState.AWAITING_APPROVAL.value, detail, call_id=call_id, approval=approval)
     return request
 
 
-def approve(approval: str, by: str, arguments: bytes | None, now: float) -> Transaction[Approval]:
+def approve(
+    approval: str, by: str, arguments: bytes | None, seen: str, terms: ApprovalTerms, now: float
+) -> Transaction[Approval]:
     require_name(by, "a person's name")
     pending, record = yield from _lock_pending(approval, now)
-    decided = replace(pending, state=ApprovalState.APPROVED, decided_by=by, decided_at=float(now))
+    changes = yield from _require_current(pending, seen)
+    changed = pending
     if arguments is not None:
         claim = replace(claim_of(pending), arguments=require_canonical(arguments))
-        decided = replace(decided, arguments=arguments, arguments_sha256=claim.arguments_sha256, binding=claim.binding)
-        values = (decided.arguments, decided.arguments_sha256, decided.binding)
-        yield from execute("set_arguments", *values, decided.conversation, decided.call_id)
+        changed = replace(
+            pending,
+            arguments=arguments,
+            arguments_sha256=claim.arguments_sha256,
+            binding=claim.binding,
+            needed=max(pending.needed, terms.approvers),
+            four_eyes=pending.four_eyes or terms.four_eyes,
+        )
+        values = (changed.arguments, changed.arguments_sha256, changed.binding)
+        yield from execute("set_arguments", *values, changed.conversation, changed.call_id)
+    if changed.four_eyes and by == changed.principal:
+        raise ApprovalError(f"{by} asked for this call, and another person must approve it", code="approval_own_call")
+    shas = {"arguments_sha256": changed.arguments_sha256, "was_sha256": pending.arguments_sha256}
+    if changed.needed > 1:
+        changed = yield from _vote(pending, changed, by, changes, now)
+        if changed.votes < changed.needed:
+            detail = {**shas, "votes": changed.votes, "needed": changed.needed}
+            yield from append_audit(record, now, VOTE, detail, call_id=changed.call_id, approval=approval, by=by)
+            return changed
+    decided = replace(changed, state=ApprovalState.APPROVED, decided_by=by, decided_at=float(now))
     yield from _store_decision(decided, now)
-    shas = {"arguments_sha256": decided.arguments_sha256, "was_sha256": pending.arguments_sha256}
     yield from _move_call(record, decided, CallState.APPROVED, now, {**shas, "binding": decided.binding})
     return decided
+
+
+def find_votes(approval: str) -> Transaction[tuple[Vote, ...]]:
+    return tuple(Vote(*row) for row in (yield from execute("votes", approval)).rows)
 
 
 def deny(approval: str, by: str, why: str, now: float) -> Transaction[Approval]:
@@ -157,6 +189,31 @@ def _lock_pending(approval: str, now: float) -> Transaction[tuple[Approval, Conv
     return pending, record
 
 
+def _require_current(pending: Approval, seen: str) -> Transaction[int]:
+    """Return how often the arguments were changed. Raises if the person has not seen them as they are now."""
+    rows = (yield from execute("terms", pending.id)).rows
+    changes: int = rows[0][2] if rows else 0
+    if seen != pending.arguments_sha256 and (seen or changes):
+        raise ApprovalError(
+            "the arguments are not the ones that you saw: another approver has changed them",
+            code="approval_arguments_changed",
+        )
+    return changes
+
+
+def _vote(pending: Approval, changed: Approval, by: str, changes: int, now: float) -> Transaction[Approval]:
+    """Count one person's approval of the arguments as they are in `changed`."""
+    is_changed = changed.binding != pending.binding
+    if is_changed:
+        values = (changed.arguments, changed.arguments_sha256, changed.binding)
+        if (yield from execute("change_approval", *values, changed.id, float(now))).count != 1:
+            raise ApprovalError("the approval was decided in the meantime", code="approval_decided")
+    yield from execute("set_terms", changed.id, changed.needed, int(changed.four_eyes), changes + is_changed)
+    if not (yield from execute("add_vote", changed.id, by, changed.binding, float(now))).count:
+        raise ApprovalError(f"{by} has approved it already; another person must approve it too", code="approval_voted")
+    return replace(changed, votes=len((yield from find_votes(changed.id))))
+
+
 def _store_decision(decided: Approval, now: float) -> Transaction[None]:
     values = (decided.state.value, decided.decided_by, decided.decided_at, encode_json(decided.why))
     bound = (decided.arguments, decided.arguments_sha256, decided.binding)
@@ -174,6 +231,7 @@ def _move_call(
     yield from append_audit(
         record, now, state.value, detail, call_id=decided.call_id, approval=decided.id, by=decided.decided_by
     )
+    yield from request_continuation(record.id, record.tenant, record.principal, now)
 
 
 def _row(approval: Approval) -> tuple[object, ...]:

@@ -40,7 +40,9 @@ from typing import Any
 from ferrule.core.context import Principal
 from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
+from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.claim import Claim
+from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import UsageQuery, UsageReport
@@ -140,6 +142,11 @@ class Approval:
     decided_by: str
     decided_at: float | None
     why: str
+    needed: int = 1
+    """How many different people must approve it."""
+    four_eyes: bool = False
+    votes: int = 0
+    """How many people have approved these arguments, if it needs several."""
 
 
 class ResponseStatus(StrEnum):
@@ -179,6 +186,25 @@ class ResponseRecord:
     @property
     def is_ended(self) -> bool:
         return self.status not in UNFINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A request that may begin an effect. `answer` is the conversation or the stored response that answers it."""
+
+    answer: str
+    tenant: str
+    principal: str
+    api: str
+    body_sha256: str
+    idempotency_key: str
+    begun_at: float
+    request_text: str
+
+    @property
+    def request(self) -> Any:
+        """What another process needs to resume it: the tools, the choice and the limits of the request."""
+        return loads(self.request_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,13 +309,41 @@ class Ledger(ABC):
 
     @abstractmethod
     async def request_approval(
-        self, conversation: str, call_id: str, epoch: int, *, expires: float, now: float
+        self,
+        conversation: str,
+        call_id: str,
+        epoch: int,
+        *,
+        expires: float,
+        terms: ApprovalTerms | None = None,
+        now: float,
     ) -> Approval:
-        """Request approval until `expires`. A second request is possible only after the first one has expired."""
+        """Request approval until `expires`. A second request is possible only after the first one has expired.
+
+        By default any one person may approve it; `terms` demand more.
+        """
 
     @abstractmethod
-    async def approve(self, approval: str, by: str, arguments: bytes | None = None, *, now: float) -> Approval:
-        """Approve a call, perhaps with other arguments: canonical bytes that the caller has validated."""
+    async def approve(
+        self,
+        approval: str,
+        by: str,
+        arguments: bytes | None = None,
+        *,
+        seen: str = "",
+        terms: ApprovalTerms | None = None,
+        now: float,
+    ) -> Approval:
+        """Approve a call, perhaps with other arguments: canonical bytes that the caller has validated.
+
+        `seen` is the SHA-256 of the arguments that the person saw; if they differ by now, nothing is approved. `terms`
+        are those of the other arguments; they apply beside the ones of the request. If several people must approve,
+        this is one vote, and the approval stays pending until there are enough votes for the same arguments.
+        """
+
+    @abstractmethod
+    async def votes(self, approval: str) -> tuple[Vote, ...]:
+        """Return who has approved the arguments as they are now, oldest first, if several people must."""
 
     @abstractmethod
     async def deny(self, approval: str, by: str, why: str = "", *, now: float) -> Approval: ...
@@ -358,6 +412,75 @@ class Ledger(ABC):
     @abstractmethod
     async def delete_response(self, response: str, principal: Principal, *, now: float) -> bool:
         """Delete a finished response, and the messages if it is the only one. Audit rows, calls and approvals stay."""
+
+    @abstractmethod
+    async def claim_request(self, request: StoredRequest, *, is_retry: bool, now: float) -> StoredRequest:
+        """Store a request, or return the earlier one that it repeats: see `stored_requests`.
+
+        Raises `IdempotencyError` if its key was used with another body.
+        """
+
+    @abstractmethod
+    async def move_request(self, answer: str, new_answer: str) -> bool:
+        """Give a stored request another answer, because the first one failed before any effect. False if it is gone."""
+
+    @abstractmethod
+    async def stored_request(self, answer: str) -> StoredRequest | None:
+        """Return the request that a conversation or a stored response answers."""
+
+    @abstractmethod
+    async def due_continuations(self, limit: int, *, now: float) -> tuple[Continuation, ...]:
+        """Return what still follows decisions, in conversations that nobody owns now: see `continuations`."""
+
+    @abstractmethod
+    async def continuation(self, conversation: str) -> Continuation | None:
+        """Return what follows the last decision in a conversation; None if there was no decision."""
+
+    @abstractmethod
+    async def end_continuation(
+        self,
+        continuation: Continuation,
+        status: str,
+        *,
+        code: str = "",
+        message: str = "",
+        webhook: str = "",
+        now: float,
+    ) -> bool:
+        """End a continuation as done or failed, and store a webhook with this body. False if it is no longer due."""
+
+    @abstractmethod
+    async def postpone_continuation(
+        self, continuation: Continuation, until: float, *, code: str = "", message: str = ""
+    ) -> bool:
+        """Try a continuation again later."""
+
+    @abstractmethod
+    async def request_of(self, conversation: str) -> Any:
+        """Return what is needed to resume a conversation; None if no request of a gateway began it."""
+
+    @abstractmethod
+    async def claim_deliveries(self, limit: int, *, until: float, now: float) -> tuple[WebhookDelivery, ...]:
+        """Take webhooks that are due. No other process gets them before `until`."""
+
+    @abstractmethod
+    async def end_delivery(self, id: str, status: str) -> None:
+        """End a webhook as delivered or failed."""
+
+    @abstractmethod
+    async def postpone_delivery(self, id: str, until: float) -> None:
+        """Try a webhook again later."""
+
+    @abstractmethod
+    async def mark_uncollected(self, conversation: str, call_id: str) -> None:
+        """Note that a call without an id runs while its caller is gone, and that its outcome is for the next one."""
+
+    @abstractmethod
+    async def is_uncollected(self, conversation: str, call_id: str) -> bool: ...
+
+    @abstractmethod
+    async def collect(self, conversation: str, call_id: str) -> None:
+        """Note that the caller has got the outcome."""
 
     @abstractmethod
     async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:

@@ -37,13 +37,21 @@ class PostgresLedger(SqlLedger):
         self._dsn = dsn
         self._slots = asyncio.Semaphore(connections)
         self._free: list[Connection] = []
+        self._has_tables = False
         self._is_closed = False
 
     @staticmethod
-    async def connect(dsn: str, *, connections: int = 4) -> PostgresLedger:
-        """Open the ledger in this database. Up to `connections` transactions run at the same time."""
+    async def connect(dsn: str, *, connections: int = 4, must_answer: bool = True) -> PostgresLedger:
+        """Open the ledger in this database. Up to `connections` transactions run at the same time.
+
+        With `must_answer=False` a database that cannot be reached is connected, and its tables are made, on first use.
+        """
         ledger = PostgresLedger(dsn, connections)
-        await ledger._make_tables()
+        try:
+            await ledger._make_tables()
+        except LedgerUnavailableError:
+            if must_answer:
+                raise
         return ledger
 
     async def close(self) -> None:
@@ -53,10 +61,16 @@ class PostgresLedger(SqlLedger):
 
     async def _make_tables(self) -> None:
         # CREATE TABLE IF NOT EXISTS takes locks even if the table exists, and running transactions would have to wait.
-        if not await self._transact(_has_tables()):
-            await self._transact(check_version(), [f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})", *DIALECT.tables()])
+        if not await self._commit(_has_tables()):
+            await self._commit(check_version(), [f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})", *DIALECT.tables()])
+        self._has_tables = True
 
-    async def _transact(self, transaction: Transaction[T], setup: Sequence[str] = ()) -> T:
+    async def _transact(self, transaction: Transaction[T]) -> T:
+        if not self._has_tables:
+            await self._make_tables()
+        return await self._commit(transaction)
+
+    async def _commit(self, transaction: Transaction[T], setup: Sequence[str] = ()) -> T:
         psycopg = _psycopg()
         if self._is_closed:
             raise LedgerError("the ledger is closed", code="ledger_closed")

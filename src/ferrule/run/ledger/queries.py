@@ -37,8 +37,8 @@ def find_conversations(tenant: str, query: ConversationQuery) -> Transaction[tup
 
 
 def find_tenant_approvals(tenant: str, state: ApprovalState | None) -> Transaction[tuple[Approval, ...]]:
-    state_name = state.value if state else ""
-    return tuple(map(approval_of, (yield from execute("approvals_of", tenant, state_name, state_name)).rows))
+    read = execute("approvals_of", tenant) if state is None else execute("approvals_of_in", state.value, tenant)
+    return tuple(map(approval_of, (yield from read).rows))
 
 
 def find_conversation_approvals(conversation: str) -> Transaction[tuple[Approval, ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ferrule.core.context import Principal
 from ferrule.errors import ApprovalError, LedgerError
+from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.ledger.approvals import approve, deny, find_approval
 from ferrule.run.ledger.audit_chain import append_audit
 from ferrule.run.ledger.claim import encode_json, require_name
@@ -138,7 +139,7 @@ def _decide(conversation: ConversationRecord, decision: ApprovalDecision, now: f
     if approval is None or approval.conversation != conversation.id:
         raise ApprovalError("there is no such approval in this conversation", code="approval_unknown")
     if decision.is_allowed:
-        yield from approve(decision.approval, decision.by, None, now)
+        yield from approve(decision.approval, decision.by, None, "", ApprovalTerms(), now)
     else:
         yield from deny(decision.approval, decision.by, decision.why, now)
 

@@ -9,11 +9,24 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ferrule.core.context import Principal
+from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import approvals, calls, conversations, queries, replies, responses, tool_usage
+from ferrule.run.ledger import (
+    approvals,
+    calls,
+    continuations,
+    conversations,
+    queries,
+    replies,
+    responses,
+    stored_requests,
+    tool_usage,
+)
+from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.audit_chain import GENESIS, first_breach
 from ferrule.run.ledger.claim import Claim
+from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.ledger import (
     Approval,
     ApprovalDecision,
@@ -25,6 +38,7 @@ from ferrule.run.ledger.ledger import (
     Ledger,
     ResponseRecord,
     ResponseStatus,
+    StoredRequest,
 )
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.tables import UPGRADABLE, VERSION
@@ -93,14 +107,35 @@ class SqlLedger(Ledger):
         return await self._transact(calls.find_calls(conversation))
 
     async def request_approval(
-        self, conversation: str, call_id: str, epoch: int, *, expires: float, now: float
+        self,
+        conversation: str,
+        call_id: str,
+        epoch: int,
+        *,
+        expires: float,
+        terms: ApprovalTerms | None = None,
+        now: float,
     ) -> Approval:
         # Random, because anyone who guesses an id could decide on the approval.
-        transaction = approvals.request_approval(secrets.token_hex(16), conversation, call_id, epoch, expires, now)
-        return await self._transact(transaction)
+        id = secrets.token_hex(16)
+        return await self._transact(
+            approvals.request_approval(id, conversation, call_id, epoch, expires, terms or ApprovalTerms(), now)
+        )
 
-    async def approve(self, approval: str, by: str, arguments: bytes | None = None, *, now: float) -> Approval:
-        return await self._transact(approvals.approve(approval, by, arguments, now))
+    async def approve(
+        self,
+        approval: str,
+        by: str,
+        arguments: bytes | None = None,
+        *,
+        seen: str = "",
+        terms: ApprovalTerms | None = None,
+        now: float,
+    ) -> Approval:
+        return await self._transact(approvals.approve(approval, by, arguments, seen, terms or ApprovalTerms(), now))
+
+    async def votes(self, approval: str) -> tuple[Vote, ...]:
+        return await self._transact(approvals.find_votes(approval))
 
     async def deny(self, approval: str, by: str, why: str = "", *, now: float) -> Approval:
         return await self._transact(approvals.deny(approval, by, why, now))
@@ -155,6 +190,60 @@ class SqlLedger(Ledger):
 
     async def delete_response(self, response: str, principal: Principal, *, now: float) -> bool:
         return await self._transact(responses.delete_response(response, principal, now))
+
+    async def claim_request(self, request: StoredRequest, *, is_retry: bool, now: float) -> StoredRequest:
+        return await self._transact(stored_requests.claim_request(request, is_retry, now))
+
+    async def move_request(self, answer: str, new_answer: str) -> bool:
+        return await self._transact(stored_requests.move_request(answer, new_answer))
+
+    async def stored_request(self, answer: str) -> StoredRequest | None:
+        return await self._transact(stored_requests.find_request(answer))
+
+    async def due_continuations(self, limit: int, *, now: float) -> tuple[Continuation, ...]:
+        return await self._transact(continuations.find_due(limit, now))
+
+    async def continuation(self, conversation: str) -> Continuation | None:
+        return await self._transact(continuations.find_continuation(conversation))
+
+    async def end_continuation(
+        self,
+        continuation: Continuation,
+        status: str,
+        *,
+        code: str = "",
+        message: str = "",
+        webhook: str = "",
+        now: float,
+    ) -> bool:
+        return await self._transact(continuations.end(continuation, status, code, message, webhook, now))
+
+    async def postpone_continuation(
+        self, continuation: Continuation, until: float, *, code: str = "", message: str = ""
+    ) -> bool:
+        return await self._transact(continuations.postpone(continuation, until, code, message))
+
+    async def request_of(self, conversation: str) -> Any:
+        text = await self._transact(continuations.find_request_of(conversation))
+        return None if text is None else loads(text)
+
+    async def claim_deliveries(self, limit: int, *, until: float, now: float) -> tuple[WebhookDelivery, ...]:
+        return await self._transact(continuations.claim_deliveries(limit, until, now))
+
+    async def end_delivery(self, id: str, status: str) -> None:
+        await self._transact(continuations.end_delivery(id, status))
+
+    async def postpone_delivery(self, id: str, until: float) -> None:
+        await self._transact(continuations.postpone_delivery(id, until))
+
+    async def mark_uncollected(self, conversation: str, call_id: str) -> None:
+        await self._transact(continuations.mark_uncollected(conversation, call_id))
+
+    async def is_uncollected(self, conversation: str, call_id: str) -> bool:
+        return await self._transact(continuations.is_uncollected(conversation, call_id))
+
+    async def collect(self, conversation: str, call_id: str) -> None:
+        await self._transact(continuations.collect(conversation, call_id))
 
     async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
         return await self._transact(queries.find_tenant_approvals(tenant, state))

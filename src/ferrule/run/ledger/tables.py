@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-VERSION = 3
+VERSION = 4
 # Each version only adds tables to the one before, so these are upgraded by creating what is missing.
-UPGRADABLE = (1, 2)
+UPGRADABLE = (1, 2, 3)
 
 CONVERSATION = "id, tenant, principal, owner, epoch, lease_until, version, state"
 CALL = (
@@ -21,9 +21,19 @@ APPROVAL = (
     "id, conversation, call_id, tenant, principal, tool, tool_fingerprint, arguments, arguments_sha256, binding, "
     "state, requested_at, expires_at, decided_by, decided_at, why"
 )
+# What is read of an approval: also its terms, and the number of votes for the arguments as they are now.
+APPROVAL_VIEW = (
+    f"{APPROVAL}, "
+    "COALESCE((SELECT t.approvers FROM ferrule_approval_terms t WHERE t.approval = ferrule_approval.id), 1), "
+    "COALESCE((SELECT t.four_eyes FROM ferrule_approval_terms t WHERE t.approval = ferrule_approval.id), 0), "
+    "(SELECT COUNT(*) FROM ferrule_vote v WHERE v.approval = ferrule_approval.id "
+    "AND v.binding = ferrule_approval.binding)"
+)
 RESPONSE = "id, conversation, tenant, principal, status, model, created, reach, cancelled, request"
+REQUEST = "answer, tenant, principal, api, body_sha256, idempotency_key, begun_at, request"
 SELECTION = "conversation, place, tenant, principal, at, model, offer, demanded, is_required, is_unanswered"
 PICK = "conversation, selection, number, fingerprint, call_id, fate, wrote, is_retried, is_repeated"
+CONTINUATION = "conversation, tenant, principal, generation, due_at, attempts, status, error"
 AUDIT = "conversation, seq, at, kind, call_id, approval, decided_by, epoch, detail, previous, hash"
 
 
@@ -104,6 +114,32 @@ TABLES = (
         conversation TEXT NOT NULL, selection TEXT NOT NULL, number INT8 NOT NULL, fingerprint TEXT NOT NULL,
         call_id TEXT NOT NULL, fate TEXT NOT NULL, wrote TEXT NOT NULL, is_retried INT8 NOT NULL,
         is_repeated INT8 NOT NULL, PRIMARY KEY (conversation, selection, number))""",
+    # Since version 4. `answer` is the conversation or the stored response that answers the request.
+    """CREATE TABLE IF NOT EXISTS ferrule_request (
+        answer TEXT PRIMARY KEY, tenant TEXT NOT NULL, principal TEXT NOT NULL, api TEXT NOT NULL,
+        body_sha256 TEXT NOT NULL, idempotency_key TEXT NOT NULL, begun_at REAL8 NOT NULL, request TEXT NOT NULL)""",
+    "CREATE UNIQUE INDEX IF NOT EXISTS ferrule_request_key ON ferrule_request "
+    "(tenant, principal, api, idempotency_key) WHERE idempotency_key <> ''",
+    "CREATE INDEX IF NOT EXISTS ferrule_request_body ON ferrule_request (body_sha256, begun_at)",
+    # Approvals that one person may give have no row here.
+    """CREATE TABLE IF NOT EXISTS ferrule_approval_terms (
+        approval TEXT PRIMARY KEY REFERENCES ferrule_approval (id), approvers INT8 NOT NULL, four_eyes INT8 NOT NULL,
+        changes INT8 NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS ferrule_continuation (
+        conversation TEXT PRIMARY KEY REFERENCES ferrule_conversation (id), tenant TEXT NOT NULL,
+        principal TEXT NOT NULL, generation INT8 NOT NULL, due_at REAL8 NOT NULL, attempts INT8 NOT NULL,
+        status TEXT NOT NULL, error TEXT NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS ferrule_continuation_due ON ferrule_continuation (due_at) WHERE status = 'due'",
+    """CREATE TABLE IF NOT EXISTS ferrule_delivery (
+        id TEXT PRIMARY KEY, conversation TEXT NOT NULL, body TEXT NOT NULL, created REAL8 NOT NULL,
+        due_at REAL8 NOT NULL, attempts INT8 NOT NULL, status TEXT NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS ferrule_delivery_due ON ferrule_delivery (due_at) WHERE status = 'due'",
+    # Calls without an id whose caller has not got the outcome yet.
+    """CREATE TABLE IF NOT EXISTS ferrule_uncollected (
+        conversation TEXT NOT NULL, call_id TEXT NOT NULL, PRIMARY KEY (conversation, call_id))""",
+    """CREATE TABLE IF NOT EXISTS ferrule_vote (
+        approval TEXT NOT NULL REFERENCES ferrule_approval (id), voter TEXT NOT NULL, binding TEXT NOT NULL,
+        at REAL8 NOT NULL, PRIMARY KEY (approval, voter, binding))""",
 )
 
 
@@ -198,18 +234,20 @@ STATEMENTS: Mapping[str, str] = {
     "set_arguments": "UPDATE ferrule_call SET arguments = ?, arguments_sha256 = ?, binding = ? "
     "WHERE conversation = ? AND id = ? AND state = 'awaiting_approval'",
     # Approvals.
-    "approval": f"SELECT {APPROVAL} FROM ferrule_approval WHERE id = ?",
-    "approvals": f"SELECT {APPROVAL} FROM ferrule_approval ORDER BY requested_at, id",
-    "approvals_in": f"SELECT {APPROVAL} FROM ferrule_approval WHERE state = ? ORDER BY requested_at, id",
+    "approval": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE id = ?",
+    "approvals": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval ORDER BY requested_at, id",
+    "approvals_in": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE state = ? ORDER BY requested_at, id",
     # A replaced approval sorts before the one that replaced it, even if both have the same time.
-    "approvals_for": f"SELECT {APPROVAL} FROM ferrule_approval WHERE conversation = ? AND call_id = ? "
+    "approvals_for": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE conversation = ? AND call_id = ? "
     "ORDER BY CASE WHEN state = 'replaced' THEN 0 ELSE 1 END, requested_at",
-    "approvals_of": f"SELECT {APPROVAL} FROM ferrule_approval WHERE tenant = ? AND (? = '' OR state = ?) "
+    "approvals_of": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE tenant = ? ORDER BY requested_at, id",
+    # By the index of the state: the pending ones are few, whatever a tenant has had before.
+    "approvals_of_in": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE state = ? AND tenant = ? "
     "ORDER BY requested_at, id",
-    "approvals_in_conversation": f"SELECT {APPROVAL} FROM ferrule_approval WHERE conversation = ? "
+    "approvals_in_conversation": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE conversation = ? "
     "ORDER BY requested_at, id",
     # An approval that expired after it was given still counts as given.
-    "approved_before": f"SELECT {APPROVAL} FROM ferrule_approval WHERE tenant = ? AND tool = ? AND decided_at < ? "
+    "approved_before": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE tenant = ? AND tool = ? AND decided_at < ? "
     "AND state <> 'denied' ORDER BY decided_at DESC, id DESC LIMIT 1",
     "add_approval": _insert("ferrule_approval", APPROVAL),
     "replace_approvals": "UPDATE ferrule_approval SET state = 'replaced' WHERE conversation = ? AND call_id = ? "
@@ -218,6 +256,45 @@ STATEMENTS: Mapping[str, str] = {
     "arguments_sha256 = ?, binding = ? WHERE id = ? AND state = 'pending' AND expires_at > ?",
     "redeem": "UPDATE ferrule_approval SET state = 'redeemed' WHERE id = ? AND binding = ? AND state = 'approved' "
     "AND expires_at > ?",
+    # Approvals by several people. A vote counts for the arguments that it was given for.
+    "terms": "SELECT approvers, four_eyes, changes FROM ferrule_approval_terms WHERE approval = ?",
+    "set_terms": _insert("ferrule_approval_terms", "approval, approvers, four_eyes, changes")
+    + " ON CONFLICT (approval) DO UPDATE SET approvers = excluded.approvers, four_eyes = excluded.four_eyes, "
+    "changes = excluded.changes",
+    "add_vote": _insert("ferrule_vote", "approval, voter, binding, at")
+    + " ON CONFLICT (approval, voter, binding) DO NOTHING",
+    "votes": "SELECT v.voter, v.at FROM ferrule_vote v JOIN ferrule_approval a ON a.id = v.approval "
+    "WHERE v.approval = ? AND v.binding = a.binding ORDER BY v.at, v.voter",
+    "change_approval": "UPDATE ferrule_approval SET arguments = ?, arguments_sha256 = ?, binding = ? "
+    "WHERE id = ? AND state = 'pending' AND expires_at > ?",
+    # Continuations and webhooks. A response that has not ended continues by itself.
+    "request_continuation": f"INSERT INTO ferrule_continuation ({CONTINUATION}) "
+    "VALUES (?, ?, ?, 1, ?, 0, 'due', '') ON CONFLICT (conversation) DO UPDATE SET "
+    "generation = ferrule_continuation.generation + 1, due_at = excluded.due_at, attempts = 0, "
+    "status = 'due', error = ''",
+    "continuation": f"SELECT {CONTINUATION} FROM ferrule_continuation WHERE conversation = ?",
+    "due_continuations": f"SELECT {', '.join(f'n.{name}' for name in CONTINUATION.split(', '))} "
+    "FROM ferrule_continuation n JOIN ferrule_conversation c ON c.id = n.conversation "
+    "WHERE n.status = 'due' AND n.due_at <= ? AND c.lease_until <= ? AND NOT EXISTS (SELECT 1 FROM ferrule_response r "
+    f"WHERE r.conversation = c.id AND r.status IN {_UNFINISHED}) ORDER BY n.due_at LIMIT ?",
+    "end_continuation": "UPDATE ferrule_continuation SET status = ?, error = ? WHERE conversation = ? "
+    "AND generation = ? AND status = 'due'",
+    "postpone_continuation": "UPDATE ferrule_continuation SET due_at = ?, attempts = attempts + 1, error = ? "
+    "WHERE conversation = ? AND generation = ? AND status = 'due'",
+    "last_response_request": "SELECT request FROM ferrule_response WHERE conversation = ? "
+    "ORDER BY created DESC, id DESC LIMIT 1",
+    "add_delivery": "INSERT INTO ferrule_delivery (id, conversation, body, created, due_at, attempts, status) "
+    "VALUES (?, ?, ?, ?, ?, 0, 'due') ON CONFLICT (id) DO NOTHING",
+    "due_deliveries": "SELECT id, conversation, body, created, due_at, attempts, status FROM ferrule_delivery "
+    "WHERE status = 'due' AND due_at <= ? ORDER BY due_at LIMIT ?",
+    "claim_delivery": "UPDATE ferrule_delivery SET due_at = ?, attempts = attempts + 1 "
+    "WHERE id = ? AND attempts = ? AND status = 'due'",
+    "postpone_delivery": "UPDATE ferrule_delivery SET due_at = ? WHERE id = ? AND status = 'due'",
+    "end_delivery": "UPDATE ferrule_delivery SET status = ? WHERE id = ? AND status = 'due'",
+    "add_uncollected": _insert("ferrule_uncollected", "conversation, call_id")
+    + " ON CONFLICT (conversation, call_id) DO NOTHING",
+    "uncollected": "SELECT 1 FROM ferrule_uncollected WHERE conversation = ? AND call_id = ?",
+    "delete_uncollected": "DELETE FROM ferrule_uncollected WHERE conversation = ? AND call_id = ?",
     # Responses.
     "response": f"SELECT {RESPONSE} FROM ferrule_response WHERE id = ?",
     "add_response": _insert("ferrule_response", RESPONSE) + " ON CONFLICT (id) DO NOTHING",
@@ -233,6 +310,22 @@ STATEMENTS: Mapping[str, str] = {
     "add_event": _insert("ferrule_response_event", "response, seq, data"),
     "events_after": "SELECT data FROM ferrule_response_event WHERE response = ? AND seq > ? ORDER BY seq LIMIT ?",
     "delete_events": "DELETE FROM ferrule_response_event WHERE response = ?",
+    # Requests.
+    "request": f"SELECT {REQUEST} FROM ferrule_request WHERE answer = ?",
+    "add_request": _insert("ferrule_request", REQUEST) + " ON CONFLICT DO NOTHING",
+    "move_request": "UPDATE ferrule_request SET answer = ? WHERE answer = ?",
+    "forget_key": "DELETE FROM ferrule_request WHERE tenant = ? AND principal = ? AND api = ? AND idempotency_key = ? "
+    "AND begun_at < ?",
+    "request_by_key": f"SELECT {REQUEST} FROM ferrule_request WHERE tenant = ? AND principal = ? AND api = ? "
+    "AND idempotency_key = ?",
+    # With the end of the lease and the time of the last change of the conversation that answers it.
+    "request_by_body": f"SELECT {', '.join(f'r.{name}' for name in REQUEST.split(', '))}, "
+    "COALESCE(c.lease_until, 0.0), COALESCE(z.at, r.begun_at) FROM ferrule_request r "
+    "LEFT JOIN ferrule_response p ON p.id = r.answer "
+    "LEFT JOIN ferrule_conversation c ON c.id = COALESCE(p.conversation, r.answer) "
+    "LEFT JOIN ferrule_audit z ON z.conversation = c.id AND z.seq = c.audit_seq "
+    "WHERE r.body_sha256 = ? AND r.tenant = ? AND r.principal = ? AND r.api = ? "
+    "ORDER BY r.begun_at DESC, r.answer DESC LIMIT 1",
     # Tool usage.
     "has_offer": "SELECT 1 FROM ferrule_offer WHERE id = ? LIMIT 1",
     "add_definition": _insert("ferrule_definition", "fingerprint, tool, description")

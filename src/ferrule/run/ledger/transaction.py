@@ -81,7 +81,7 @@ def call_of(row: Row) -> CallRecord:
 
 
 def approval_of(row: Row) -> Approval:
-    *identity, state, requested_at, expires_at, decided_by, decided_at, why = row
+    *identity, state, requested_at, expires_at, decided_by, decided_at, why, needed, four_eyes, votes = row
     return Approval(
         *_with_bytes(identity, 7),
         state=ApprovalState(state),
@@ -90,6 +90,9 @@ def approval_of(row: Row) -> Approval:
         decided_by=decided_by,
         decided_at=decided_at,
         why=_decode_json(why),
+        needed=needed,
+        four_eyes=bool(four_eyes),
+        votes=votes,
     )
 
 

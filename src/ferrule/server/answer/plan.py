@@ -46,6 +46,8 @@ class Turn:
     tool_names: tuple[str, ...] | None = None
     resumes: str = ""
     conversation: str = ""
+    is_claimed: bool = False
+    """Whether the request is stored: then the conversation may have begun to answer it before. See `answer.claim`."""
     is_live: bool = False
     """Whether arguments are sent as they arrive: `{"ferrule": {"live_arguments": true}}`, or the key's setting."""
 

@@ -19,11 +19,13 @@ from ferrule.core.event import CallEnd, Diagnostic, Finish, FinishReason, RuleSh
 from ferrule.core.reply import ReplyFold
 from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.engines.deadlines import DeadlineTimer
-from ferrule.errors import EngineTimeoutError, NotFoundError
+from ferrule.errors import EngineTimeoutError, FerruleError, InterruptedAnswerError, LedgerError, NotFoundError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.machine import State
 from ferrule.run.tool_usage import tool_usage_of
+from ferrule.server.answer.claim import has_effects
+from ferrule.server.answer.keyed_reply import stream_keyed_reply
 from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.gateway import Gateway
 from ferrule.server.observability.answer_record import AnswerRecord
@@ -79,7 +81,12 @@ class AnswerStream:
             event = await self._next_event()
         # Whatever broke the answer off, everything is closed, and the record has it.
         except BaseException as error:
-            await self._close(error)
+            try:
+                await self._close(error)
+            except FerruleError as client_error:
+                raise await self._after_effects(client_error) from error
+            if isinstance(error, FerruleError):
+                raise await self._after_effects(error) from error
             raise
         if event is None:
             await self._close(None)
@@ -96,10 +103,12 @@ class AnswerStream:
             self._observe(event)
             return event
         timer = self._timer = self._timer or DeadlineTimer()
-        timer.start(min(self._seconds, max(self._deadline - time.monotonic(), 0.0)))
         try:
             if self._events is None:
+                # Another process may own the conversation: an engine is not to blame for that wait.
+                timer.start(self._limits.total_seconds if self._is_joinable else self._seconds)
                 self._events = await self._begin()
+            timer.start(min(self._seconds, max(self._deadline - time.monotonic(), 0.0)))
             if self._record is not None:
                 self._record.check_cancelled()
             event = await anext(self._events, None)
@@ -183,11 +192,21 @@ class AnswerStream:
         if not gateway_runs_calls:
             if request.tools:
                 self._caller_request, self._fold = request, ReplyFold()
+            if turn.is_claimed:
+                return stream_keyed_reply(gateway, turn, engine, request)
             return engine.stream_request(request)
         self._conversation = await self._open_conversation(replace(turn, request=request), engine)
-        if turn.resumes:
-            return self._conversation.stream_resumed()
-        return self._conversation.answer(request.messages)
+        if turn.is_claimed:
+            return self._conversation.stream_joined(request.messages)
+        if not turn.resumes:
+            return self._conversation.answer(request.messages)
+        # Approved, it may have been resumed elsewhere in the meantime, and have ended.
+        is_unfinished = self._conversation.is_unfinished
+        return self._conversation.stream_resumed() if is_unfinished else self._conversation.stream_joined(())
+
+    @property
+    def _is_joinable(self) -> bool:
+        return self._turn.is_claimed or bool(self._turn.resumes)
 
     def _request_for(self, engine: RoutedEngine) -> ToolCallRequest:
         config, request = self._gateway.config, self._turn.request
@@ -213,7 +232,28 @@ class AnswerStream:
             engine,
             gateway.tool_catalog.executor(turn.principal, turn.tool_names),
             lease=gateway.config.lease_seconds,
+            waits=self._is_joinable,
             **conversation_options(gateway, turn),
+        )
+
+    async def _after_effects(self, error: FerruleError) -> FerruleError:
+        """Return the error for the client: another one, if a call with side effects was recorded before it.
+
+        A client that retried the request would otherwise begin the effect again, or request a second approval.
+        """
+        id = self._turn.resumes or self._turn.conversation
+        if self._conversation is None or isinstance(error, InterruptedAnswerError):
+            return error
+        try:
+            if not await has_effects(self._gateway.ledger, id):
+                return error
+        except LedgerError:
+            # Nobody can say. The conversation was opened, so there may be effects.
+            pass
+        return InterruptedAnswerError(
+            f"the answer broke off ({error.code}) after a tool with side effects was called",
+            conversation=id,
+            hint=f'Do not send the request again as it is. Resume it: {{"ferrule": {{"resume": "{id}"}}}}.',
         )
 
     async def _close(self, error: BaseException | None) -> None:

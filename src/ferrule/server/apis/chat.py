@@ -15,6 +15,7 @@ from ferrule.dialects.openai_chat.request_decoder import read_request, uses_func
 from ferrule.dialects.openai_chat.response_body import body_of, error_body
 from ferrule.dialects.sse import encode_json, encode_json_text
 from ferrule.errors import FerruleError
+from ferrule.server.answer.claim import claim_turn
 from ferrule.server.answer.plan import Turn, turn_of
 from ferrule.server.answer.response import (
     FlatEncoder,
@@ -47,6 +48,7 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     principal = http_request.principal
     is_live = gateway.sends_live_arguments(principal)
     turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal), is_live=is_live)
+    turn = await claim_turn(gateway, http_request, body, turn)
     fields: dict[str, Any] = {
         "id": f"chatcmpl-{secrets.token_hex(14)}",
         "model": request.model or gateway.router.engine(None).model,

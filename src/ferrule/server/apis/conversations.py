@@ -1,6 +1,7 @@
 """`/v1/conversations`: the recorded messages, calls and approvals, and whether the audit log is intact.
 
-A principal sees its own conversations, an admin those of the tenant. Others are reported as missing.
+A principal sees its own conversations, an admin those of the tenant, and an approver those of the tenant in which a
+call waits for approval. Others are reported as missing.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any, cast
 from ferrule.core.message import ChatMessage, messages_from_json
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, LedgerError, NotFoundError
-from ferrule.run.ledger.ledger import AuditRecord, Breach, CallRecord, CallState, ConversationRecord
+from ferrule.run.ledger.ledger import ApprovalState, AuditRecord, Breach, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.title import title_of_messages
 from ferrule.run.machine import outcome_as_dict
 from ferrule.run.timeline import timeline_of
 from ferrule.run.timeline_entry import title_of
+from ferrule.server.answer.result import RUNNING, WAITING, result_of
 from ferrule.server.apis.approvals import read_limit
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
@@ -44,13 +46,23 @@ def routes(gateway: Gateway) -> list[Route]:
     async def get_conversation(request: Request) -> AnyResponse:
         id = request.params["id"]
         record = None if "\x00" in id else await gateway.ledger.load(id)
-        if record is None or not _may_see(request, record):
+        if record is None or not (_may_see(request, record) or await _may_decide(gateway, request, record)):
             raise NotFoundError("there is no such conversation", hint="See /v1/conversations.")
         return Response.json(await _conversation_view(gateway, record, time.time()))
+
+    async def get_result(request: Request) -> AnyResponse:
+        id = request.params["id"]
+        record = None if "\x00" in id else await gateway.ledger.load(id)
+        if record is None or not _may_see(request, record):
+            raise NotFoundError("there is no such conversation", hint="See /v1/conversations.")
+        status, fields = await result_of(gateway, record, time.time())
+        view = {"object": "conversation.result", "id": record.id, "status": status, **fields}
+        return Response.json(view, 202 if status in (WAITING, RUNNING) else 200)
 
     return [
         Route("GET", "/v1/conversations", list_conversations, ANY, render_error),
         Route("GET", "/v1/conversations/{id}", get_conversation, ANY, render_error),
+        Route("GET", "/v1/conversations/{id}/result", get_result, ANY, render_error),
     ]
 
 
@@ -72,6 +84,17 @@ def _search(request: Request, limit: int) -> ConversationQuery:
 def _may_see(request: Request, record: ConversationRecord) -> bool:
     is_own = record.principal == request.principal.name
     return record.tenant == request.principal.tenant and (is_own or "admin" in request.rights)
+
+
+async def _may_decide(gateway: Gateway, request: Request, record: ConversationRecord) -> bool:
+    """Whether the conversation has a call on which this principal may decide now."""
+    if "approve" not in request.rights or record.tenant != request.principal.tenant:
+        return False
+    now = time.time()
+    return any(
+        one.state is ApprovalState.PENDING and one.expires_at > now
+        for one in await gateway.ledger.approvals_in(record.id)
+    )
 
 
 def _summary_view(line: ConversationSummary, now: float) -> dict[str, Any]:

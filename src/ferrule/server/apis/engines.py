@@ -14,7 +14,7 @@ from ferrule.server.apis.chat import render_error
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
 from ferrule.server.router import Replica
-from ferrule.server.startup import mask_secrets
+from ferrule.server.secret_mask import mask_secrets
 
 READY, RESTING = "ready", "resting"
 """An engine rests after a failure: others are preferred until it is tried again."""
@@ -25,6 +25,8 @@ def routes(gateway: Gateway) -> list[Route]:
 
     async def list_engines(request: Request) -> AnyResponse:
         is_admin = "admin" in request.rights
+        # An engine that nobody has asked yet is shown as it is now.
+        await gateway.engine_probe.probe()
         engines = gateway.engines(request.principal)
         names = list(dict.fromkeys(replica.name for _, replica in engines))
         # Profiles are files, so they are read in a thread.

@@ -17,6 +17,7 @@ from ferrule.core.context import DEFAULT_HOPS, Principal, Progress
 from ferrule.core.json_text import digest, dumps, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.core.visible_text import visible, visible_text
+from ferrule.dialects.caller_error import caller_error
 from ferrule.dialects.mcp_server import (
     HANDSHAKE,
     INVALID_PARAMS,
@@ -40,7 +41,7 @@ from ferrule.server.apis.tools import HOPS, read_hops
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import EVENTS, AnyResponse, Request, Response, Route, StreamingResponse
 from ferrule.server.tools.approval_decision import ApprovalDecision, record_decision
-from ferrule.server.tools.service import CallKey, CallRequest, CompletedCall, ToolService
+from ferrule.server.tools.service import UNNAMED_PREFIX, CallKey, CallRequest, CompletedCall, ToolService
 
 PAGE = 500
 _TTL = 30_000
@@ -160,12 +161,13 @@ _ENDED = frozenset({CallState.DONE, CallState.FAILED, CallState.UNKNOWN, CallSta
 async def unnamed_call_key(ledger: Ledger, principal: Principal, tool: str, arguments: object) -> CallKey:
     """Return the key of the first identical call that has not ended."""
     parts = [principal.tenant, principal.name, tool, arguments]
-    conversation = f"same_{digest(parts)[:40]}"
+    conversation = f"{UNNAMED_PREFIX}{digest(parts)[:40]}"
 
     async def is_over(number: int) -> bool:
         call = await ledger.call(conversation, str(number))
         if call is None or call.state in _ENDED:
-            return call is not None
+            # One that ran after its approval, while the caller was gone, is answered before a new one begins.
+            return call is not None and not await ledger.is_uncollected(conversation, call.id)
         if call.state is not CallState.DENIED:
             return False
         # A denial is repeated until the approval would have expired.
@@ -210,8 +212,8 @@ def routes(gateway: Gateway) -> list[Route]:
 
 
 def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
-    message = f"{error.message} {error.hint}".strip()
-    return RpcError(REFUSED, message, data={"code": error.code, "request_id": request_id}).as_dict()
+    shown = caller_error(error)
+    return RpcError(REFUSED, shown.text, data={"code": shown.code, "request_id": request_id}).as_dict()
 
 
 class _McpServer:
@@ -271,8 +273,10 @@ class _McpServer:
             return await self._run_call(http_request, rpc, call_request)
         except FerruleError as refusal:
             # As a tool result the model can read it and correct itself; a protocol error would end its turn.
-            tool_result = ToolResult("", name, f"{refusal.code}: {refusal.message}", is_error=True)
-            return result_message(rpc, tool_call_result(rpc, tool_result, refusal.code))
+            self._gateway.telemetry.record_error(refusal)
+            shown = caller_error(refusal)
+            tool_result = ToolResult("", name, f"{shown.code}: {shown.message}", is_error=True)
+            return result_message(rpc, tool_call_result(rpc, tool_result, shown.code))
 
     async def _run_call(self, http_request: Request, rpc: RpcRequest, call_request: CallRequest) -> Reply:
         approval, answer = read_approval_answer(rpc)
@@ -280,6 +284,8 @@ class _McpServer:
         key = key or await self._repeat_key(call_request)
         call = await self._service.call(call_request, key)
         if isinstance(call, CompletedCall):
+            if key is not None:
+                await self._gateway.ledger.collect(key.conversation, key.call_id)
             code = call.outcome.code if call.result.is_error else ""
             return result_message(rpc, tool_call_result(rpc, call.result, code))
         if rpc.supports_forms and "approve" in http_request.rights and not approval:

@@ -14,6 +14,7 @@ from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
 from ferrule.dialects.sse import encode_json, encode_json_text
 from ferrule.errors import FerruleError
+from ferrule.server.answer.claim import claim_turn
 from ferrule.server.answer.plan import Turn, turn_of
 from ferrule.server.answer.response import (
     FlatEncoder,
@@ -48,6 +49,7 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     principal = http_request.principal
     is_live = gateway.sends_live_arguments(principal)
     turn = turn_of(body, request, principal, has_tools=gateway.has_tools(principal), is_live=is_live)
+    turn = await claim_turn(gateway, http_request, body, turn)
     id, model = f"msg_{secrets.token_hex(12)}", request.model or gateway.router.engine(None).model
     if wants_stream(body):
         encoder = _MessagesEncoder(turn, EventEncoder(id=id, model=model, is_live=turn.is_live), http_request.id)

@@ -12,7 +12,7 @@ from ferrule.dialects.openai_error import error_body
 from ferrule.errors import FerruleError
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
-from ferrule.server.startup import mask_secrets
+from ferrule.server.secret_mask import mask_secrets
 from ferrule.sources.status import SourceStatus, ToolSnapshot
 
 _TOO_DEEP = {"$comment": "nested too deeply to be shown"}

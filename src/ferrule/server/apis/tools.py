@@ -18,6 +18,7 @@ from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.field import Field
 from ferrule.dialects.openai_error import error_body
 from ferrule.errors import DefinitionError, FerruleError, NotFoundError
+from ferrule.server.answer.continuation import ContinuationRunner
 from ferrule.server.auth.request_limits import check_json
 from ferrule.server.config.config import GatewayLimits
 from ferrule.server.gateway import Gateway
@@ -38,7 +39,9 @@ _TYPES = {400: "invalid_request_error", 403: "permission_error"}
 
 
 def routes(gateway: Gateway) -> list[Route]:
+    """Return the routes of a running gateway, and start to act on decisions until the gateway stops."""
     service = ToolService(gateway)
+    ContinuationRunner(gateway, service).open()
 
     async def list_tools(request: Request) -> AnyResponse:
         offered = gateway.tool_catalog.tools_for(request.principal)

@@ -32,7 +32,7 @@ _SCOPE_CHECKS: Mapping[str, Callable[[KeyConfig], bool]] = {
 _LIMITED_SCOPES = frozenset({"models", "tools"})
 """The scopes that need a free slot. Approvals and diagnostics must work even when answers use all slots."""
 _SINGLE_HEADERS = frozenset({b"host", b"origin", b"authorization", b"x-api-key", b"content-length"}) | frozenset(
-    {b"mcp-protocol-version", b"mcp-method", b"mcp-name"}
+    {b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"idempotency-key"}
 )
 _HEADER_OVERHEAD = len(": \r\n")
 

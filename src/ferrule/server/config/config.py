@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ferrule.core.byte_cache import DEFAULT_BYTES
 from ferrule.core.request import ChoicePolicy
+from ferrule.run.approval_policy import ApprovalRule
 from ferrule.run.executor import ToolSettings
 from ferrule.schema.tool_decorator import Isolation
 
@@ -34,6 +36,12 @@ class ServerConfig:
     """How long answers in progress may take to finish when the gateway stops."""
     metrics_open: bool = False
     """Whether /metrics needs no key."""
+    webhook_url: str = ""
+    """Where to report conversations that have ended after an approval; empty reports none."""
+    webhook_secret: str = field(default="", repr=False)
+    """The secret that signs webhooks, as `whsec_` and base64, in the form of Standard Webhooks."""
+    webhook_retry_seconds: float = 5.0
+    """The pause after a webhook's first failed attempt. It doubles with each attempt."""
     insecure: bool = False
     """Whether a gateway without keys may serve everyone who can reach its address."""
 
@@ -84,6 +92,8 @@ class GatewayLimits:
     """The maximum number of tools in a request."""
     schema_bytes: int = 2 * MEGABYTE
     """The maximum total length of all schemas in a request."""
+    cache_bytes: int = DEFAULT_BYTES
+    """How much memory compiled grammars, schemas and other caches may use in each worker process, as estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +192,7 @@ class Config:
     sources: SourcesConfig = field(default_factory=SourcesConfig)
     tools: ToolSettings = field(default_factory=ToolSettings)
     keys: tuple[KeyConfig, ...] = ()
+    approvals: tuple[ApprovalRule, ...] = ()
     ledger: str = field(default="", repr=False)
     """A SQLite file, or `postgresql://...`. If empty, the ledger is a temporary file that is deleted on exit."""
     tool_choice_policy: ChoicePolicy = ChoicePolicy.AUTO

@@ -51,6 +51,12 @@ def _str(value: object) -> str:
     return value
 
 
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError
+    return cast("dict[str, Any]", value)
+
+
 def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError
@@ -68,6 +74,7 @@ _TYPES: Mapping[object, SettingType] = {
     int: SettingType("an integer", _int, int),
     float: SettingType("a number", _float, lambda text: _float(float(text))),
     str: SettingType("a string", _str, str),
+    dict[str, Any]: SettingType("a JSON object", _object, lambda text: _object(json.loads(text))),
     tuple[str, ...]: SettingType("a list of strings", _strings, _strings_text),
 }
 

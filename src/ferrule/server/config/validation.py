@@ -5,20 +5,24 @@ Single values are checked when they are parsed; here the combination of values i
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
 
 from ferrule.engines.registry import check_engine_spec, parse_engine_spec
 from ferrule.errors import DefinitionError
 from ferrule.server.config.config import Config, EngineConfig
 from ferrule.server.config.layers import ConfigProblem, format_path, suggest
-from ferrule.server.startup import host_of, is_loopback, mask_secrets
+from ferrule.server.secret_mask import mask_secrets
+from ferrule.server.startup import host_of, is_loopback
 
 _ALL = "*"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _EMPTY_TEXT_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _LOCAL = "local"
+_MIN_SECRET, _MAX_SECRET = 24, 64
 
 
 def find_errors(config: Config) -> list[ConfigProblem]:
@@ -29,6 +33,7 @@ def find_errors(config: Config) -> list[ConfigProblem]:
         *_key_errors(config),
         *_address_errors(config),
         *_source_errors(config),
+        *_webhook_errors(config),
     ]
 
 
@@ -117,6 +122,24 @@ def _source_errors(config: Config) -> Iterator[ConfigProblem]:
             yield ConfigProblem(format_path(("sources", name)), "it needs nats", "Write nats = ... in [sources]")
     if config.sources.mcp_args and not config.sources.mcp_command:
         yield ConfigProblem("sources.mcp_args", "it needs mcp_command", "Give both or neither")
+
+
+def _webhook_errors(config: Config) -> Iterator[ConfigProblem]:
+    server = config.server
+    if not server.webhook_url:
+        return
+    if urlsplit(server.webhook_url).scheme not in ("http", "https") or not host_of(server.webhook_url):
+        yield ConfigProblem("server.webhook_url", "it is not an http or https URL", "Write https://host/path")
+    try:
+        length = len(base64.b64decode(server.webhook_secret.removeprefix("whsec_"), validate=True))
+    except ValueError:
+        length = 0
+    if not server.webhook_secret.startswith("whsec_") or not _MIN_SECRET <= length <= _MAX_SECRET:
+        yield ConfigProblem(
+            "server.webhook_secret",
+            f"it is not whsec_ and the base64 of {_MIN_SECRET} to {_MAX_SECRET} bytes",
+            "Create one: echo whsec_$(openssl rand -base64 32)",
+        )
 
 
 def _address_warnings(config: Config) -> Iterator[str]:

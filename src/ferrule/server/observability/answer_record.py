@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Container, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ferrule.core.call import How
 from ferrule.core.event import CallEnd, CallStart, Finish, RuleShown, WireText
-from ferrule.errors import FerruleError
+from ferrule.dialects.caller_error import hides_details
+from ferrule.errors import EngineError, FerruleError
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolStarted
 from ferrule.server.observability.spans import AttributeValue, Spans, SpanTiming
 from ferrule.server.process import drain
+from ferrule.server.secret_mask import mask_text
 
 CALLER = "caller"
 """The label for all tools of callers: clients choose their names, so there is no bound on how many there are."""
@@ -31,6 +34,10 @@ class AnswerObserver(Protocol):
     def record_approval_request(self, tool: str) -> None: ...
 
     def end_answer(self, record: AnswerRecord) -> None: ...
+
+    def record_error(self, error: FerruleError) -> None:
+        """Count an error that the client receives, and log what the client is not told."""
+        ...
 
     def handle_unexpected(self, error: Exception, request_id: str) -> FerruleError:
         """Log an unexpected exception and return the error that the client receives instead."""
@@ -78,6 +85,7 @@ class AnswerRecord:
     _running: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
 
     def begin(self) -> None:
+        CURRENT_ANSWER.set(self)
         self.started_at = self._round_started_at = self.clock()
         self._start_time_ns = time.time_ns()
 
@@ -95,6 +103,9 @@ class AnswerRecord:
         """Called before each wait for an event: the point where a drain can cancel the answer."""
         if self._is_cancelled:
             raise drain.draining_error()
+        if CURRENT_ANSWER.get() is not self:
+            # The events of one answer may be read by several tasks, each with a context of its own.
+            CURRENT_ANSWER.set(self)
         self._task = asyncio.current_task()
 
     def cancel(self) -> None:
@@ -107,8 +118,10 @@ class AnswerRecord:
         self.ended_at = self.clock()
         client_error = self._client_error(error)
         self.outcome = _outcome_of(client_error) if not self._is_finished else OK
+        if isinstance(client_error, FerruleError):
+            self.observer.record_error(client_error)
         if isinstance(client_error, Exception):
-            self._end_round(self.outcome)
+            self._end_round(self.outcome, error_attributes(client_error))
         self.observer.end_answer(self)
         if client_error is not None and client_error is not error:
             raise client_error from error
@@ -202,6 +215,20 @@ _HANDLERS: Mapping[type, Callable[[AnswerRecord, Any], None]] = {
     WireText: AnswerRecord._on_shown,  # pyright: ignore[reportPrivateUsage]
 }
 REPAIRED = str(How.REPAIRED)
+
+
+CURRENT_ANSWER: ContextVar[AnswerRecord | None] = ContextVar("ferrule_answer", default=None)
+"""The answer that the current task works on."""
+
+
+def error_attributes(error: Exception) -> dict[str, AttributeValue]:
+    """The part of an error that operators see and callers do not: the engine's status, and what it said, masked."""
+    if not isinstance(error, FerruleError) or not hides_details(error):
+        return {}
+    attributes: dict[str, AttributeValue] = {"error.message": mask_text(error.message)}
+    if isinstance(error, EngineError) and error.upstream_status is not None:
+        attributes["http.response.status_code"] = error.upstream_status
+    return attributes
 
 
 def _outcome_of(error: BaseException | None) -> str:

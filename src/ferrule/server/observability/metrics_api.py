@@ -77,6 +77,7 @@ def _buckets(family: Family, histogram: Histogram) -> list[tuple[str, float]]:
 
 def routes(gateway: Gateway) -> list[Route]:
     async def get_metrics(request: Request) -> AnyResponse:
+        await gateway.engine_probe.probe()
         counts = collect_counts(gateway)
         shared = gateway.telemetry.shared
         if shared is not None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Container
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ferrule.dialects.caller_error import hides_details
 from ferrule.errors import EngineError, FerruleError, LedgerError
-from ferrule.server.observability.answer_record import CLIENT_LEFT, OK, REPAIRED, AnswerRecord
+from ferrule.server.observability.answer_record import CLIENT_LEFT, CURRENT_ANSWER, OK, REPAIRED, AnswerRecord
 from ferrule.server.observability.logs import Log, LogValue, error_types, stack_frames
 from ferrule.server.observability.metrics import Counts, SharedCounts
 from ferrule.server.observability.spans import Spans
 from ferrule.server.process.drain import Drain
+from ferrule.server.secret_mask import mask_text
 
 SWITCHING = 101
 _ERROR_STATUS = 400
@@ -84,6 +87,22 @@ class RequestRecord:
 CURRENT: ContextVar[RequestRecord | None] = ContextVar("ferrule_request", default=None)
 """The request that the current task serves; None for work without a request, such as a stored response."""
 
+# A client may name a conversation to resume. Only what has the form of our own IDs is logged.
+_CONVERSATION = re.compile(r"conv_[0-9a-f]{32}")
+
+
+def current_ids() -> dict[str, str]:
+    """The IDs of the request and of the conversation that the current task works on, as fields of a log line."""
+    request, answer = CURRENT.get(), CURRENT_ANSWER.get()
+    return _ids(request.id if request else "", answer)
+
+
+def _ids(request_id: str, answer: AnswerRecord | None) -> dict[str, str]:
+    ids = {"id": request_id} if request_id else {}
+    if answer is not None and _CONVERSATION.fullmatch(answer.conversation):
+        ids["conversation"] = answer.conversation
+    return ids
+
 
 _UNLOGGED = ("/healthz", "/readyz", "/metrics")
 """Probed every few seconds, so logged only if the outcome is not ok."""
@@ -126,7 +145,7 @@ class Telemetry:
         if record.api in _UNLOGGED and record.outcome == OK:
             return
         log_fields: dict[str, LogValue] = {
-            "id": record.id,
+            **_ids(record.id, record.last_answer),
             "api": record.api,
             "principal": record.principal,
             "status": record.status,
@@ -171,8 +190,8 @@ class Telemetry:
         if request is not None and request.add_answer(record):
             return
         total = (record.ended_at - record.started_at) * 1000
-        id = request.id if request else ""
-        self.log.emit("answer", id=id, **_answer_fields(record), outcome=record.outcome, total_ms=total)
+        ids = _ids(request.id if request else "", record)
+        self.log.emit("answer", **ids, **_answer_fields(record), outcome=record.outcome, total_ms=total)
 
     def record_call(self, model: str, tool: str, how: str, *, is_complete: bool) -> None:
         self.counts.add("ferrule_calls", tool, how, "complete" if is_complete else "incomplete")
@@ -190,15 +209,38 @@ class Telemetry:
         self.counts.add("ferrule_engine_errors", engine, code)
         if is_failover:
             self.counts.add("ferrule_failovers", model)
-        self.log.emit("failover" if is_failover else "engine_failed", model=model, engine=engine, outcome=code)
+        status = {} if error.upstream_status is None else {"upstream_status": error.upstream_status}
+        self.log.emit(
+            "failover" if is_failover else "engine_failed",
+            **current_ids(),
+            model=model,
+            engine=engine,
+            outcome=code,
+            **status,
+            detail=mask_text(error.message),
+        )
+
+    def record_probe(self, engine: str, error: EngineError | None) -> None:
+        """Log whether an engine could be reached when the gateway started."""
+        detail = {} if error is None else {"detail": mask_text(error.message)}
+        self.log.emit("engine_probe", engine=engine, outcome=OK if error is None else type(error).code, **detail)
 
     def record_ledger_failure(self, error: LedgerError) -> None:
         self.counts.add("ferrule_ledger_errors", type(error).code)
 
     def record_error(self, error: FerruleError) -> None:
-        """Record an error that a client receives. Ledger errors have their own counter."""
+        """Record an error that a client receives, once: count it, and log what the client is not told.
+
+        Failures of engines were counted and logged by `record_engine_failure`.
+        """
+        if error.request_id:
+            return
+        ids = current_ids()
+        error.request_id = ids.get("id", "")
         if isinstance(error, LedgerError):
             self.record_ledger_failure(error)
+        if hides_details(error) and not isinstance(error, EngineError):
+            self.log.emit("failed", **ids, outcome=type(error).code, detail=mask_text(error.message))
 
     def record_quarantine(self, tool: str) -> None:
         """Log a tool that is quarantined: its definition changed, or its schema is not admitted."""
@@ -207,7 +249,9 @@ class Telemetry:
     def handle_unexpected(self, error: Exception, request_id: str) -> FerruleError:
         """Log an unexpected exception. Returns the error for the client, which contains only the request ID."""
         self.counts.add("ferrule_unexpected_errors")
-        self.log.emit("unexpected", id=request_id, kinds=error_types(error), stack=stack_frames(error))
+        self.log.emit(
+            "unexpected", **{**current_ids(), "id": request_id}, kinds=error_types(error), stack=stack_frames(error)
+        )
         suffix = f" (request ID {request_id})" if request_id else ""
         return FerruleError(f"internal error{suffix}", hint="The details are in the gateway's log.")
 

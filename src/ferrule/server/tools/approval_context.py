@@ -41,6 +41,9 @@ def approval_view(approval: Approval, now: float) -> dict[str, Any]:
         "decided_by": approval.decided_by,
         "decided_at": approval.decided_at,
         "why": approval.why,
+        "needed": approval.needed,
+        "votes": approval.votes,
+        "four_eyes": approval.four_eyes,
     }
 
 

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.fault import Fault
 from ferrule.core.json_text import loads
 from ferrule.errors import ApprovalError, DefinitionError, LedgerError, SchemaError
+from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.ledger.claim import canonical_bytes
 from ferrule.run.ledger.ledger import Approval
 from ferrule.schema.admission import admit
@@ -26,21 +28,32 @@ _UNSTORABLE = Fault("", "json", "they contain a number that is too large, or are
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """Approve or deny. `arguments` replace those of the call; None leaves them unchanged."""
+    """Approve or deny. `arguments` replace those of the call; None leaves them unchanged.
+
+    `seen_sha256` is that of the arguments that the person saw; if they were changed since, nothing is approved.
+    """
 
     approve: bool
     why: str = ""
     arguments: Mapping[str, Any] | None = None
+    seen_sha256: str = ""
 
 
 async def record_decision(gateway: Gateway, approval: Approval, by: str, decision: ApprovalDecision) -> Approval:
-    """Record a decision and return the approval. Raises a conflict if it was decided before or has expired."""
+    """Record a decision and return the approval. Raises a conflict if it was decided before or has expired.
+
+    A call whose tool has changed or is gone cannot be approved: it could not run.
+    """
     if decision.arguments is not None and not decision.approve:
         raise DefinitionError("arguments: only an approval may change them", hint="Leave them out, or approve.")
+    if decision.approve:
+        require_current_tool(gateway, approval)
     arguments = None if decision.arguments is None else _validate_arguments(gateway, approval, decision.arguments)
     try:
         if decision.approve:
-            return await gateway.ledger.approve(approval.id, by, arguments, now=time.time())
+            terms = None if arguments is None else _terms_of(gateway, approval, arguments)
+            seen = decision.seen_sha256
+            return await gateway.ledger.approve(approval.id, by, arguments, seen=seen, terms=terms, now=time.time())
         return await gateway.ledger.deny(approval.id, by, decision.why, now=time.time())
     except ApprovalError as refusal:
         raise LedgerError(refusal.message, code=refusal.code, hint="See its state under /v1/approvals.") from refusal
@@ -50,16 +63,41 @@ def faults_of(gateway: Gateway, approval: Approval, arguments: Mapping[str, Any]
     """Validate replacement arguments. Raises a conflict if they cannot be checked, because the tool has changed."""
     if _bytes_of(arguments) is None:
         return (_UNSTORABLE,)
-    if approval.conversation.startswith(_QUESTION_CONVERSATION) and approval.call_id == _QUESTION:
+    if _is_question(approval):
         return _answer_faults(approval, arguments)
+    require_current_tool(gateway, approval)
+    return checker_for(gateway.tool_catalog.tools[approval.tool].parameters).faults(arguments)
+
+
+def require_current_tool(gateway: Gateway, approval: Approval) -> None:
+    """Raise a conflict if the gateway no longer offers the tool as it was when approval was requested."""
+    if _is_question(approval):
+        return
     tool = gateway.tool_catalog.tools.get(approval.tool)
-    if tool is None or tool.fingerprint != approval.tool_fingerprint:
+    if tool is None:
         raise LedgerError(
-            f"{approval.tool!r} has changed since approval was requested, so arguments for it cannot be checked",
+            f"{approval.tool!r} is not offered any more, so its call could not run",
+            code="approval_tool_missing",
+            hint="Deny this approval, or approve it when the tool is back.",
+        )
+    if tool.fingerprint != approval.tool_fingerprint:
+        raise LedgerError(
+            f"{approval.tool!r} has changed since approval was requested",
             code="approval_tool_changed",
             hint="Deny this approval, and make the call again.",
         )
-    return checker_for(tool.parameters).faults(arguments)
+
+
+def _is_question(approval: Approval) -> bool:
+    return approval.conversation.startswith(_QUESTION_CONVERSATION) and approval.call_id == _QUESTION
+
+
+def _terms_of(gateway: Gateway, approval: Approval, arguments: bytes) -> ApprovalTerms | None:
+    """Return who must approve the call with other arguments: a larger amount may need more people."""
+    tool = gateway.tool_catalog.tools.get(approval.tool)
+    call = ToolCall(approval.call_id, FunctionCall(approval.tool, arguments.decode()))
+    side_effects = tool is not None and tool.side_effects
+    return gateway.tool_catalog.approval_policy.terms_of(call, side_effects=side_effects)
 
 
 def _validate_arguments(gateway: Gateway, approval: Approval, arguments: Mapping[str, Any]) -> bytes:

@@ -14,7 +14,7 @@ from ferrule.errors import FerruleError
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import Request
 from ferrule.server.router import Replica
-from ferrule.server.startup import mask_secrets
+from ferrule.server.secret_mask import mask_secrets
 
 ANSWER_SECONDS = 2.0
 

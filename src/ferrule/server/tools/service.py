@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.core.context import DEFAULT_HOPS, CallContext, Principal, Progress
@@ -32,6 +32,8 @@ from ferrule.server.gateway import Gateway
 
 _ENDED = frozenset({CallState.DONE, CallState.FAILED, CallState.REFUSED})
 _VERSION = 1
+UNNAMED_PREFIX = "same_"
+"""Of the conversation of calls whose caller gives them no id: identical ones share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,13 @@ class CallKey:
     conversation: str
     call_id: str
 
+    PREFIX: ClassVar[str] = "call_"
+
     @staticmethod
     def of(principal: Principal, conversation: str, call_id: str) -> CallKey:
         """Return the key of a call with a caller's call id. Keys of different callers never collide."""
         parts = [principal.tenant, principal.name, conversation, call_id]
-        return CallKey(f"call_{digest(parts)[:40]}", call_id)
+        return CallKey(f"{CallKey.PREFIX}{digest(parts)[:40]}", call_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +100,8 @@ class _PreparedCall:
 
     @property
     def entry(self) -> CallEntry:
-        return CallEntry(self.key.call_id, self.call, self.tool, self.needs_approval)
+        terms = self.executor.approval_terms(self.call)
+        return CallEntry(self.key.call_id, self.call, self.tool, self.needs_approval, terms)
 
     def complete(self, outcome: Outcome) -> CompletedCall:
         return CompletedCall(self.call, outcome, self.executor.result_of(self.call, outcome))

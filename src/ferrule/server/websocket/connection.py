@@ -109,6 +109,7 @@ class Connection:
                 self._check(text)
                 await self._handle_frame(decode_client_frame(text))
             except FerruleError as refusal:
+                self.turns.gateway.telemetry.record_error(refusal)
                 self._queue_frame(error_frame(refusal, ref_of(text)))
             self._inbox_size -= len(text)
             while len(self._outbox) >= _MAX_QUEUED and not self._is_disconnected:

@@ -28,6 +28,7 @@ from ferrule.core.event import (
 )
 from ferrule.core.ids import make_unique
 from ferrule.core.reply import Reply, ReplyFold
+from ferrule.dialects.caller_error import caller_error
 from ferrule.dialects.frames import server_frames as out
 from ferrule.dialects.sequence import EventSequence
 from ferrule.errors import FerruleError
@@ -129,7 +130,8 @@ class FrameEncoder:
 
 
 def error_frame(error: FerruleError, ref: str = "") -> out.ErrorFrame:
-    return out.ErrorFrame(error.code, error.message, error.hint, error.retryable, ref)
+    shown = caller_error(error)
+    return out.ErrorFrame(shown.code, shown.message, shown.hint, error.retryable, ref)
 
 
 def caller_call(frame: out.ServerFrame) -> ToolCall | None:

@@ -24,6 +24,7 @@ from ferrule.errors import AuthorityError, DefinitionError, EngineTimeoutError, 
 from ferrule.run.events import ConfirmationRequired, LoopEnded
 from ferrule.run.ledger.ledger import Approval, ApprovalState
 from ferrule.run.machine import State
+from ferrule.server.answer.claim import store_turn
 from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.answer.stream import AnswerStream
 from ferrule.server.gateway import Gateway
@@ -69,6 +70,7 @@ async def decide(gateway: Gateway, request: Request, confirm: ConfirmFrame) -> A
 
 
 _POLL_SECONDS = 1.0
+_API = "/v1/stream"
 """How often to check the ledger for a decision that was made elsewhere."""
 
 
@@ -110,6 +112,7 @@ class LiveTurn:
             timeout_error = EngineTimeoutError("the answer took too long", hint="Request less, or raise the limits.")
             self.log.add(error_frame(timeout_error))
         except FerruleError as error:
+            self.gateway.telemetry.record_error(error)
             self.log.add(error_frame(error))
         except asyncio.CancelledError:
             if not self._is_cancelled:
@@ -153,7 +156,7 @@ class LiveTurn:
             request = _next_round_request(request, reply.as_message(), ChatMessage(Role.TOOL, results))
 
     async def _run_in_gateway(self) -> str:
-        turn = self.turn
+        turn = await store_turn(self.gateway, self.turn, _API)
         while True:
             end = await self._stream_round(turn)
             if end.state is not State.WAITING:

@@ -87,7 +87,8 @@ def _answer_view(operation: Operation, name: str | None) -> dict[str, Any]:
         if operation.streams:
             view["content"][EVENTS] = {}
     elif operation.media_type != "application/json":
-        view["content"] = {operation.media_type: {"schema": TEXT}}
+        # Readers of the description check each event against a schema: these are no texts.
+        view["content"] = {operation.media_type: {} if operation.media_type == EVENTS else {"schema": TEXT}}
     return view
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ferrule.server.apis.approvals import FILTERS, ORDERS, STATES
 from ferrule.server.apis.approvals import MAX_LIMIT as MAX_APPROVALS
-from ferrule.server.apis.approvals import ORDERS, STATES
 from ferrule.server.apis.conversations import MAX_LENGTH
 from ferrule.server.apis.conversations import MAX_LIMIT as MAX_CONVERSATIONS
 from ferrule.server.apis.openapi.schemas import TEXT, Schema
 from ferrule.server.apis.stats import MAX_LENGTH as MAX_STATS_NAME
 from ferrule.server.apis.stats import MAX_LIMIT as MAX_STATS
 from ferrule.server.apis.tools import HOPS
-from ferrule.server.http import JSON
+from ferrule.server.http import EVENTS, JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +127,25 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
             "order": {"enum": list(ORDERS)},
             "limit": _limit(MAX_APPROVALS),
             "after": TEXT,
+            **dict.fromkeys(FILTERS, _SEARCHED),
         },
     ),
+    ("GET", "/v1/approvals/events"): Operation(
+        tag=_TOOLS,
+        summary="Follow the tenant's pending approvals as server-sent events: all of them, then every change",
+        answers={200: None},
+        media_type=EVENTS,
+    ),
+    ("POST", "/v1/approvals/decisions"): Operation(
+        tag=_TOOLS,
+        summary="Decide several approvals; each has its own result",
+        body="Decisions",
+        answers={200: "DecisionResults"},
+    ),
     ("GET", "/v1/approvals/{id}"): Operation(
-        tag=_TOOLS, summary="Get an approval with the exact call", answers={200: "ApprovalDetail"}
+        tag=_TOOLS,
+        summary="Get an approval with the exact call, and what the user asked",
+        answers={200: "ApprovalWithRequest"},
     ),
     ("POST", "/v1/approvals/{id}"): Operation(
         tag=_TOOLS, summary="Approve or deny a call, once", body="Decision", answers={200: "ApprovalDetail"}
@@ -149,6 +164,11 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ),
     ("GET", "/v1/conversations/{id}"): Operation(
         tag=_TOOLS, summary="Get a conversation with its calls, approvals and audit log", answers={200: "Conversation"}
+    ),
+    ("GET", "/v1/conversations/{id}/result"): Operation(
+        tag=_TOOLS,
+        summary="Get the result of a conversation, also after its caller was gone; 202 while it waits or runs",
+        answers={200: "ConversationResult", 202: "ConversationResult"},
     ),
     ("GET", "/v1/stats"): Operation(
         tag=_TOOLS,

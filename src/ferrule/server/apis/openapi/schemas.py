@@ -13,6 +13,8 @@ from typing import Any
 from ferrule.run.ledger.ledger import ApprovalState, CallState
 from ferrule.run.timeline_entry import EntryKind
 from ferrule.run.tool_usage import UsageCounts
+from ferrule.server.answer.result import STATUSES
+from ferrule.server.apis.approvals import MAX_DECISIONS
 from ferrule.server.apis.engines import READY, RESTING
 from ferrule.server.tools.approval_context import EXPIRED
 from ferrule.sources.status import SourceState, Trust
@@ -51,6 +53,11 @@ _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
 _MESSAGES = {"messages": OBJECTS}
 _EXAMPLE_MESSAGES = [{"role": "user", "content": "How is the weather in Bern?"}]
 _CALL = {"name": "search", "arguments": {"query": "ferrules"}}
+_DECISION: Mapping[str, Schema] = {
+    "why": OR_NULL,
+    "arguments": {"type": ["object", "null"]},
+    "arguments_sha256": {**OR_NULL, "description": "Of the arguments that you saw. If they were changed, it is 409."},
+}
 _RPC = {"jsonrpc": {"const": "2.0"}, "id": {"type": ["string", "integer", "null"]}}
 _RPC_METHODS = ["initialize", "notifications/initialized", "ping", "server/discover", "tools/call", "tools/list"]
 
@@ -147,6 +154,9 @@ SCHEMAS: dict[str, Schema] = {
             "requested_at": NUMBER,
             "expires_at": NUMBER,
             "decided_at": MAYBE_NUMBER,
+            "needed": NUMBER,
+            "votes": NUMBER,
+            "four_eyes": FLAG,
         }
     ),
     "ApprovalDetail": {
@@ -155,6 +165,18 @@ SCHEMAS: dict[str, Schema] = {
             obj({"definition": or_null("ApprovedDefinition"), "last": or_null("LastApproval")}),
         ]
     },
+    "ApprovalWithRequest": {
+        "allOf": [ref("ApprovalDetail"), obj({"approved_by": TEXTS, "request": or_null("ApprovalRequest")})]
+    },
+    "ApprovalRequest": obj(
+        {
+            "asked": OR_NULL,
+            "asked_chars": NUMBER,
+            "calls": {"type": "array", "items": ref("EarlierCall")},
+            "earlier_calls": NUMBER,
+        }
+    ),
+    "EarlierCall": obj({**dict.fromkeys(("tool", "arguments", "result"), TEXT), "is_error": FLAG}),
     "ApprovedDefinition": obj(
         {
             **dict.fromkeys(("description", "shown_description", "source", "fingerprint"), TEXT),
@@ -180,9 +202,35 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Decision": {
-        **obj({"approve": FLAG}, why=OR_NULL, arguments={"type": ["object", "null"]}),
+        **obj({"approve": FLAG}, **_DECISION),
         "example": {"approve": False, "why": "not before Monday"},
     },
+    "Decisions": {
+        **obj(
+            {
+                "decisions": {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": MAX_DECISIONS,
+                    "items": obj({"id": TEXT, "approve": FLAG}, **_DECISION),
+                }
+            }
+        ),
+        "example": {"decisions": [{"id": "0", "approve": False, "why": "not before Monday"}]},
+    },
+    "DecisionResults": page_of("DecisionResult"),
+    "DecisionResult": obj({"id": TEXT, "status": NUMBER}, approval=ref("Approval"), error=OBJECT),
+    "ConversationResult": obj(
+        {"object": {"const": "conversation.result"}, "id": TEXT, "status": {"enum": list(STATUSES)}},
+        approvals=TEXTS,
+        text=TEXT,
+        finish_reason=TEXT,
+        limit=TEXT,
+        usage={"type": ["object", "null"]},
+        calls=OBJECTS,
+        call=OBJECT,
+        error=OBJECT,
+    ),
     "Source": obj(
         {
             "object": {"const": "source"},

@@ -26,8 +26,10 @@ from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.openai_responses.stored_response import deleted_body, error_event, input_items_body, response_body
 from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import ApprovalError, DefinitionError, FerruleError, NotFoundError
-from ferrule.run.ledger.ledger import ResponseRecord
+from ferrule.run.ledger.ledger import ResponseRecord, ResponseStatus
+from ferrule.server.answer.claim import claim_answer, has_effects
 from ferrule.server.answer.plan import ToolOwner
+from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.apis.responses.codec import (
     KEEP_ALIVE,
     encode_event,
@@ -37,7 +39,6 @@ from ferrule.server.apis.responses.codec import (
 )
 from ferrule.server.apis.responses.direct import answer_directly
 from ferrule.server.apis.responses.plan import ResponsePlan, conflict, plan_response, take_lease
-from ferrule.server.apis.responses.resume_record import ResumeRecord
 from ferrule.server.apis.responses.run import ResponseRun
 from ferrule.server.apis.responses.store import ResponseStore, new_record, parse_events
 from ferrule.server.gateway import Gateway
@@ -88,17 +89,42 @@ async def _create(responses: ResponseStore, http_request: Request) -> AnyRespons
     model = responses_request.request.model or engine.model
     await gateway.request_limits.check(_model_request(responses_request, plan))
     if not responses_request.store:
-        return await answer_directly(responses, http_request, responses_request, plan, id=id, model=model)
-    if responses_request.background:
-        responses.check_capacity(principal)
-    run = await _begin(responses, responses_request, plan, principal, id=id, model=model)
-    if not responses_request.background:
-        await _wait_for_output(run)
+        return await answer_directly(responses, http_request, responses_request, plan, body, id=id, model=model)
+    id, is_new = await _claim(responses, http_request, plan, body, id)
+    if is_new:
+        if responses_request.background:
+            responses.check_capacity(principal)
+        run = await _begin(responses, responses_request, plan, principal, id=id, model=model)
+        if not responses_request.background:
+            await _wait_for_output(run)
     if responses_request.stream:
         return _follow(responses, id, -1)
     if not responses_request.background:
         await _wait_for_end(responses, id)
     return await _response(responses, id)
+
+
+async def _claim(
+    responses: ResponseStore, http_request: Request, plan: ResponsePlan, body: dict[str, Any], id: str
+) -> tuple[str, bool]:
+    """Return the id of the response to a request, and whether this request is the one that begins it.
+
+    A retry gets the response of the first attempt, finished or not. If that one failed before any effect, it is
+    replaced by a new one.
+    """
+    gateway, principal = responses.gateway, http_request.principal
+    claimed_id = await claim_answer(gateway, http_request, body, plan.resume_record, id)
+    if claimed_id is None or claimed_id == id:
+        return id, True
+    record = await gateway.ledger.response(claimed_id, principal)
+    if record is None:
+        # The process that claimed it has not begun yet, or has died. Only one of both can begin it.
+        return claimed_id, True
+    if record.status is not ResponseStatus.FAILED or await has_effects(gateway.ledger, record.conversation):
+        return claimed_id, False
+    if await gateway.ledger.move_request(claimed_id, id):
+        return id, True
+    return await _claim(responses, http_request, plan, body, id)
 
 
 async def _begin(

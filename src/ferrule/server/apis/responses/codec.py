@@ -16,9 +16,9 @@ from ferrule.dialects.openai_responses.response_body import head_of
 from ferrule.dialects.openai_responses.responses_request import ResponsesRequest
 from ferrule.dialects.sse import encode_json_text
 from ferrule.server.answer.response import RECEIPTS
+from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.apis.responses.labels import hosted_tools_of
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
-from ferrule.server.apis.responses.resume_record import ResumeRecord
 
 KEEP_ALIVE = b": keep-alive\n\n"
 

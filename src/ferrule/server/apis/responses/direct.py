@@ -18,6 +18,7 @@ from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import ApprovalError, FerruleError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEvent
+from ferrule.server.answer.claim import claim_answer
 from ferrule.server.answer.plan import ToolOwner, Turn, new_conversation_id
 from ferrule.server.answer.response import stream_answer
 from ferrule.server.answer.stream import AnswerStream, conversation_options
@@ -36,6 +37,7 @@ async def answer_directly(
     http_request: Request,
     responses_request: ResponsesRequest,
     plan: ResponsePlan,
+    body: dict[str, Any],
     *,
     id: str,
     model: str,
@@ -45,6 +47,9 @@ async def answer_directly(
         responses_request, plan.resume_record, responses.labels.hosts(principal), id=id, model=model
     )
     turn = _turn(responses_request, plan, principal)
+    if not turn.resumes:
+        answer = await claim_answer(gateway, http_request, body, plan.resume_record, turn.conversation)
+        turn = turn if answer is None else replace(turn, conversation=answer, is_claimed=True)
     events = AnswerStream(gateway, turn, _ConversationOpener(gateway, plan).open)
     encoder = _ResponseStreamEncoder(loop_encoder)
     if responses_request.stream:
@@ -52,8 +57,8 @@ async def answer_directly(
     async with aclosing(events):
         async for event in events:
             encoder.events_of(event)
-    body = loop_encoder.encoder.response
-    return Response.json(body, headers=receipts_header(body))
+    response = loop_encoder.encoder.response
+    return Response.json(response, headers=receipts_header(response))
 
 
 def _turn(responses_request: ResponsesRequest, plan: ResponsePlan, principal: Principal) -> Turn:
@@ -85,6 +90,7 @@ class _ConversationOpener:
             engine,
             executor_of(gateway, resume_record, turn.principal),
             lease=gateway.config.lease_seconds,
+            waits=turn.is_claimed,
             **conversation_options(gateway, turn, resume_record.instructions),
         )
         try:

@@ -16,7 +16,7 @@ from ferrule.errors import AuthorityError
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.policy import Policy
 from ferrule.server.answer.plan import ToolOwner
-from ferrule.server.apis.responses.resume_record import ResumeRecord
+from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.auth.keys import principal_of
 from ferrule.server.config.config import Config, KeyConfig
 from ferrule.server.gateway import Gateway
@@ -38,11 +38,15 @@ class Labels:
         if self._tools is not self._tool_catalog.tools:
             self._tools, self._labels = self._tool_catalog.tools, _labels(self._tool_catalog)
         needs_approval = self._tool_catalog.settings.tools_require_confirmation_for_side_effects
+        policy = self._tool_catalog.approval_policy
         tools_by_label: dict[str, list[HostedTool]] = {}
         for tool in self._tool_catalog.tools_for(principal):
             for label in dict.fromkeys((self._labels.get(tool.name, ALL), ALL)):
+                may_need_approval = (needs_approval and tool.side_effects) or policy.may_require(
+                    tool.name, side_effects=tool.side_effects
+                )
                 tools_by_label.setdefault(label, []).append(
-                    HostedTool(tool, label, may_need_approval=needs_approval and tool.side_effects)
+                    HostedTool(tool, label, may_need_approval=may_need_approval)
                 )
         all_tools = tools_by_label.pop(ALL, [])
         hosts = {label: tuple(tools) for label, tools in tools_by_label.items()}
@@ -100,6 +104,7 @@ def executor_of(gateway: Gateway, resume_record: ResumeRecord, principal: Princi
         per_tool_timeout_seconds=executor.per_tool_timeout_seconds,
         max_concurrent=executor.max_concurrent,
         confirms_side_effects=executor.confirms_side_effects,
+        approval_policy=executor.approval_policy,
         approval_required=resume_record.approval_required,
         max_calls=resume_record.max_tool_calls,
     )

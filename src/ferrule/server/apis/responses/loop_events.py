@@ -17,7 +17,7 @@ from ferrule.run.events import (
     ToolStarted,
 )
 from ferrule.run.machine import State
-from ferrule.server.apis.responses.resume_record import ResumeRecord
+from ferrule.server.answer.resume_record import ResumeRecord
 
 _LIST_TOOLS = "mcp_list_tools"
 

@@ -20,9 +20,10 @@ from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import Approval, ApprovalDecision, ConversationRecord, ResponseRecord
 from ferrule.run.machine import State
 from ferrule.server.answer.plan import ToolOwner, new_conversation_id, turn_of
-from ferrule.server.apis.responses.resume_record import ResumeRecord
+from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import Request
+from ferrule.server.tools.approval_decision import require_current_tool
 
 _APPROVE = "approve"
 
@@ -194,6 +195,9 @@ async def _plan_with_approvals(
             labels=previous_record.labels,
             approval_required=previous_record.approval_required,
         )
+    for approval, answer in zip(approvals, responses_request.approvals, strict=True):
+        if answer.approve:
+            require_current_tool(gateway, approval)
     verdicts = [
         ApprovalDecision(one.id, one.approve, http_request.principal.name, one.reason)
         for one in responses_request.approvals
