@@ -15,8 +15,10 @@ const request = (id: string, conversation: string, status: TraceRequest["status"
   ({ id, conversation, status }) as TraceRequest;
 const trace = (conversations: readonly string[], requests: readonly TraceRequest[] = [], status = "completed"): Trace =>
   ({ object: "trace", id: "t", status, conversations, requests }) as unknown as Trace;
-const conversation = (id: string, isHeld = false, holds = true): Conversation =>
-  ({ object: "conversation", id, is_held: isHeld, audit: { rows: [], chain: { holds, breach: "" } } }) as unknown as Conversation;
+const conversation = (id: string, isHeld = false, holds = true): Conversation => {
+  const audit = { rows: [], chain: { holds, breach: "" } };
+  return { object: "conversation", id, is_held: isHeld, audit } as unknown as Conversation;
+};
 const fetched = (value: Conversation, revision = "[]"): LoadedConversation => ({ result: { ok: true, value }, revision });
 const missing: LoadedConversation = {
   result: { ok: false, problem: { code: "not_found", message: "", hint: "", status: 404 } },
