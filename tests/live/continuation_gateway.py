@@ -27,7 +27,7 @@ from ferrule.engines.fake import events_of
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.app import application
-from ferrule.server.config.config import Config, EngineConfig, ServerConfig
+from ferrule.server.config.config import Config, EngineConfig, ServerConfig, TracesConfig
 from ferrule.server.process.server import serve
 from ferrule.server.startup import open_gateway
 from ferrule.sources.functions import Functions
@@ -106,7 +106,12 @@ async def main(ledger: str, effects: Path, points: Points, webhook: str) -> None
 
     server = ServerConfig(port=0, webhook_url=webhook, webhook_secret=SECRET, webhook_retry_seconds=0.05)
     config = Config(
-        engines=(EngineConfig(name="model", use="paying"),), server=server, ledger=ledger, lease_seconds=LEASE
+        engines=(EngineConfig(name="model", use="paying"),),
+        server=server,
+        ledger=ledger,
+        lease_seconds=LEASE,
+        # Traces are written when there is time, and so are no steps that every run has.
+        traces=TracesConfig(days=0),
     )
     async with open_gateway(config, [Functions([pay])], load=lambda use: Paying()) as gateway:
         assert isinstance(gateway.ledger, SqlLedger)

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from types import FrameType
 
+from ferrule.server.config.config import Config, EngineConfig, TracesConfig
 from ferrule.sources.functions import Functions
 from lab.gateway_walk import chat_body, many_tools, scripted_text_engine, walk_call
 from server.client import gateway_of
@@ -40,7 +41,9 @@ def encodings(tools: int) -> Counter[str]:
     async def scenario() -> None:
         nonlocal is_on
         source = Functions(many_tools(tools))
-        async with gateway_of(scripted_text_engine([TEXT] * 2), sources=[source]) as client:
+        # Traces are encoded when there is time, not with the request.
+        config = Config(engines=(EngineConfig(name="e0", use="e0"),), traces=TracesConfig(days=0))
+        async with gateway_of(scripted_text_engine([TEXT] * 2), sources=[source], config=config) as client:
             await client.post("/v1/chat/completions", chat_body("hi"))
             is_on = True
             assert (await client.post("/v1/chat/completions", chat_body("hi"))).status == 200

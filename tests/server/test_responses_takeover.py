@@ -20,6 +20,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.errors import LedgerUnavailableError
 from ferrule.run.ledger.ledger import ResponseStatus
 from ferrule.server.apis.responses.store import ResponseStore
+from ferrule.server.config.config import TracesConfig
 from server.client import Client, gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key
 from server.responses_world import (
@@ -62,7 +63,8 @@ class Cut:
 @asynccontextmanager
 async def two_gateways(tmp_path: Path, world: ToolLog, engine: Any = None):  # type: ignore[no-untyped-def]
     """On one ledger."""
-    settings = config(str(tmp_path / "ledger.db"), LEASE, confirms=False)
+    # Traces are written when there is time: their transactions would change which one is cut.
+    settings = config(str(tmp_path / "ledger.db"), LEASE, confirms=False, traces=TracesConfig(days=0))
     async with (
         gateway_of(engine or SteppingEngine(), sources=[world.source()], config=settings) as first,
         gateway_of(SteppingEngine(), sources=[world.source()], config=settings) as second,

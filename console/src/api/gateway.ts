@@ -6,7 +6,6 @@ import type {
   Approval,
   ApprovalCheck,
   Conversation,
-  ConversationSummary,
   Decision,
   DecisionResult,
   Engine,
@@ -17,6 +16,8 @@ import type {
   StatsPage,
   Tools,
   ToolWithEnforcement,
+  Trace,
+  TraceSummary,
 } from "./types";
 
 const encode = encodeURIComponent;
@@ -63,18 +64,23 @@ export const decideSeveral = (
 export const checkArguments = (id: string, args: string, options: RequestOptions = {}): Promise<Result<ApprovalCheck>> =>
   postRaw(`/v1/approvals/${encode(id)}/check`, `{"arguments":${args}}`, options);
 
-export interface ConversationQuery {
+export interface TraceQuery {
   readonly text?: string;
+  readonly status?: string;
   readonly tool?: string;
   readonly principal?: string;
+  /** Unix seconds. */
+  readonly since?: number;
   readonly limit?: number;
   readonly after?: string;
 }
 
-export const conversations = (
-  query: ConversationQuery = {},
-  options: RequestOptions = {},
-): Promise<Result<List<ConversationSummary>>> => get("/v1/conversations", { ...options, query: { ...query } });
+export const traces = (query: TraceQuery = {}, options: RequestOptions = {}): Promise<Result<List<TraceSummary>>> =>
+  get("/v1/traces", { ...options, query: { ...query } });
+
+/** `id` is that of a trace, or of a conversation in it. */
+export const trace = (id: string, options: RequestOptions = {}): Promise<Result<Trace>> =>
+  get(`/v1/traces/${encode(id)}`, options);
 
 export const conversation = (id: string, options: RequestOptions = {}): Promise<Result<Conversation>> =>
   get(`/v1/conversations/${encode(id)}`, options);

@@ -153,16 +153,61 @@ export interface ApprovalCheck {
   readonly faults: readonly Fault[];
 }
 
-export interface ConversationSummary {
-  readonly object: "conversation";
+/** `left`: the client disconnected. `interrupted`: the gateway stopped. */
+export type RequestStatus = "running" | "waiting" | "completed" | "incomplete" | "failed" | "left" | "interrupted";
+
+/** One conversation, however many requests it took. */
+export interface TraceSummary {
+  readonly object: "trace";
   readonly id: string;
   readonly principal: string;
-  readonly opened_at: number;
-  readonly changed_at: number;
-  readonly version: number;
-  readonly is_held: boolean;
-  /** The first message, or else the first tool that was called; on one line, with hidden characters spelled out. */
+  /** May be empty, like the model. */
   readonly title: string;
+  readonly model: string;
+  /** Of the last request; empty if a program recorded the conversation without a request. */
+  readonly status: RequestStatus | "";
+  /** The code of the last request's error, or empty. */
+  readonly error: string;
+  readonly request_count: number;
+  readonly error_count: number;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  /** null if no price is configured. */
+  readonly cost: number | null;
+  readonly began_at: number;
+  readonly changed_at: number;
+}
+
+export interface TraceRequest {
+  readonly id: string;
+  /** The value of the x-request-id header; may be empty. */
+  readonly request_id: string;
+  readonly at: number;
+  /** null while it runs. */
+  readonly seconds: number | null;
+  /** A path such as `/v1/chat/completions`, or `continuation`. */
+  readonly api: string;
+  readonly model: string;
+  readonly status: RequestStatus;
+  /** `stop`, `tool_calls`, `length`, or another finish reason; empty if there is none. */
+  readonly finish: string;
+  readonly error: { readonly code: string; readonly message: string; readonly status: number } | null;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly cost: number | null;
+  /** The name of the tool of each call. */
+  readonly tools: readonly string[];
+  /** The id of its conversation in the ledger; empty if it has none. */
+  readonly conversation: string;
+  /** As many as the setting `traces.text` keeps. */
+  readonly messages: readonly JsonObject[];
+}
+
+export interface Trace extends TraceSummary {
+  /** The ids of its conversations in the ledger. */
+  readonly conversations: readonly string[];
+  /** The oldest first. */
+  readonly requests: readonly TraceRequest[];
 }
 
 export interface Call {
@@ -206,7 +251,16 @@ export interface TimelineEntry {
   readonly is_error: boolean;
 }
 
-export interface Conversation extends ConversationSummary {
+export interface Conversation {
+  readonly object: "conversation";
+  readonly id: string;
+  readonly principal: string;
+  readonly opened_at: number;
+  readonly changed_at: number;
+  readonly version: number;
+  readonly is_held: boolean;
+  /** The first message, or else the first tool that was called; on one line, with hidden characters spelled out. */
+  readonly title: string;
   readonly within: string;
   readonly messages: readonly JsonObject[];
   readonly is_unfinished: boolean;

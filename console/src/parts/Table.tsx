@@ -12,10 +12,12 @@ interface Props<T> {
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
   readonly keyOf: (row: T) => string;
+  /** The class of a row that stands out; empty for the others. */
+  readonly rowClass?: (row: T) => string;
 }
 
 /** A table. On a narrow screen each row becomes a card whose cells show their column's title. */
-export function Table<T>({ caption, columns, rows, keyOf }: Props<T>): JSX.Element {
+export function Table<T>({ caption, columns, rows, keyOf, rowClass }: Props<T>): JSX.Element {
   return (
     <div class="table-frame">
       <table class="table">
@@ -31,7 +33,7 @@ export function Table<T>({ caption, columns, rows, keyOf }: Props<T>): JSX.Eleme
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={keyOf(row)}>
+            <tr key={keyOf(row)} class={rowClass?.(row) ?? ""}>
               {columns.map((column) => (
                 <td key={column.title} class={column.isNumeric ? "numeric" : ""} data-title={column.title}>
                   {column.cell(row)}

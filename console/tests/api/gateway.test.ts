@@ -29,3 +29,13 @@ test("a decision without arguments sends none", async () => {
   await gateway.decide("a", { approve: false, why: "no" });
   expect(requests).toEqual([{ path: "/v1/approvals/a", body: '{"approve":false,"why":"no"}' }]);
 });
+
+test("traces are searched with the given terms only, and an id is escaped", async () => {
+  stubFetch();
+  await gateway.traces({ status: "failed", since: 60, limit: 30 });
+  await gateway.trace("a/b");
+  expect(requests.map((request) => request.path)).toEqual([
+    "/v1/traces?status=failed&since=60&limit=30",
+    "/v1/traces/a%2Fb",
+  ]);
+});

@@ -13,7 +13,6 @@ import {
 } from "../../src/pages/traces/entries";
 import { parseMessage, type Message } from "../../src/pages/traces/message";
 import { exchangeAt } from "../../src/pages/traces/exchange";
-import { searchQuery, parseSearch } from "../../src/pages/traces/search";
 
 const entry = (kind: string, title = "", more: Partial<TimelineEntry> = {}): TimelineEntry => ({
   at: 0,
@@ -96,10 +95,4 @@ test("an entry is found by its text, ignoring case", () => {
 test("the broken row is parsed from the gateway's message", () => {
   expect(brokenAt("row 7 of 'c' was changed")).toBe(7);
   expect(brokenAt("")).toBeNull();
-});
-
-test("a search survives a round trip through the URL", () => {
-  const terms = { text: "rent & more", tool: "pay", principal: "" };
-  expect(parseSearch(new URLSearchParams(searchQuery(terms)))).toEqual(terms);
-  expect(searchQuery({ text: " ", tool: "", principal: "" })).toEqual({});
 });

@@ -40,7 +40,7 @@ class CallerError:
     @property
     def text(self) -> str:
         """The message and the hint, for APIs that have one field for both."""
-        return f"{self.message} {self.hint}".strip()
+        return f"{self.message.rstrip('.')}. {self.hint}" if self.hint else self.message
 
 
 _IN_LOG = "The gateway's log has the details."

@@ -16,6 +16,7 @@ from ferrule.server.apis import (
     sources,
     stats,
     tools,
+    traces,
 )
 from ferrule.server.apis.openapi import document
 from ferrule.server.apis.responses import api as responses
@@ -49,6 +50,7 @@ def routes_of(gateway: Gateway) -> list[Route]:
         *tools.routes(gateway),
         *approvals.routes(gateway),
         *conversations.routes(gateway),
+        *traces.routes(gateway),
         *stats.routes(gateway),
         *sources.routes(gateway),
         *mcp.routes(gateway),

@@ -14,6 +14,7 @@ from ferrule.server.config.config import Config
 from ferrule.server.engine_probe import EngineProbe
 from ferrule.server.observability.metrics import ToolUsageCounter
 from ferrule.server.observability.telemetry import Telemetry
+from ferrule.server.observability.trace_recorder import TraceRecorder
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.tool_catalog import ToolCatalog
 
@@ -33,11 +34,13 @@ class Gateway:
     request_limits: RequestLimits = field(init=False)
     tool_usage: ToolUsageCounter = field(init=False)
     engine_probe: EngineProbe = field(init=False)
+    traces: TraceRecorder = field(init=False)
 
     def __post_init__(self) -> None:
         self.request_limits = RequestLimits(self.config.limits)
         self.tool_usage = ToolUsageCounter(self.telemetry.counts, lambda: self.tool_catalog.tools)
         self.engine_probe = EngineProbe.of(self.config, self.router)
+        self.traces = TraceRecorder(self.ledger, self.config.traces, self.telemetry)
 
     async def stop(self) -> None:
         while self.shutdown_callbacks:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 from ferrule.core.event import DEBUG_EVENTS, Diagnostic, Event, Finish
 from ferrule.core.history import readable_request
@@ -111,6 +111,8 @@ class RoutedEngine(Engine):
         self.model = model
         self.replicas = tuple(replicas)
         self.on_failure: FailureListener = _ignore_failure
+        self.on_finish: Callable[[str, Finish], None] = lambda engine, finish: None
+        """Called with the name of the engine and the end of each reply."""
         self._balanced = balanced
 
     @property
@@ -131,7 +133,8 @@ class RoutedEngine(Engine):
                     async for event in events:
                         # Diagnostic events (`SHOWN`) are not output: failover is still possible after them.
                         has_output = has_output or event.__class__ not in DEBUG_EVENTS
-                        if repairs and event.__class__ is Finish:
+                        if event.__class__ is Finish:
+                            self.on_finish(replica.name, cast("Finish", event))
                             for repair in repairs:
                                 yield repair
                         if isinstance(event, Diagnostic) and event.code in BROKEN_ANSWERS:

@@ -45,11 +45,14 @@ async def open_gateway(
         tool_catalog = ToolCatalog(CombinedSources(sources), config.tools, refresh_seconds, policy)
         tool_catalog.on_quarantine, tool_catalog.on_run = telemetry.record_quarantine, telemetry.record_tool_run
         for engine in router.models.values():
-            engine.on_failure = telemetry.record_engine_failure
+            engine.on_failure, engine.on_finish = telemetry.record_engine_failure, telemetry.record_engine_finish
+        telemetry.prices = {one.name: (one.input_price, one.output_price) for one in config.engines}
         await tool_catalog.open()
         stack.push_async_callback(tool_catalog.close)
         ledger = await _open_ledger(config, stack)
         gateway = Gateway(config, router, tool_catalog, ledger, telemetry)
+        # The first callback runs last: when every answer has ended.
+        gateway.shutdown_callbacks.append(gateway.traces.start())
         # Pushed last, so that it runs first, while engines, tools and ledger are still open.
         stack.push_async_callback(gateway.stop)
         for name, error in (await gateway.engine_probe.probe()).items():

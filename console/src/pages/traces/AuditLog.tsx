@@ -1,21 +1,23 @@
 /** The audit log: every row, each hashed over the previous one, and whether the hash chain is intact. */
 
 import { useState } from "preact/hooks";
-import type { AuditRow, Conversation } from "../../api/types";
+import type { AuditRow } from "../../api/types";
 import { Badge } from "../../parts/Badge";
 import { VirtualList } from "../../parts/VirtualList";
 import { JsonText } from "../../parts/Json";
 import { VisibleText } from "../../parts/VisibleText";
 import { Time } from "../../parts/Time";
 import { brokenAt } from "./entries";
+import { sectionNames, type SectionProps } from "./section";
 
-export function AuditLog({ conversation }: { readonly conversation: Conversation }) {
+export function AuditLog({ conversation, number }: SectionProps) {
+  const { id, titleId, labelledBy, Heading } = sectionNames("audit", number);
   const { rows, chain } = conversation.audit;
   const brokenSeq = chain.holds ? null : brokenAt(chain.breach);
   const [isOpen, setOpen] = useState(!chain.holds);
   return (
-    <section id="audit" aria-labelledby="audit-title" class="stack" tabIndex={-1}>
-      <h2 id="audit-title">Audit log</h2>
+    <section id={id} aria-labelledby={labelledBy} class="stack" tabIndex={-1}>
+      <Heading id={titleId}>Audit log</Heading>
       {chain.holds ? (
         <p>
           <Badge tone="good">✓ verified</Badge> {rows.length.toLocaleString("en")} rows, each hashed over the previous one. No

@@ -1,17 +1,17 @@
 /** The details of a timeline entry: the message, the call with its outcome, or the approval. */
 
-import type { Approval, Call, Json, JsonObject, TimelineEntry } from "../../api/types";
+import type { Approval, Call, JsonObject, TimelineEntry } from "../../api/types";
 import { stateOf } from "../../parts/approvalStates";
 import { Badge } from "../../parts/Badge";
 import { ExactJson } from "../../parts/ExactJson";
-import { JsonView } from "../../parts/Json";
 import { VisibleText } from "../../parts/VisibleText";
 import { Time } from "../../parts/Time";
 import { pathTo } from "../../router";
-import type { Message, MessagePart } from "./message";
+import type { Message } from "./message";
 import { exchangeAt, type Exchange } from "./exchange";
+import { MessageSection, ResultContent } from "./MessageSection";
 
-export interface TraceData {
+export interface ConversationData {
   readonly messages: readonly Message[];
   readonly timeline: readonly TimelineEntry[];
   readonly calls: ReadonlyMap<string, Call>;
@@ -21,14 +21,14 @@ export interface TraceData {
 interface Props {
   readonly entry: TimelineEntry;
   readonly index: number;
-  readonly trace: TraceData;
+  readonly data: ConversationData;
 }
 
-export function EntryDetail({ entry, index, trace }: Props) {
-  const message = entry.message === null || entry.call_id ? undefined : trace.messages[entry.message];
-  const approval = entry.approval ? trace.approvals.get(entry.approval) : undefined;
-  const call = entry.call_id && !approval ? trace.calls.get(entry.call_id) : undefined;
-  const exchange = entry.call_id && !approval && !call ? exchangeAt(entry.call_id, trace.messages) : null;
+export function EntryDetail({ entry, index, data }: Props) {
+  const message = entry.message === null || entry.call_id ? undefined : data.messages[entry.message];
+  const approval = entry.approval ? data.approvals.get(entry.approval) : undefined;
+  const call = entry.call_id && !approval ? data.calls.get(entry.call_id) : undefined;
+  const exchange = entry.call_id && !approval && !call ? exchangeAt(entry.call_id, data.messages) : null;
   const isHistory = entry.kind === "history";
   return (
     <div class="entry-detail">
@@ -47,8 +47,8 @@ export function EntryDetail({ entry, index, trace }: Props) {
       </p>
       {message && <MessageSection message={message} />}
       {isHistory &&
-        trace.messages
-          .slice(0, historyLength(trace, index))
+        data.messages
+          .slice(0, historyLength(data, index))
           .map((earlier, key) => <MessageSection key={key} message={earlier} />)}
       {call && <CallSection call={call} />}
       {exchange && <ExchangeSection exchange={exchange} />}
@@ -61,72 +61,8 @@ export function EntryDetail({ entry, index, trace }: Props) {
 }
 
 /** The number of messages before the first one that a later entry refers to. */
-function historyLength(trace: TraceData, index: number): number {
-  return trace.timeline.slice(index + 1).find((entry) => entry.message !== null)?.message ?? 0;
-}
-
-function MessageSection({ message }: { readonly message: Message }) {
-  return (
-    <div class="message">
-      <p class="small dim">
-        <VisibleText text={message.role} mode="exact" />
-      </p>
-      {message.parts.map((part, index) => (
-        <PartSection key={index} part={part} />
-      ))}
-    </div>
-  );
-}
-
-function PartSection({ part }: { readonly part: MessagePart }) {
-  switch (part.kind) {
-    case "text":
-      return (
-        <p class="message-text">
-          <VisibleText text={part.text} />
-        </p>
-      );
-    case "reasoning":
-      return (
-        <details>
-          <summary class="small dim">Reasoning</summary>
-          <p class="message-text dim">
-            <VisibleText text={part.text} />
-          </p>
-        </details>
-      );
-    case "call":
-      return (
-        <div>
-          <p class="small">
-            calls{" "}
-            <strong>
-              <VisibleText text={part.name} mode="exact" />
-            </strong>{" "}
-            {!part.isComplete && <Badge tone="bad">cut off</Badge>}
-          </p>
-          <ExactJson text={part.args} label={`Arguments of ${part.name}`} />
-        </div>
-      );
-    case "result":
-      return (
-        <div>
-          <p class="small">
-            result of <VisibleText text={part.name} mode="exact" /> {part.isError && <Badge tone="bad">error</Badge>}
-          </p>
-          <ResultContent content={part.content} />
-        </div>
-      );
-  }
-}
-
-function ResultContent({ content }: { readonly content: Json }) {
-  if (typeof content !== "string") return <JsonView value={content} label="Result" />;
-  return (
-    <pre class="exact-box" tabIndex={0} aria-label="Result">
-      <VisibleText text={content} />
-    </pre>
-  );
+function historyLength(data: ConversationData, index: number): number {
+  return data.timeline.slice(index + 1).find((entry) => entry.message !== null)?.message ?? 0;
 }
 
 function CallSection({ call }: { readonly call: Call }) {

@@ -1,23 +1,26 @@
 /** The timeline of a conversation: one expandable row per entry, with a bar for its duration. */
 
 import { useMemo, useState } from "preact/hooks";
-import type { Conversation, TimelineEntry } from "../../api/types";
+import type { TimelineEntry } from "../../api/types";
 import { Badge } from "../../parts/Badge";
 import { VirtualList, type RowAria } from "../../parts/VirtualList";
 import { EmptyState } from "../../parts/EmptyState";
 import { VisibleText } from "../../parts/VisibleText";
 import { formatDuration } from "../../parts/Time";
-import { matches, isProblem, kindLabel, longestOf, formatOffset, shareOf, formatBytes } from "./entries";
+import { matches, isProblem, kindLabel, longestOf, shareOf, formatBytes } from "./entries";
 import { parseMessage } from "./message";
-import { EntryDetail, type TraceData } from "./EntryDetail";
+import { EntryDetail, type ConversationData } from "./EntryDetail";
+import { Offset } from "./Offset";
+import { sectionNames, type SectionProps } from "./section";
 
 const ROW_HEIGHT = 38;
 
-export function Timeline({ conversation }: { readonly conversation: Conversation }) {
+export function Timeline({ conversation, number }: SectionProps) {
+  const { titleId, labelledBy, Heading } = sectionNames("timeline", number);
   const [showsOnlyProblems, setShowsOnlyProblems] = useState(false);
   const [query, setQuery] = useState("");
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
-  const trace = useMemo((): TraceData => {
+  const data = useMemo((): ConversationData => {
     return {
       messages: conversation.messages.map(parseMessage),
       timeline: conversation.timeline,
@@ -39,11 +42,11 @@ export function Timeline({ conversation }: { readonly conversation: Conversation
       return next;
     });
   return (
-    <section aria-labelledby="timeline" class="stack">
+    <section aria-labelledby={labelledBy} class="stack">
       <div class="timeline-head">
-        <h2 id="timeline">
+        <Heading id={titleId}>
           Timeline <span class="dim small tabular">{conversation.timeline.length.toLocaleString("en")} events</span>
-        </h2>
+        </Heading>
         {problemCount > 0 && (
           <button type="button" aria-pressed={showsOnlyProblems} onClick={() => setShowsOnlyProblems(!showsOnlyProblems)}>
             Errors and unknown only ({problemCount})
@@ -71,7 +74,7 @@ export function Timeline({ conversation }: { readonly conversation: Conversation
         renderRow={({ entry, index }, aria) => (
           <EntryRow
             key={index}
-            {...{ entry, index, trace, startedAt, longest, aria }}
+            {...{ entry, index, data, startedAt, longest, aria }}
             isOpen={open.has(index)}
             onToggle={() => toggle(index)}
           />
@@ -84,7 +87,7 @@ export function Timeline({ conversation }: { readonly conversation: Conversation
 interface EntryRowProps {
   readonly entry: TimelineEntry;
   readonly index: number;
-  readonly trace: TraceData;
+  readonly data: ConversationData;
   readonly startedAt: number;
   readonly longest: number;
   readonly aria: RowAria;
@@ -92,18 +95,12 @@ interface EntryRowProps {
   readonly onToggle: () => void;
 }
 
-function EntryRow({ entry, index, trace, startedAt, longest, aria, isOpen, onToggle }: EntryRowProps) {
+function EntryRow({ entry, index, data, startedAt, longest, aria, isOpen, onToggle }: EntryRowProps) {
   const { label, tone } = kindLabel(entry);
   return (
     <div {...aria} class={`entry${isProblem(entry) ? " is-problem" : ""}`} data-kind={entry.kind}>
       <button type="button" class="entry-row" aria-expanded={isOpen} onClick={onToggle}>
-        <time
-          class="entry-time tabular"
-          dateTime={dateOf(entry.at)?.toISOString() ?? ""}
-          title={dateOf(entry.at)?.toLocaleString() ?? ""}
-        >
-          {formatOffset(entry.at - startedAt)}
-        </time>
+        <Offset at={entry.at} startedAt={startedAt} />
         <span class="entry-kind">
           <Badge tone={tone}>{label}</Badge>
         </span>
@@ -123,7 +120,7 @@ function EntryRow({ entry, index, trace, startedAt, longest, aria, isOpen, onTog
         </span>
         <DurationBar entry={entry} longest={longest} />
       </button>
-      {isOpen && <EntryDetail entry={entry} index={index} trace={trace} />}
+      {isOpen && <EntryDetail entry={entry} index={index} data={data} />}
     </div>
   );
 }
@@ -139,9 +136,4 @@ function DurationBar({ entry, longest }: { readonly entry: TimelineEntry; readon
       <span class="tabular">{formatDuration(entry.seconds)}</span>
     </span>
   );
-}
-
-function dateOf(index: number): Date | null {
-  const date = new Date(index * 1000);
-  return Number.isNaN(date.getTime()) ? null : date;
 }

@@ -1,10 +1,10 @@
-/** The Traces page: a list of conversations, or one of them. */
+/** The Traces page: a list of traces, or one of them. */
 
 import type { PageProps } from "../props";
-import { ConversationList } from "./Conversations";
 import { Trace } from "./Trace";
+import { TraceList } from "./TraceList";
 import "./traces.css";
 
 export default function Traces({ id }: PageProps) {
-  return id ? <Trace key={id} id={id} /> : <ConversationList />;
+  return id ? <Trace key={id} id={id} /> : <TraceList />;
 }

@@ -44,6 +44,7 @@ from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import UsageQuery, UsageReport
 
@@ -499,6 +500,26 @@ class Ledger(ABC):
     @abstractmethod
     async def conversations_of(self, tenant: str, query: ConversationQuery) -> tuple[ConversationSummary, ...]:
         """Return conversations of a tenant, newest first."""
+
+    @abstractmethod
+    async def record_requests(self, requests: Sequence[TracedRequest]) -> None:
+        """Record requests for traces, each when it begins, when it ends, or both at once."""
+
+    @abstractmethod
+    async def touch_requests(self, ids: Sequence[str], *, now: float) -> None:
+        """Note that these recorded requests still run."""
+
+    @abstractmethod
+    async def traces_of(self, tenant: str, query: TraceQuery) -> tuple[TraceSummary, ...]:
+        """List traces, newest first. Conversations in the ledger without a recorded request are listed too."""
+
+    @abstractmethod
+    async def trace(self, id: str, tenant: str, *, stale_before: float = 0.0) -> Trace | None:
+        """Return a trace, by its own id or that of a conversation in it."""
+
+    @abstractmethod
+    async def forget_traces(self, before: float) -> int:
+        """Delete some of the traces that were not changed since `before`. Returns how many; 0 if none are left."""
 
     @abstractmethod
     async def record_reply(self, reply: ReplyRecord, epoch: int, *, now: float) -> None:

@@ -19,17 +19,20 @@ _LATEST = 1e300
 """Later than every time: where a list has no cursor."""
 
 
-def find_conversations(tenant: str, query: ConversationQuery) -> Transaction[tuple[ConversationSummary, ...]]:
-    at, last = _LATEST, ""
+def find_conversations(
+    tenant: str, query: ConversationQuery, cursor: tuple[float, str] | None = None
+) -> Transaction[tuple[ConversationSummary, ...]]:
+    """Return conversations, newest first. `cursor` is the time and the id to start after, instead of `query.after`."""
+    at, last = cursor or (_LATEST, "")
     if query.after:
         rows = (yield from execute("opened_at", query.after, tenant)).rows
         if not rows:
             raise LedgerError("the cursor names no conversation", code="bad_cursor", hint="Start without a cursor.")
         at, last = rows[0][0], query.after
     owner = (tenant, query.principal, query.principal)
-    contents = (query.text, _pattern(query.text), query.tool, query.tool)
-    cursor = (float(at), float(at), last)
-    rows = (yield from execute("conversations_of", PREFIX_CHARS, *owner, *cursor, *contents, query.limit)).rows
+    contents = (query.text, like_pattern(query.text), query.tool, query.tool, int(query.is_untraced))
+    start = (float(at), float(at), last)
+    rows = (yield from execute("conversations_of", PREFIX_CHARS, *owner, *start, *contents, query.limit)).rows
     lines: list[ConversationSummary] = []
     for row in rows:
         lines.append((yield from _line(row)))
@@ -65,7 +68,7 @@ def _line(row: Row) -> Transaction[ConversationSummary]:
     return ConversationSummary(*about, title=title or title_of(tool or ""))
 
 
-def _pattern(text: str) -> str:
+def like_pattern(text: str) -> str:
     """Return a LIKE pattern. The text is escaped as in the stored JSON, and wildcards in it are literal."""
     pattern = escape_text(text).lower()
     for wildcard in ("!", "%", "_"):

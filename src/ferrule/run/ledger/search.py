@@ -22,10 +22,14 @@ class ConversationSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationQuery:
-    """Which conversations of a tenant to list: by principal, text and tool; at most `limit`, after the id `after`."""
+    """Which conversations of a tenant to list: by principal, text and tool; at most `limit`, after the id `after`.
+
+    `is_untraced`: only those for which no request was recorded, such as those of programs.
+    """
 
     principal: str = ""
     text: str = ""
     tool: str = ""
     after: str = ""
     limit: int = 20
+    is_untraced: bool = False

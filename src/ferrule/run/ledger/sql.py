@@ -22,6 +22,7 @@ from ferrule.run.ledger import (
     responses,
     stored_requests,
     tool_usage,
+    traces,
 )
 from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.audit_chain import GENESIS, first_breach
@@ -42,6 +43,7 @@ from ferrule.run.ledger.ledger import (
 )
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.tables import UPGRADABLE, VERSION
+from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.ledger.transaction import Transaction, execute
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import UsageQuery, UsageReport
@@ -258,6 +260,21 @@ class SqlLedger(Ledger):
 
     async def conversations_of(self, tenant: str, query: ConversationQuery) -> tuple[ConversationSummary, ...]:
         return await self._transact(queries.find_conversations(tenant, query))
+
+    async def record_requests(self, requests: Sequence[TracedRequest]) -> None:
+        await self._transact(traces.record_requests(requests))
+
+    async def touch_requests(self, ids: Sequence[str], *, now: float) -> None:
+        await self._transact(traces.touch_requests(ids, now))
+
+    async def traces_of(self, tenant: str, query: TraceQuery) -> tuple[TraceSummary, ...]:
+        return await self._transact(traces.find_traces(tenant, query))
+
+    async def trace(self, id: str, tenant: str, *, stale_before: float = 0.0) -> Trace | None:
+        return await self._transact(traces.find_trace(id, tenant, stale_before))
+
+    async def forget_traces(self, before: float) -> int:
+        return await self._transact(traces.forget_traces(before))
 
     async def record_reply(self, reply: ReplyRecord, epoch: int, *, now: float) -> None:
         await self._transact(replies.record_reply(reply, epoch, now))

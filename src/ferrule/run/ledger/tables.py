@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-VERSION = 4
+VERSION = 5
 # Each version only adds tables to the one before, so these are upgraded by creating what is missing.
-UPGRADABLE = (1, 2, 3)
+UPGRADABLE = (1, 2, 3, 4)
 
 CONVERSATION = "id, tenant, principal, owner, epoch, lease_until, version, state"
 CALL = (
@@ -34,6 +34,14 @@ REQUEST = "answer, tenant, principal, api, body_sha256, idempotency_key, begun_a
 SELECTION = "conversation, place, tenant, principal, at, model, offer, demanded, is_required, is_unanswered"
 PICK = "conversation, selection, number, fingerprint, call_id, fate, wrote, is_retried, is_repeated"
 CONTINUATION = "conversation, tenant, principal, generation, due_at, attempts, status, error"
+TRACE = (
+    "id, tenant, principal, began_at, changed_at, status, model, error, title, request_count, error_count, "
+    "prompt_tokens, completion_tokens, cost"
+)
+TRACED_REQUEST = (
+    "id, trace, tenant, principal, at, api, request_id, seconds, status, model, finish, error, error_status, "
+    "error_message, error_detail, prompt_tokens, completion_tokens, cost, tools, conversation, messages, history_key"
+)
 AUDIT = "conversation, seq, at, kind, call_id, approval, decided_by, epoch, detail, previous, hash"
 
 
@@ -140,10 +148,34 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ferrule_vote (
         approval TEXT NOT NULL REFERENCES ferrule_approval (id), voter TEXT NOT NULL, binding TEXT NOT NULL,
         at REAL8 NOT NULL, PRIMARY KEY (approval, voter, binding))""",
+    # Since version 5. Written after the fact and for people: no other table refers to these, and they refer to none.
+    """CREATE TABLE IF NOT EXISTS ferrule_trace (
+        id TEXT PRIMARY KEY, tenant TEXT NOT NULL, principal TEXT NOT NULL, began_at REAL8 NOT NULL,
+        changed_at REAL8 NOT NULL, status TEXT NOT NULL, model TEXT NOT NULL, error TEXT NOT NULL,
+        title TEXT NOT NULL, request_count INT8 NOT NULL, error_count INT8 NOT NULL, prompt_tokens INT8 NOT NULL,
+        completion_tokens INT8 NOT NULL, cost REAL8)""",
+    "CREATE INDEX IF NOT EXISTS ferrule_trace_tenant ON ferrule_trace (tenant, began_at, id)",
+    "CREATE INDEX IF NOT EXISTS ferrule_trace_changed ON ferrule_trace (changed_at)",
+    """CREATE TABLE IF NOT EXISTS ferrule_traced_request (
+        id TEXT PRIMARY KEY, trace TEXT NOT NULL, tenant TEXT NOT NULL, principal TEXT NOT NULL, at REAL8 NOT NULL,
+        api TEXT NOT NULL, request_id TEXT NOT NULL, seconds REAL8, status TEXT NOT NULL, model TEXT NOT NULL,
+        finish TEXT NOT NULL, error TEXT NOT NULL, error_status INT8 NOT NULL, error_message TEXT NOT NULL,
+        error_detail TEXT NOT NULL, prompt_tokens INT8 NOT NULL, completion_tokens INT8 NOT NULL, cost REAL8,
+        tools TEXT NOT NULL, conversation TEXT NOT NULL, messages TEXT NOT NULL, history_key TEXT NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS ferrule_traced_request_trace ON ferrule_traced_request (trace, at)",
+    "CREATE INDEX IF NOT EXISTS ferrule_traced_request_conversation ON ferrule_traced_request (conversation) "
+    "WHERE conversation <> ''",
+    "CREATE INDEX IF NOT EXISTS ferrule_traced_request_history ON ferrule_traced_request (history_key, at) "
+    "WHERE history_key <> ''",
+    """CREATE TABLE IF NOT EXISTS ferrule_trace_tool (
+        trace TEXT NOT NULL, tool TEXT NOT NULL, PRIMARY KEY (trace, tool))""",
 )
 
 
 _UNFINISHED = "('queued', 'in_progress')"
+# Its process renews the time of a running trace. One that was not renewed has lost its process.
+_TRACE_STATUS = "CASE WHEN t.status = 'running' AND t.changed_at < ? THEN 'interrupted' ELSE t.status END"
+_TRACE_VIEW = ", ".join(_TRACE_STATUS if name == "status" else f"t.{name}" for name in TRACE.split(", "))
 _WHERE = "(? = 1 OR s.principal = ?) AND s.at >= ?"
 # Two statements instead of "? = '' OR": so a tenant's rows are found by the index, whatever other tenants store.
 _TENANT_CONDITIONS = {"": "s.tenant = ?", "_everywhere": "? = ''"}
@@ -215,6 +247,7 @@ STATEMENTS: Mapping[str, str] = {
     "WHERE a.seq = 1 AND c.tenant = ? AND (? = '' OR c.principal = ?) AND (a.at < ? OR (a.at = ? AND c.id < ?)) "
     "AND (? = '' OR LOWER(c.state) LIKE ? ESCAPE '!') "
     "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = c.id AND k.tool = ?)) "
+    "AND (? = 0 OR NOT EXISTS (SELECT 1 FROM ferrule_traced_request r WHERE r.conversation = c.id)) "
     "ORDER BY a.at DESC, c.id DESC LIMIT ?) t "
     "JOIN ferrule_conversation s ON s.id = t.id ORDER BY t.opened_at DESC, t.id DESC",
     "state_beginning": "SELECT SUBSTR(state, 1, ?) FROM ferrule_conversation WHERE id = ?",
@@ -336,6 +369,50 @@ STATEMENTS: Mapping[str, str] = {
     "add_selection": _insert("ferrule_selection", SELECTION),
     "add_pick": _insert("ferrule_pick", PICK),
     **{name: text for suffix, whose in _TENANT_CONDITIONS.items() for name, text in _statistics(suffix, whose).items()},
+    # Traces. What a request adds is summed up in its trace, so that a list need not read the requests.
+    "traced_status": "SELECT trace, status FROM ferrule_traced_request WHERE id = ?",
+    "trace_by_conversation": "SELECT trace FROM ferrule_traced_request "
+    "WHERE conversation = ? AND conversation <> '' AND tenant = ? LIMIT 1",
+    "trace_by_history": "SELECT trace FROM ferrule_traced_request "
+    "WHERE history_key = ? AND history_key <> '' AND at >= ? AND tenant = ? AND principal = ? ORDER BY at DESC LIMIT 1",
+    "set_trace": _insert("ferrule_trace", TRACE) + " ON CONFLICT (id) DO UPDATE SET changed_at = excluded.changed_at, "
+    "status = excluded.status, error = excluded.error, "
+    "model = CASE WHEN excluded.model = '' THEN ferrule_trace.model ELSE excluded.model END, "
+    "title = CASE WHEN ferrule_trace.title = '' THEN excluded.title ELSE ferrule_trace.title END, "
+    "cost = CASE WHEN excluded.cost IS NULL THEN ferrule_trace.cost "
+    "ELSE COALESCE(ferrule_trace.cost, 0.0) + excluded.cost END, "
+    + ", ".join(
+        f"{name} = ferrule_trace.{name} + excluded.{name}"
+        for name in ("request_count", "error_count", "prompt_tokens", "completion_tokens")
+    ),
+    "set_traced_request": _insert("ferrule_traced_request", TRACED_REQUEST)
+    + " ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in TRACED_REQUEST.split(", ")[7:]),
+    "add_trace_tool": _insert("ferrule_trace_tool", "trace, tool") + " ON CONFLICT (trace, tool) DO NOTHING",
+    "touch_trace": "UPDATE ferrule_trace SET changed_at = ? "
+    "WHERE id = (SELECT r.trace FROM ferrule_traced_request r WHERE r.id = ?)",
+    "trace_began_at": "SELECT began_at FROM ferrule_trace WHERE id = ? AND tenant = ?",
+    "traces_of": f"SELECT u.* FROM (SELECT {_TRACE_VIEW.replace(_TRACE_STATUS, f'{_TRACE_STATUS} AS status')} "
+    "FROM ferrule_trace t WHERE t.tenant = ? AND (? = '' OR t.principal = ?) "
+    "AND (t.began_at < ? OR (t.began_at = ? AND t.id < ?)) "
+    "AND (? = '' OR LOWER(t.title) LIKE ? ESCAPE '!' "
+    "OR EXISTS (SELECT 1 FROM ferrule_traced_request r WHERE r.trace = t.id AND LOWER(r.messages) LIKE ? ESCAPE '!') "
+    "OR EXISTS (SELECT 1 FROM ferrule_traced_request r JOIN ferrule_conversation c ON c.id = r.conversation "
+    "WHERE r.trace = t.id AND LOWER(c.state) LIKE ? ESCAPE '!')) "
+    "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_trace_tool k WHERE k.trace = t.id AND k.tool = ?)) "
+    "AND t.changed_at >= ? AND t.began_at < ?) u WHERE (? = '' OR u.status = ?) "
+    "ORDER BY u.began_at DESC, u.id DESC LIMIT ?",
+    "trace": f"SELECT {_TRACE_VIEW} FROM ferrule_trace t WHERE t.id = ? AND t.tenant = ?",
+    "trace_of_conversation": f"SELECT {_TRACE_VIEW} FROM ferrule_trace t WHERE t.id = ("
+    "SELECT r.trace FROM ferrule_traced_request r WHERE r.conversation = ? AND r.conversation <> '' LIMIT 1) "
+    "AND t.tenant = ?",
+    "traced_requests": "SELECT "
+    + ", ".join(name for name in TRACED_REQUEST.split(", ") if name not in ("trace", "history_key"))
+    + " FROM ferrule_traced_request WHERE trace = ? ORDER BY at, id",
+    "old_traces": "SELECT id FROM ferrule_trace WHERE changed_at < ? ORDER BY changed_at LIMIT ?",
+    "forget_traced_requests": "DELETE FROM ferrule_traced_request WHERE trace = ?",
+    "forget_trace_tools": "DELETE FROM ferrule_trace_tool WHERE trace = ?",
+    "forget_trace": "DELETE FROM ferrule_trace WHERE id = ?",
     # The audit log.
     "head": "SELECT audit_seq, audit_head FROM ferrule_conversation WHERE id = ?",
     "move_head": "UPDATE ferrule_conversation SET audit_seq = ?, audit_head = ? WHERE id = ? AND audit_seq = ?",

@@ -48,6 +48,8 @@ class Turn:
     conversation: str = ""
     is_claimed: bool = False
     """Whether the request is stored: then the conversation may have begun to answer it before. See `answer.claim`."""
+    is_recorded: bool = False
+    """Whether the conversation is in the ledger although the caller runs the calls: that of a stored response."""
     is_live: bool = False
     """Whether arguments are sent as they arrive: `{"ferrule": {"live_arguments": true}}`, or the key's setting."""
 

@@ -33,6 +33,7 @@ from ferrule.run.events import (
 from ferrule.run.machine import State
 from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.answer.stream import AnswerStream
+from ferrule.server.answer.waiting_text import waiting_text
 from ferrule.server.config.config import GatewayLimits
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import StreamingResponse
@@ -145,9 +146,7 @@ class RoundFlattener:
         """Report the pending approvals, also as text, for clients that do not read the extension."""
         approvals = [one.approval for one in self._pending]
         extension = ExtensionEvent({"waiting": {"conversation": self.conversation, "approvals": approvals}})
-        names = ", ".join(f"{one.call.name} ({one.approval})" for one in self._pending)
-        text = f"[Waiting for approval of {names}.]"
-        return [extension, TextDelta(f"\n{text}" if self._has_text else text)]
+        return [extension, TextDelta(waiting_text(self._pending, after_text=self._has_text))]
 
 
 class FlatEncoder(ABC):

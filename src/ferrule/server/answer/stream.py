@@ -11,25 +11,29 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ferrule.core import history
 from ferrule.core.context import CallContext
 from ferrule.core.event import CallEnd, Diagnostic, Finish, FinishReason, RuleShown, TextDelta
+from ferrule.core.message import ChatMessage
 from ferrule.core.reply import ReplyFold
 from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.engines.deadlines import DeadlineTimer
 from ferrule.errors import EngineTimeoutError, FerruleError, InterruptedAnswerError, LedgerError, NotFoundError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEnded, LoopEvent
+from ferrule.run.ledger.trace import TraceStatus
 from ferrule.run.machine import State
 from ferrule.run.tool_usage import tool_usage_of
 from ferrule.server.answer.claim import has_effects
 from ferrule.server.answer.keyed_reply import stream_keyed_reply
 from ferrule.server.answer.plan import ToolOwner, Turn
+from ferrule.server.answer.waiting_text import waiting_text
 from ferrule.server.gateway import Gateway
 from ferrule.server.observability.answer_record import AnswerRecord
 from ferrule.server.observability.metrics import CHOICE_EVENTS
+from ferrule.server.observability.trace_recorder import OpenRequest
 from ferrule.server.router import RoutedEngine
 
 # Why a call was not passed on, except that it was cut off: then the finish reason says so.
@@ -56,6 +60,7 @@ class AnswerStream:
         self._deadline = time.monotonic() + self._limits.total_seconds
         self._timer: DeadlineTimer | None = None
         self._record: AnswerRecord | None = None
+        self._trace: OpenRequest | None = None
         self._events: AsyncGenerator[LoopEvent] | None = None
         self._conversation: ToolConversation | None = None
         self._caller_request: ToolCallRequest | None = None
@@ -67,6 +72,8 @@ class AnswerStream:
         """Whether calls of the reply under way were complete: of each kind that occurred."""
         self._repairs: list[LoopEvent | None] = []
         """What was repaired in the conversation: every round of a loop reports it again."""
+        self._texts: list[str] = []
+        """The visible text, in the pieces in which it was streamed."""
         self._last_event: LoopEvent | None = None
         self._has_loop_end = False
         self._is_closed = False
@@ -81,23 +88,63 @@ class AnswerStream:
             event = await self._next_event()
         # Whatever broke the answer off, everything is closed, and the record has it.
         except BaseException as error:
+            client_error = error
             try:
-                await self._close(error)
-            except FerruleError as client_error:
-                raise await self._after_effects(client_error) from error
-            if isinstance(error, FerruleError):
-                raise await self._after_effects(error) from error
-            raise
+                try:
+                    await self._close(error)
+                except FerruleError as other_error:
+                    client_error = other_error
+                if isinstance(client_error, FerruleError):
+                    client_error = await self._after_effects(client_error)
+            finally:
+                self._trace_end(client_error)
+            if client_error is error:
+                raise
+            raise client_error from error
         if event is None:
-            await self._close(None)
+            try:
+                await self._close(None)
+            finally:
+                self._trace_end(None)
             raise StopAsyncIteration
         return event
 
     async def aclose(self) -> None:
         if not self._is_closed:
-            await self._close(GeneratorExit())
+            try:
+                await self._close(GeneratorExit())
+            finally:
+                self._trace_end(GeneratorExit())
+
+    def _trace_end(self, error: BaseException | None) -> None:
+        """Complete what is recorded of the request, with the error that the client received."""
+        trace, record = self._trace, self._record
+        if trace is None:
+            return
+        trace.error = error if isinstance(error, FerruleError) else None
+        is_kept = self._turn.is_claimed and self._events is not None
+        if self._conversation is not None or is_kept:
+            trace.conversation = self._turn.resumes or self._turn.conversation
+        if record is not None:
+            trace.model, trace.finish, trace.cost = record.model, record.finish, record.cost
+            trace.prompt_tokens, trace.completion_tokens = record.prompt_tokens, record.completion_tokens
+            trace.tools = tuple(record.tools)
+        trace.status = _trace_status(record, error)
+        trace.reply = self._shown_reply(record) if trace.error is None else None
+        self._gateway.traces.end(trace)
+
+    def _shown_reply(self, record: AnswerRecord | None) -> ChatMessage:
+        """The reply as the client has it: text of all rounds, and the calls that are the client's."""
+        text = "".join(self._texts)
+        if record is not None and record.loop_end is not None and record.loop_end.state is State.WAITING:
+            text += waiting_text(record.approvals, after_text=bool(self._texts))
+        return ChatMessage.assistant(text, self._fold.reply().calls if self._fold is not None else ())
 
     async def _next_event(self) -> LoopEvent | None:
+        if self._trace is None:
+            turn = self._turn
+            self._trace = self._gateway.traces.begin(turn.principal, turn.request.messages, turn.request.model or "")
+            self._trace.conversation = turn.conversation if turn.is_recorded or turn.resumes else ""
         if self._last_event is not None:
             event, self._last_event = self._last_event, None
             self._observe(event)
@@ -171,9 +218,11 @@ class AnswerStream:
         if kind is not RuleShown:
             # The gateway sends this one by itself: the deadline of the engine's first output still runs.
             self._seconds = self._limits.between_seconds
-        if kind is LoopEnded:
+        if kind is TextDelta:
+            self._texts.append(cast("TextDelta", event).text)
+        elif kind is LoopEnded:
             self._has_loop_end = True
-        elif self._fold is not None and kind in CHOICE_EVENTS:
+        if self._fold is not None and kind in CHOICE_EVENTS:
             self._fold.add(event)  # pyright: ignore[reportArgumentType]  # these are events of the model
         if self._record is not None:
             self._record.record_event(event)
@@ -269,6 +318,18 @@ class AnswerStream:
                 await self._conversation.close()
             if self._record is not None:
                 self._record.end(error)
+
+
+def _trace_status(record: AnswerRecord | None, error: BaseException | None) -> TraceStatus:
+    end = record.loop_end if record is not None else None
+    if isinstance(error, FerruleError):
+        return TraceStatus.FAILED
+    if end is None:
+        return TraceStatus.LEFT
+    if end.state is State.WAITING:
+        return TraceStatus.WAITING
+    is_cut = bool(end.reason) or (record is not None and record.finish == FinishReason.LENGTH)
+    return TraceStatus.INCOMPLETE if is_cut else TraceStatus.COMPLETED
 
 
 def conversation_options(gateway: Gateway, turn: Turn, instructions: str | None = None) -> dict[str, Any]:

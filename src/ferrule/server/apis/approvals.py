@@ -20,6 +20,7 @@ from ferrule.dialects.openai_error import error_body
 from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger.ledger import Approval, ApprovalState
+from ferrule.server.apis.query import read_limit
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route, StreamingResponse
 from ferrule.server.tools.approval_context import (
@@ -146,16 +147,6 @@ def read_decision(body: Field) -> ApprovalDecision:
         arguments.object() if arguments.is_given else None,
         body["arguments_sha256"].or_else(Field.string, ""),
     )
-
-
-def read_limit(request: Request, default: int, maximum: int) -> int:
-    """Read the page size."""
-    value = request.query.get("limit", str(default))
-    if not (value.isascii() and value.isdigit() and len(value) < 7 and 1 <= int(value) <= maximum):
-        raise DefinitionError(
-            f"limit: {value[:20]!r} is not a number from 1 to {maximum}", hint=f"Leave it out for {default}."
-        )
-    return int(value)
 
 
 async def _encode(feed: ApprovalFeed, tenant: str) -> AsyncGenerator[bytes]:

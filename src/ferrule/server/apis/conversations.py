@@ -16,18 +16,18 @@ from ferrule.errors import DefinitionError, FerruleError, LedgerError, NotFoundE
 from ferrule.run.ledger.ledger import ApprovalState, AuditRecord, Breach, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.title import title_of_messages
+from ferrule.run.ledger.trace import TraceSummary
 from ferrule.run.machine import outcome_as_dict
 from ferrule.run.timeline import timeline_of
 from ferrule.run.timeline_entry import title_of
 from ferrule.server.answer.result import RUNNING, WAITING, result_of
-from ferrule.server.apis.approvals import read_limit
+from ferrule.server.apis.query import read_limit, read_terms
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
 from ferrule.server.tools.approval_context import approval_view
 
 MAX_LIMIT = 100
 _DEFAULT_LIMIT = 20
-MAX_LENGTH = 1_000
 
 
 def routes(gateway: Gateway) -> list[Route]:
@@ -46,14 +46,14 @@ def routes(gateway: Gateway) -> list[Route]:
     async def get_conversation(request: Request) -> AnyResponse:
         id = request.params["id"]
         record = None if "\x00" in id else await gateway.ledger.load(id)
-        if record is None or not (_may_see(request, record) or await _may_decide(gateway, request, record)):
+        if record is None or not (may_see(request, record) or await may_decide(gateway, request, record)):
             raise NotFoundError("there is no such conversation", hint="See /v1/conversations.")
         return Response.json(await _conversation_view(gateway, record, time.time()))
 
     async def get_result(request: Request) -> AnyResponse:
         id = request.params["id"]
         record = None if "\x00" in id else await gateway.ledger.load(id)
-        if record is None or not _may_see(request, record):
+        if record is None or not may_see(request, record):
             raise NotFoundError("there is no such conversation", hint="See /v1/conversations.")
         status, fields = await result_of(gateway, record, time.time())
         view = {"object": "conversation.result", "id": record.id, "status": status, **fields}
@@ -71,22 +71,20 @@ def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 
 def _search(request: Request, limit: int) -> ConversationQuery:
-    params = {key: request.query.get(key, "") for key in ("text", "tool", "after", "principal")}
-    for key, value in params.items():
-        if len(value) > MAX_LENGTH or "\x00" in value:
-            raise DefinitionError(f"{key}: it is too long, or contains NUL", hint=f"At most {MAX_LENGTH} characters.")
+    params = read_terms(request, "text", "tool", "after", "principal")
     principal = params["principal"] if "admin" in request.rights else request.principal.name
     return ConversationQuery(
         principal=principal, text=params["text"], tool=params["tool"], after=params["after"], limit=limit
     )
 
 
-def _may_see(request: Request, record: ConversationRecord) -> bool:
+def may_see(request: Request, record: ConversationRecord | TraceSummary) -> bool:
+    """Whether it belongs to the principal, or to the tenant of an admin."""
     is_own = record.principal == request.principal.name
     return record.tenant == request.principal.tenant and (is_own or "admin" in request.rights)
 
 
-async def _may_decide(gateway: Gateway, request: Request, record: ConversationRecord) -> bool:
+async def may_decide(gateway: Gateway, request: Request, record: ConversationRecord) -> bool:
     """Whether the conversation has a call on which this principal may decide now."""
     if "approve" not in request.rights or record.tenant != request.principal.tenant:
         return False

@@ -6,14 +6,13 @@ that they were never offered. Without `since` the last thirty days count, becaus
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
 from ferrule.dialects.openai_error import error_body
-from ferrule.errors import DefinitionError, FerruleError
+from ferrule.errors import FerruleError
 from ferrule.run.tool_usage import UsageQuery
-from ferrule.server.apis.approvals import read_limit
+from ferrule.server.apis.query import read_limit, read_terms, read_time
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
 
@@ -22,7 +21,6 @@ MAX_LENGTH = 256
 """The maximum length of a name in the ledger."""
 _DEFAULT_LIMIT = 200
 _DEFAULT_SECONDS = 30 * 24 * 3600.0
-_NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?", re.ASCII)
 
 
 def routes(gateway: Gateway) -> list[Route]:
@@ -43,18 +41,7 @@ def render_error(error: FerruleError, request_id: str) -> dict[str, Any]:
 
 
 def _search(request: Request) -> UsageQuery:
-    tool, principal = request.query.get("tool", ""), request.query.get("principal", "")
-    for key, value in (("tool", tool), ("principal", principal)):
-        if len(value) > MAX_LENGTH or "\x00" in value:
-            raise DefinitionError(f"{key}: it is too long, or contains NUL", hint=f"At most {MAX_LENGTH} characters.")
-    owner = (principal or None) if "admin" in request.rights else request.principal.name
-    return UsageQuery(tenant=request.principal.tenant, principal=owner, since=_since(request), tool=tool)
-
-
-def _since(request: Request) -> float:
-    value = request.query.get("since")
-    if value is None:
-        return time.time() - _DEFAULT_SECONDS
-    if not _NUMBER.fullmatch(value):
-        raise DefinitionError(f"since: {value[:40]!r} is not a time", hint="Send Unix seconds, such as 1767225600.")
-    return float(value)
+    terms = read_terms(request, "tool", "principal", max_length=MAX_LENGTH)
+    owner = (terms["principal"] or None) if "admin" in request.rights else request.principal.name
+    since = read_time(request, "since", time.time() - _DEFAULT_SECONDS)
+    return UsageQuery(tenant=request.principal.tenant, principal=owner, since=since, tool=terms["tool"])

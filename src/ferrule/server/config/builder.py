@@ -22,7 +22,7 @@ from ferrule.server.config.tables import SERVER, TABLES, Setting, Table
 from ferrule.server.startup import is_loopback
 
 # Settings that may be 0, besides those whose default is 0.
-_MAY_BE_ZERO = frozenset({"port", "drain_seconds", "approvers"})
+_MAY_BE_ZERO = frozenset({"port", "drain_seconds", "approvers", "days"})
 _MAXIMUM = {"port": 65_535}
 _ANY = ("*",)
 

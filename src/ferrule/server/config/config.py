@@ -7,6 +7,7 @@ reference prints the docstring of each field. To add a setting, add a field with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from ferrule.core.byte_cache import DEFAULT_BYTES
 from ferrule.core.request import ChoicePolicy
@@ -96,6 +97,24 @@ class GatewayLimits:
     """How much memory compiled grammars, schemas and other caches may use in each worker process, as estimated."""
 
 
+class TraceText(StrEnum):
+    """How much text of a request a trace keeps."""
+
+    NONE = "none"
+    BEGINNING = "beginning"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracesConfig:
+    """What is recorded of requests, for people to look at. Conversations in the ledger are complete regardless."""
+
+    text: TraceText = TraceText.BEGINNING
+    """How much text is kept of each request: `none`, the `beginning` of its messages and its title, or `all`."""
+    days: float = 30.0
+    """How long traces are kept after their last request; 0 records none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
     """One engine. `use` is the string that `load_engine` accepts."""
@@ -103,6 +122,10 @@ class EngineConfig:
     name: str
     use: str = field(repr=False)
     """The engine, such as `llama:model.gguf` or `vllm:http://127.0.0.1:8001`. Options are keys beside it."""
+    input_price: float = 0.0
+    """The price of a million input tokens, in any currency. Traces show the cost of engines that have prices."""
+    output_price: float = 0.0
+    """The price of a million output tokens, in the same currency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +216,7 @@ class Config:
     tools: ToolSettings = field(default_factory=ToolSettings)
     keys: tuple[KeyConfig, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
+    traces: TracesConfig = field(default_factory=TracesConfig)
     ledger: str = field(default="", repr=False)
     """A SQLite file, or `postgresql://...`. If empty, the ledger is a temporary file that is deleted on exit."""
     tool_choice_policy: ChoicePolicy = ChoicePolicy.AUTO

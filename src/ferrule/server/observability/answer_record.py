@@ -75,10 +75,15 @@ class AnswerRecord:
     finish: str = ""
     outcome: str = OK
     calls: list[str] = field(default_factory=list[str])
+    tools: dict[str, None] = field(default_factory=dict[str, None])
+    """The names of the tools that were called, as the client or the gateway knows them."""
+    approvals: list[ConfirmationRequired] = field(default_factory=list[ConfirmationRequired])
+    loop_end: LoopEnded | None = None
+    cost: float | None = None
+    """By the configured prices; None if the engine has none."""
     is_idle: bool = False
     _start_time_ns: int = 0
     _round_started_at: float = 0.0
-    _is_finished: bool = False
     _is_cancelled: bool = False
     _task: asyncio.Task[Any] | None = None
     _names: dict[int, str] = field(default_factory=dict[int, str])
@@ -117,7 +122,7 @@ class AnswerRecord:
         """End the answer, with the error that broke it off. Raises the error that the client receives instead."""
         self.ended_at = self.clock()
         client_error = self._client_error(error)
-        self.outcome = _outcome_of(client_error) if not self._is_finished else OK
+        self.outcome = _outcome_of(client_error) if self.loop_end is None else OK
         if isinstance(client_error, FerruleError):
             self.observer.record_error(client_error)
         if isinstance(client_error, Exception):
@@ -147,7 +152,10 @@ class AnswerRecord:
         self._names[event.index] = event.name
 
     def _on_call_end(self, event: CallEnd) -> None:
-        tool = self._tool_label(self._names.pop(event.index, ""))
+        name = self._names.pop(event.index, "")
+        if event.complete:
+            self.tools[name] = None
+        tool = self._tool_label(name)
         how = str(event.receipt.how) if event.receipt else "none"
         self.calls.append(f"{tool}={how}")
         self.observer.record_call(self.model, tool, how, is_complete=event.complete)
@@ -190,10 +198,11 @@ class AnswerRecord:
             self.observer.spans.record_tool(tool, event.result.tool_call_id, timing, self._parent)
 
     def _on_approval_required(self, event: ConfirmationRequired) -> None:
+        self.approvals.append(event)
         self.observer.record_approval_request(self._tool_label(event.call.name))
 
     def _on_loop_ended(self, event: LoopEnded) -> None:
-        self._is_finished = True
+        self.loop_end = event
 
     @property
     def _parent(self) -> Any:

@@ -62,6 +62,7 @@ FAMILIES: Mapping[str, Family] = {
     "ferrule_failovers": Family("Requests that moved to another engine before any output.", ("model",)),
     "ferrule_engine_errors": Family("Engine failures.", ("engine", "code")),
     "ferrule_ledger_errors": Family("Ledger errors.", ("code",)),
+    "ferrule_traces_lost": Family("Requests that are missing in traces, because the ledger did not accept them."),
     "ferrule_unexpected_errors": Family("Unexpected errors; the log has their stack traces."),
     "ferrule_approvals_waiting": Family("Pending approvals.", is_gauge=True),
     "ferrule_engine_well": Family("Workers that consider this engine healthy.", ("engine",), is_gauge=True),

@@ -94,7 +94,9 @@ class InstrumentedApp:
                 self.telemetry.drain.check(scope)
                 async with self.middleware.admit(request, scope) as admitted_request:
                     # On an open route nobody was authenticated, so there is no principal to log.
-                    record.principal = "" if scope == OPEN else admitted_request.principal.name
+                    if scope != OPEN:
+                        record.principal = admitted_request.principal.name
+                        record.tenant = admitted_request.principal.tenant
                     yield admitted_request
         finally:
             CURRENT.reset(token)
@@ -125,6 +127,8 @@ class _RequestScope:
         if isinstance(client_error, FerruleError):
             self.telemetry.record_error(client_error)
             self.record.record_error(client_error)
+            if not self.record.is_traced:
+                self.telemetry.on_early_error(self.record, client_error)
         self.telemetry.end_request(self.record)
         # After a streaming response has started, no error response can be sent: the connection breaks.
         if client_error is not None and client_error is not error and not self.record.is_streaming:

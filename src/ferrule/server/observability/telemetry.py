@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ferrule.core.event import Finish
 from ferrule.dialects.caller_error import hides_details
 from ferrule.errors import EngineError, FerruleError, LedgerError
 from ferrule.server.observability.answer_record import CLIENT_LEFT, CURRENT_ANSWER, OK, REPAIRED, AnswerRecord
@@ -36,6 +37,9 @@ class RequestRecord:
     clock: Callable[[], float] = time.monotonic
     started_at: float = 0.0
     principal: str = ""
+    tenant: str = ""
+    is_traced: bool = False
+    """Whether an answer has begun, which is recorded in traces by itself."""
     status: int = 0
     outcome: str = CLIENT_LEFT
     is_streaming: bool = False
@@ -107,6 +111,7 @@ def _ids(request_id: str, answer: AnswerRecord | None) -> dict[str, str]:
 _UNLOGGED = ("/healthz", "/readyz", "/metrics")
 """Probed every few seconds, so logged only if the outcome is not ok."""
 _MOST_CALLS = 32
+_PRICED_TOKENS = 1_000_000
 _Result = TypeVar("_Result")
 
 
@@ -119,6 +124,10 @@ class Telemetry:
     counts: Counts = field(default_factory=Counts)
     drain: Drain = field(default_factory=Drain)
     shared: SharedCounts | None = None
+    prices: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """The prices of a million input and output tokens, by the name of the engine."""
+    on_early_error: Callable[[RequestRecord, FerruleError], None] = lambda record, error: None
+    """Called when a request has failed before its answer began."""
     requests: set[RequestRecord] = field(default_factory=set[RequestRecord])
     answers: set[AnswerRecord] = field(default_factory=set[AnswerRecord])
 
@@ -219,6 +228,14 @@ class Telemetry:
             **status,
             detail=mask_text(error.message),
         )
+
+    def record_engine_finish(self, engine: str, finish: Finish) -> None:
+        """Add what a reply cost to the answer that it is part of."""
+        answer, (input_price, output_price) = CURRENT_ANSWER.get(), self.prices.get(engine, (0.0, 0.0))
+        if answer is not None and finish.usage is not None and (input_price or output_price):
+            usage = finish.usage
+            cost = usage.prompt_tokens * input_price + usage.completion_tokens * output_price
+            answer.cost = (answer.cost or 0.0) + cost / _PRICED_TOKENS
 
     def record_probe(self, engine: str, error: EngineError | None) -> None:
         """Log whether an engine could be reached when the gateway started."""

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from ferrule.server.apis.approvals import FILTERS, ORDERS, STATES
 from ferrule.server.apis.approvals import MAX_LIMIT as MAX_APPROVALS
-from ferrule.server.apis.conversations import MAX_LENGTH
 from ferrule.server.apis.conversations import MAX_LIMIT as MAX_CONVERSATIONS
 from ferrule.server.apis.openapi.schemas import TEXT, Schema
+from ferrule.server.apis.query import MAX_TERM_LENGTH, MAX_TIME
 from ferrule.server.apis.stats import MAX_LENGTH as MAX_STATS_NAME
 from ferrule.server.apis.stats import MAX_LIMIT as MAX_STATS
 from ferrule.server.apis.tools import HOPS
+from ferrule.server.apis.traces import STATUSES as TRACE_STATUSES
 from ferrule.server.http import EVENTS, JSON
 
 
@@ -41,10 +42,11 @@ def _limit(most: int) -> Schema:
     return {"type": "integer", "minimum": 1, "maximum": most}
 
 
-_SEARCHED: Schema = {"type": "string", "maxLength": MAX_LENGTH}
+_SEARCHED: Schema = {"type": "string", "maxLength": MAX_TERM_LENGTH}
 _NAMED: Schema = {"type": "string", "maxLength": MAX_STATS_NAME}
 _HOPS: Schema = {"type": "integer", "minimum": 0, "description": "How many more levels deep tools may call tools."}
 _MOMENT: Schema = {"type": "number", "minimum": 0, "description": "Unix seconds; default: thirty days ago."}
+_TIME: Schema = {"type": "number", "minimum": 0, "maximum": MAX_TIME, "description": "Unix seconds."}
 _PAGES: Mapping[str, Schema] = {"limit": _limit(MAX_CONVERSATIONS), "after": _SEARCHED}
 _CHAT, _MESSAGES, _RESPONSES, _TOOLS, _RUN, _CONSOLE = (
     "OpenAI chat",
@@ -169,6 +171,22 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         tag=_TOOLS,
         summary="Get the result of a conversation, also after its caller was gone; 202 while it waits or runs",
         answers={200: "ConversationResult", 202: "ConversationResult"},
+    ),
+    ("GET", "/v1/traces"): Operation(
+        tag=_TOOLS,
+        summary="List traces, one for each conversation of a client, newest first; an admin sees the tenant's",
+        answers={200: "Traces"},
+        query={
+            **_PAGES,
+            **dict.fromkeys(("text", "tool", "principal"), _SEARCHED),
+            "status": {"enum": list(TRACE_STATUSES)},
+            **dict.fromkeys(("since", "until"), _TIME),
+        },
+    ),
+    ("GET", "/v1/traces/{id}"): Operation(
+        tag=_TOOLS,
+        summary="Get a trace with its requests, by its ID or that of a conversation in it",
+        answers={200: "Trace"},
     ),
     ("GET", "/v1/stats"): Operation(
         tag=_TOOLS,

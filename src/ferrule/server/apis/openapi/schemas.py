@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from ferrule.run.ledger.ledger import ApprovalState, CallState
+from ferrule.run.ledger.trace import TraceStatus
 from ferrule.run.timeline_entry import EntryKind
 from ferrule.run.tool_usage import UsageCounts
 from ferrule.server.answer.result import STATUSES
@@ -296,6 +297,37 @@ SCHEMAS: dict[str, Schema] = {
             ),
         ]
     },
+    "TraceSummary": obj(
+        {
+            "object": {"const": "trace"},
+            **dict.fromkeys(("id", "principal", "title", "error", "model"), TEXT),
+            "status": {"enum": [*(one.value for one in TraceStatus), ""]},
+            **dict.fromkeys(("request_count", "error_count", "prompt_tokens", "completion_tokens"), COUNT),
+            "cost": MAYBE_NUMBER,
+            "began_at": NUMBER,
+            "changed_at": NUMBER,
+        }
+    ),
+    "Traces": page_of("TraceSummary", has_more=FLAG),
+    "Trace": {
+        "allOf": [
+            ref("TraceSummary"),
+            obj({"conversations": TEXTS, "requests": {"type": "array", "items": ref("TracedRequest")}}),
+        ]
+    },
+    "TracedRequest": obj(
+        {
+            **dict.fromkeys(("id", "request_id", "api", "model", "finish", "conversation"), TEXT),
+            "at": NUMBER,
+            "seconds": MAYBE_NUMBER,
+            "status": {"enum": [one.value for one in TraceStatus]},
+            "error": {"anyOf": [obj({"code": TEXT, "status": COUNT, "message": TEXT}), {"type": "null"}]},
+            **dict.fromkeys(("prompt_tokens", "completion_tokens"), COUNT),
+            "cost": MAYBE_NUMBER,
+            "tools": TEXTS,
+            "messages": OBJECTS,
+        }
+    ),
     "Call": obj(
         {
             "id": TEXT,

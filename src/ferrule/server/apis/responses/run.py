@@ -115,6 +115,7 @@ class ResponseRun:
             tool_names=resume_record.tool_names,
             resumes=self.record.conversation if state["loop"] else "",
             conversation=self.record.conversation,
+            is_recorded=True,
         )
         return AnswerStream(self.gateway, turn, self._open_conversation)
 

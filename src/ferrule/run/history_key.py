@@ -1,0 +1,71 @@
+"""History keys: which requests belong to one conversation, when the client sends its whole history every time.
+
+Clients do not send a history back to the letter. They drop the reasoning, change the system prompt, split a reply into
+several messages, trim white space and format the arguments of calls again. So a key is a hash over what survives that:
+the visible text, and the calls with their ids. A system message does not count.
+
+The key of a request that was answered includes the reply. A later request belongs to it if one of the beginnings of its
+own history has that key: two conversations that begin alike differ in their replies, or at least in the ids of calls.
+The key of a request that failed is that of its messages, marked as a try, so that the next try belongs to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from ferrule.core.call import ToolCall, ToolResult
+from ferrule.core.json_text import canonical, dumps, loads
+from ferrule.core.message import ChatMessage, Role, Text
+
+TRY = "try:"
+"""The beginning of the key of a request that failed."""
+_MAX_TRIES = 4
+"""How many beginnings are looked up at which an earlier try may have failed."""
+_MAX_REPLIES = 8
+"""How many beginnings are looked up that end with a reply."""
+
+
+def history_key(messages: Iterable[ChatMessage], reply: ChatMessage | None) -> str:
+    """Return the key of a request and its reply, or of a try without one. Empty if it has no message that counts."""
+    keys = [key for key, _ in _keys((*messages, reply) if reply else messages)]
+    return "" if not keys else keys[-1] if reply else TRY + keys[-1]
+
+
+def earlier_keys(messages: Iterable[ChatMessage]) -> tuple[str, ...]:
+    """Return the keys that an earlier request of the same conversation can have, the most likely first."""
+    keys = list(_keys(messages))[::-1]
+    replies = [key for key, is_reply in keys if is_reply]
+    tries = [TRY + key for key, is_reply in keys if not is_reply]
+    return (*tries[:1], *replies[:_MAX_REPLIES], *tries[1:_MAX_TRIES])
+
+
+def _keys(messages: Iterable[ChatMessage]) -> Iterator[tuple[str, bool]]:
+    """Yield the key of each beginning, and whether it ends with a reply. Adjacent assistant messages are one reply."""
+    key = ""
+    for is_reply, group in groupby(messages, lambda one: one.role is Role.ASSISTANT):
+        for unit in [list(group)] if is_reply else [[message] for message in group]:
+            if unit[0].role is not Role.SYSTEM:
+                key = hashlib.sha256("\0".join([key, *_content(unit)]).encode("utf-8", "surrogatepass")).hexdigest()
+                yield key, is_reply
+
+
+def _content(messages: Sequence[ChatMessage]) -> Iterator[str]:
+    parts = [part for message in messages for part in message.parts]
+    yield messages[0].role.value
+    yield "".join(part.text for part in parts if isinstance(part, Text)).strip()
+    for part in parts:
+        if isinstance(part, ToolCall):
+            yield from (part.id, part.name, _canonical_arguments(part.function.arguments))
+        elif isinstance(part, ToolResult):
+            content = part.content if isinstance(part.content, str) else dumps(part.content)
+            yield from (part.tool_call_id, content.strip())
+
+
+def _canonical_arguments(arguments: str) -> str:
+    try:
+        return canonical(loads(arguments))
+    except (ValueError, RecursionError):
+        # It is compared as it is written.
+        return arguments

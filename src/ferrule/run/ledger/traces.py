@@ -1,0 +1,193 @@
+"""The transactions on traces: record requests, list traces, read one, forget old ones. Independent of the database.
+
+A request belongs to the trace of its conversation in the ledger, if it has one. If not, it belongs to the latest
+request of the same principal whose history, with the reply, is a beginning of its own history. A client that sends its
+whole history with every request needs no id for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ferrule.core.json_text import dumps, loads
+from ferrule.errors import LedgerError
+from ferrule.run.history_key import TRY
+from ferrule.run.ledger.queries import find_conversations, like_pattern
+from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.ledger.trace import (
+    RequestError,
+    Trace,
+    TracedRequest,
+    TraceQuery,
+    TraceStatus,
+    TraceSummary,
+)
+from ferrule.run.ledger.transaction import Row, Transaction, execute
+
+_TRY_SECONDS = 600.0
+"""How long after a request that failed an identical one counts as the next try. Later it is a new conversation."""
+_BATCH = 1_000
+"""How many traces are deleted in one transaction."""
+
+
+def record_requests(requests: Sequence[TracedRequest]) -> Transaction[None]:
+    """Record requests, each when it begins, when it ends, or both at once. One that has ended is not changed again."""
+    for request in requests:
+        rows = (yield from execute("traced_status", request.id)).rows
+        if rows and rows[0][1] != TraceStatus.RUNNING.value:
+            continue
+        trace = rows[0][0] if rows else (yield from _find_trace(request))
+        yield from execute("set_trace", *_trace_row(trace, request, is_new=not rows))
+        yield from execute("set_traced_request", *_request_row(trace, request))
+        for tool in request.tools:
+            yield from execute("add_trace_tool", trace, tool)
+
+
+def touch_requests(ids: Sequence[str], now: float) -> Transaction[None]:
+    """Note that these requests still run."""
+    for id in ids:
+        yield from execute("touch_trace", float(now), id)
+
+
+def find_traces(tenant: str, query: TraceQuery) -> Transaction[tuple[TraceSummary, ...]]:
+    """Return traces, and conversations in the ledger for which no request was recorded, newest first."""
+    cursor = None
+    if query.after:
+        rows = (yield from execute("trace_began_at", query.after, tenant)).rows
+        rows = rows or (yield from execute("opened_at", query.after, tenant)).rows
+        if not rows:
+            raise LedgerError("the cursor names no trace", code="bad_cursor", hint="Start without a cursor.")
+        cursor = (float(rows[0][0]), query.after)
+    began_at, last = cursor or (1e300, "")
+    pattern = like_pattern(query.text)
+    rows = (
+        yield from execute(
+            "traces_of",
+            *(float(query.stale_before), tenant, query.principal, query.principal, began_at, began_at, last),
+            *(query.text, pattern, pattern, pattern, query.tool, query.tool, float(query.since), float(query.until)),
+            *((query.status or "", query.status or "", query.limit)),
+        )
+    ).rows
+    summaries = [_summary(row) for row in rows]
+    if query.status is None:
+        conversations = ConversationQuery(
+            principal=query.principal, text=query.text, tool=query.tool, limit=query.limit, is_untraced=True
+        )
+        found = yield from find_conversations(tenant, conversations, cursor)
+        summaries += [_untraced(one) for one in found if one.changed_at >= query.since and one.opened_at < query.until]
+    summaries.sort(key=lambda one: (one.began_at, one.id), reverse=True)
+    return tuple(summaries[: query.limit])
+
+
+def find_trace(id: str, tenant: str, stale_before: float) -> Transaction[Trace | None]:
+    """Return a trace, by its own id or that of a conversation in it."""
+    for name in ("trace", "trace_of_conversation"):
+        rows = (yield from execute(name, float(stale_before), id, tenant)).rows
+        if rows:
+            summary = _summary(rows[0])
+            requests = (yield from execute("traced_requests", summary.id)).rows
+            is_stale = summary.status is TraceStatus.INTERRUPTED
+            return Trace(summary, tuple(_request(row, is_stale=is_stale) for row in requests))
+    return None
+
+
+def forget_traces(before: float) -> Transaction[int]:
+    """Delete traces that were not changed since `before`, oldest first. Returns how many, at most a batch."""
+    ids = [row[0] for row in (yield from execute("old_traces", float(before), _BATCH)).rows]
+    for id in ids:
+        for name in ("forget_traced_requests", "forget_trace_tools", "forget_trace"):
+            yield from execute(name, id)
+    return len(ids)
+
+
+def _find_trace(request: TracedRequest) -> Transaction[str]:
+    """Return the trace that a new request belongs to; its own id if it is the first."""
+    if request.conversation:
+        rows = (yield from execute("trace_by_conversation", request.conversation, request.tenant)).rows
+        if rows:
+            return rows[0][0]
+    for key in request.earlier_keys:
+        since = request.at - _TRY_SECONDS if key.startswith(TRY) else 0.0
+        rows = (yield from execute("trace_by_history", key, float(since), request.tenant, request.principal)).rows
+        if rows:
+            return rows[0][0]
+    return f"trace_{request.id.removeprefix('request_')}"
+
+
+def _trace_row(trace: str, request: TracedRequest, *, is_new: bool) -> tuple[object, ...]:
+    """Return what a request adds to its trace: once when it begins, and once when it ends."""
+    error = request.error.code if request.error else ""
+    return (
+        *(trace, request.tenant, request.principal, float(request.at), float(request.at + (request.seconds or 0.0))),
+        *(request.status.value, request.model, error, request.title, int(is_new), int(bool(request.error))),
+        *(request.prompt_tokens, request.completion_tokens, request.cost),
+    )
+
+
+def _request_row(trace: str, request: TracedRequest) -> tuple[object, ...]:
+    error = request.error
+    return (
+        *(request.id, trace, request.tenant, request.principal, float(request.at), request.api, request.request_id),
+        *(request.seconds, request.status.value, request.model, request.finish),
+        *((error.code, error.status, error.message, error.detail) if error else ("", 0, "", "")),
+        *(request.prompt_tokens, request.completion_tokens, request.cost, dumps(list(request.tools))),
+        *(request.conversation, request.messages_text, request.history_key),
+    )
+
+
+def _request(row: Row, *, is_stale: bool) -> TracedRequest:
+    id, tenant, principal, at, api, request_id, seconds, status, model, finish, *rest = row
+    code, http_status, message, detail, prompt_tokens, completion_tokens, cost, tools, conversation, messages = rest
+    was_running = status == TraceStatus.RUNNING.value
+    return TracedRequest(
+        id=id,
+        tenant=tenant,
+        principal=principal,
+        at=at,
+        api=api,
+        request_id=request_id,
+        seconds=seconds,
+        status=TraceStatus.INTERRUPTED if was_running and is_stale else TraceStatus(status),
+        model=model,
+        finish=finish,
+        error=RequestError(code=code, status=http_status, message=message, detail=detail) if code else None,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cost=cost,
+        tools=tuple(map(str, loads(tools))),  # pyright: ignore[reportArgumentType]  # it was written as a list
+        conversation=conversation,
+        messages_text=messages,
+    )
+
+
+def _summary(row: Row) -> TraceSummary:
+    id, tenant, principal, began_at, changed_at, status, model, error, title, *counts = row
+    request_count, error_count, prompt_tokens, completion_tokens, cost = counts
+    return TraceSummary(
+        id=id,
+        tenant=tenant,
+        principal=principal,
+        began_at=began_at,
+        changed_at=changed_at,
+        status=TraceStatus(status),
+        model=model,
+        error=error,
+        title=title,
+        request_count=request_count,
+        error_count=error_count,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cost=cost,
+    )
+
+
+def _untraced(one: ConversationSummary) -> TraceSummary:
+    return TraceSummary(
+        id=one.id,
+        tenant=one.tenant,
+        principal=one.principal,
+        began_at=one.opened_at,
+        changed_at=one.changed_at,
+        status=None,
+        title=one.title,
+    )
