@@ -213,7 +213,7 @@ def test_a_receipt_rides_in_the_extension() -> None:
 def test_a_count_and_an_error_have_their_bodies() -> None:
     assert count_body(7) == {"input_tokens": 7}
     refused = error_body(DefinitionError("n: is odd", hint="Send 1."), "req_1")
-    value = {"type": "invalid_request_error", "message": "n: is odd Send 1."}
+    value = {"type": "invalid_request_error", "message": "n: is odd. Send 1."}
     extension = {"error": {"code": "bad_request", "retryable": False}}
     assert refused == {"type": "error", "error": value, "request_id": "req_1", "ferrule": extension}
     assert error_body(FerruleError("broke"))["error"]["type"] == "api_error"

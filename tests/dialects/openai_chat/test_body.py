@@ -134,7 +134,7 @@ class Busy(FerruleError):
 def test_an_error_says_what_happened_and_what_to_do(error: FerruleError, kind: str, param: str | None) -> None:
     chunks = error_body(error)["error"]
     assert chunks == {
-        "message": f"{error.message} {error.hint}".strip(),
+        "message": f"{error.message}. {error.hint}" if error.hint else error.message,
         "type": kind,
         "param": param,
         "code": error.code,

@@ -161,7 +161,7 @@ def test_an_error_ends_the_response_and_comes_back_as_one() -> None:
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     read = reply(*events)
     assert (read.text, read.finish) == ("Hel", None)
-    assert [(note.code, note.message) for note in read.diagnostics] == [("engine_error", "broke Mend it.")]
+    assert [(note.code, note.message) for note in read.diagnostics] == [("engine_error", "broke. Mend it.")]
 
 
 def test_an_error_before_any_output_still_begins_with_the_response() -> None:

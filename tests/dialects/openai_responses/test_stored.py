@@ -53,12 +53,12 @@ def test_how_it_ended_is_in_its_status(end: str, status: str) -> None:
 
 def test_a_response_that_failed_has_its_error() -> None:
     body = response_body(encoder().fail(TooManyError("slowly", hint="Wait.")))
-    assert (body["status"], body["error"]) == ("failed", {"code": "rate_limit_exceeded", "message": "slowly Wait."})
+    assert (body["status"], body["error"]) == ("failed", {"code": "rate_limit_exceeded", "message": "slowly. Wait."})
 
 
 def test_an_error_beside_the_response_is_an_event_with_a_number() -> None:
     event = error_event(TooManyError("slowly", hint="Wait."), 7)
-    assert (event["type"], event["message"], event["sequence_number"]) == ("error", "slowly Wait.", 7)
+    assert (event["type"], event["message"], event["sequence_number"]) == ("error", "slowly. Wait.", 7)
     events = encoder().begin()
     assert response_body([*events, event]) == response_body(events)
 
