@@ -3,16 +3,12 @@
 import json
 import statistics
 import tempfile
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from ferrule.bench.tables import Table
-from lab.gateway_process import gateway_process
+from lab.alternating_gateways import alternate
 from run.ledger_databases import postgres_cluster
 
 _BODY: Final = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello."}]})
@@ -49,26 +45,13 @@ def claim_costs(count: int) -> Table:
 
 
 def _measure(folder: Path, ledger: str, count: int) -> tuple[Sequence[float], Sequence[float]]:
-    times: dict[bool, list[float]] = {False: [], True: []}
-    with ExitStack() as stack:
-        connections: dict[bool, HTTPConnection] = {}
-        for side_effects in times:
-            name = "claimed" if side_effects else "plain"
-            tools, config = folder / f"{name}_tools.py", folder / f"{name}.toml"
-            tools.write_text(_TOOL.format(side_effects=side_effects), encoding="utf-8")
-            config.write_text(
-                f'[engines.m]\nuse = "fake:Hello."\n[server]\nledger = "{ledger.format(name=name)}"\n'
-                f'[sources]\nfunctions = ["{tools}"]\n',
-                encoding="utf-8",
-            )
-            gateway = stack.enter_context(gateway_process(["--config", str(config)], engine=None))
-            connections[side_effects] = HTTPConnection(urlsplit(gateway.url).netloc)
-        for _ in range(count):
-            for side_effects, connection in connections.items():
-                started = time.perf_counter()
-                connection.request("POST", "/v1/chat/completions", _BODY, {"content-type": "application/json"})
-                answer = connection.getresponse()
-                answer.read()
-                assert answer.status == 200
-                times[side_effects].append(time.perf_counter() - started)
-    return times[False], times[True]
+    configs: dict[str, str] = {}
+    for name, side_effects in (("plain", False), ("claimed", True)):
+        tools = folder / f"{name}_tools.py"
+        tools.write_text(_TOOL.format(side_effects=side_effects), encoding="utf-8")
+        configs[name] = (
+            f'[engines.m]\nuse = "fake:Hello."\n[server]\nledger = "{ledger.format(name=name)}"\n'
+            f'[sources]\nfunctions = ["{tools}"]\n'
+        )
+    times = alternate(configs, _BODY, count, folder)
+    return times["plain"].seconds, times["claimed"].seconds

@@ -8,7 +8,8 @@ import pytest
 
 from ferrule.core.call import FunctionCall, ToolCall
 from ferrule.core.message import ChatMessage, Reasoning, Role, Text
-from ferrule.run.history_key import earlier_keys, history_key
+from ferrule.run.history_key import HistoryKeys, history_keys
+from ferrule.run.ledger.tables import MAX_EARLIER_KEYS
 
 CALL = ToolCall("call_7", FunctionCall("look", '{"place": "Bern", "n": 1}'))
 ASKED = (ChatMessage.system("Be brief."), ChatMessage.user("How is Bern?"))
@@ -18,7 +19,11 @@ RESULT = ChatMessage.tool("call_7", {"sun": True}, "look")
 
 def belongs(*messages: ChatMessage, asked: tuple[ChatMessage, ...] = ASKED, reply: ChatMessage | None = REPLY) -> bool:
     """Whether a request with these messages belongs to the one that was asked and replied to."""
-    return history_key(asked, reply) in earlier_keys(messages)
+    return history_keys(asked, reply).own in history_keys(messages, ChatMessage.assistant("Done.")).earlier
+
+
+def key_of(*messages: ChatMessage) -> str:
+    return history_keys(messages).own
 
 
 CHANGES: dict[str, Callable[[], tuple[ChatMessage, ...]]] = {
@@ -62,14 +67,14 @@ def test_the_next_try_of_a_request_that_failed_belongs_to_it() -> None:
 
 def test_texts_cannot_be_cut_so_that_two_histories_have_one_key() -> None:
     one = (ChatMessage.user("a"), ChatMessage.user("b"))
-    assert history_key(one, None) != history_key((ChatMessage.user("ab"),), None)
-    assert history_key((ChatMessage.user("a\0user\0b"),), None) != history_key(one, None)
+    assert key_of(*one) != key_of(ChatMessage.user("ab"))
+    assert key_of(ChatMessage.user("a\0user\0b")) != key_of(*one)
 
 
 def test_a_history_that_no_text_can_hold_has_a_key() -> None:
-    assert history_key((ChatMessage.user("\ud800"),), None)
-    assert history_key((), None) == ""
-    assert earlier_keys(()) == ()
+    assert key_of(ChatMessage.user("\ud800"))
+    assert history_keys(()) == HistoryKeys("", ())
+    assert history_keys((ChatMessage.system("x"),)) == HistoryKeys("", ())
 
 
 def test_few_keys_are_looked_up_however_long_the_history_is() -> None:
@@ -78,5 +83,5 @@ def test_few_keys_are_looked_up_however_long_the_history_is() -> None:
         for number in range(500)
         for message in (ChatMessage.user(f"q{number}"), ChatMessage.assistant(f"a{number}"))
     )
-    assert len(earlier_keys(long)) <= 12
+    assert len(history_keys(long).earlier) <= MAX_EARLIER_KEYS
     assert belongs(*long, ChatMessage.user("last"), asked=long[:-1], reply=long[-1])

@@ -8,7 +8,7 @@ test("every status has a label and a sentence that explains it", () => {
 });
 
 test("a conversation without a request has an unknown status; a new status keeps its name", () => {
-  expect(statusOf("")).toMatchObject({ label: "unknown", tone: "plain" });
+  expect(statusOf("")).toMatchObject({ label: "no request", tone: "plain" });
   expect(statusOf("telepathy")).toEqual({ label: "telepathy", tone: "plain", meaning: "" });
   expect(statusOf("constructor").label).toBe("constructor");
 });

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from ferrule.core.call import ToolCall, ToolResult
@@ -27,40 +28,55 @@ _MAX_REPLIES = 8
 """How many beginnings are looked up that end with a reply."""
 
 
-def history_key(messages: Iterable[ChatMessage], reply: ChatMessage | None) -> str:
-    """Return the key of a request and its reply, or of a try without one. Empty if it has no message that counts."""
-    keys = [key for key, _ in _keys((*messages, reply) if reply else messages)]
-    return "" if not keys else keys[-1] if reply else TRY + keys[-1]
+@dataclass(frozen=True, slots=True)
+class HistoryKeys:
+    """`own` is the key of a request, with its reply if it has one; empty if there is nothing to hash.
+
+    `earlier` are the keys that an earlier request of the same conversation can have, the most likely first.
+    """
+
+    own: str
+    earlier: tuple[str, ...]
 
 
-def earlier_keys(messages: Iterable[ChatMessage]) -> tuple[str, ...]:
-    """Return the keys that an earlier request of the same conversation can have, the most likely first."""
-    keys = list(_keys(messages))[::-1]
-    replies = [key for key, is_reply in keys if is_reply]
-    tries = [TRY + key for key, is_reply in keys if not is_reply]
-    return (*tries[:1], *replies[:_MAX_REPLIES], *tries[1:_MAX_TRIES])
+def history_keys(messages: Sequence[ChatMessage], reply: ChatMessage | None = None) -> HistoryKeys:
+    """Return the keys of a request. Without a `reply` it has failed, or has not ended."""
+    history = list(_keys((*messages, reply) if reply else messages))
+    own = history.pop()[0] if reply and history else f"{TRY}{history[-1][0]}" if history else ""
+    history.reverse()
+    replies = [key for key, is_reply in history if is_reply]
+    tries = [TRY + key for key, is_reply in history if not is_reply]
+    return HistoryKeys(own, (*tries[:1], *replies[:_MAX_REPLIES], *tries[1:_MAX_TRIES]))
 
 
 def _keys(messages: Iterable[ChatMessage]) -> Iterator[tuple[str, bool]]:
     """Yield the key of each beginning, and whether it ends with a reply. Adjacent assistant messages are one reply."""
     key = ""
-    for is_reply, group in groupby(messages, lambda one: one.role is Role.ASSISTANT):
+    for is_reply, group in groupby(messages, _is_reply):
         for unit in [list(group)] if is_reply else [[message] for message in group]:
             if unit[0].role is not Role.SYSTEM:
-                key = hashlib.sha256("\0".join([key, *_content(unit)]).encode("utf-8", "surrogatepass")).hexdigest()
+                content = "\0".join((key, unit[0].role.value, *_content(unit)))
+                key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
                 yield key, is_reply
 
 
-def _content(messages: Sequence[ChatMessage]) -> Iterator[str]:
-    parts = [part for message in messages for part in message.parts]
-    yield messages[0].role.value
-    yield "".join(part.text for part in parts if isinstance(part, Text)).strip()
-    for part in parts:
-        if isinstance(part, ToolCall):
-            yield from (part.id, part.name, _canonical_arguments(part.function.arguments))
-        elif isinstance(part, ToolResult):
-            content = part.content if isinstance(part.content, str) else dumps(part.content)
-            yield from (part.tool_call_id, content.strip())
+def _is_reply(message: ChatMessage) -> bool:
+    return message.role is Role.ASSISTANT
+
+
+def _content(messages: Sequence[ChatMessage]) -> list[str]:
+    texts: list[str] = []
+    others: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, Text):
+                texts.append(part.text)
+            elif isinstance(part, ToolCall):
+                others += (part.id, part.name, _canonical_arguments(part.function.arguments))
+            elif isinstance(part, ToolResult):
+                content = part.content if isinstance(part.content, str) else dumps(part.content)
+                others += (part.tool_call_id, content.strip())
+    return ["".join(texts).strip(), *others]
 
 
 def _canonical_arguments(arguments: str) -> str:

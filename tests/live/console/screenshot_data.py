@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
+from ferrule.core.json_text import dumps
+from ferrule.core.message import ChatMessage, messages_as_json
 from ferrule.core.outcome import Answered, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.profile import Finding, Profile, Verdict, save_profile
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Ledger
+from ferrule.run.ledger.trace import RequestError, TracedRequest, TraceStatus
 from ferrule.run.tool_usage import AttemptStatus, CallAttempt
 from live.console.conversation_writer import ConversationWriter
 
@@ -106,6 +110,7 @@ async def write_conversations(file: Path, tools: tuple[ToolDefinition, ...]) -> 
         for number in range(24):
             await _write_conversation(ledger, number, now - 3600.0 * (50 - 2 * number), tools)
         await _write_trace(ledger, now - 900, tools)
+        await _write_failures(ledger, now - 240)
 
 
 async def _write_conversation(ledger: Ledger, number: int, at: float, tools: tuple[ToolDefinition, ...]) -> None:
@@ -127,6 +132,75 @@ async def _write_conversation(ledger: Ledger, number: int, at: float, tools: tup
     await writer.run_call(call, Answered({"found": 2}))
     await writer.add_reply("Here is what I found.", seconds=0.5 + number % 7 / 4)
     await writer.finish()
+    await ledger.record_requests([_request(writer, at, text, (name,), number)])
+
+
+def _request(writer: ConversationWriter, at: float, title: str, tools: tuple[str, ...], number: int) -> TracedRequest:
+    """Return the request that the gateway recorded for a conversation. Some were cut off, and some were left."""
+    statuses = {3: TraceStatus.INCOMPLETE, 9: TraceStatus.LEFT}
+    status = statuses.get(number % 11, TraceStatus.COMPLETED)
+    prompt, completion = 310 + 37 * (number % 9), 41 + 13 * (number % 7)
+    return TracedRequest(
+        id=f"request_{number:04x}",
+        tenant="local",
+        principal=writer.principal.name,
+        at=at,
+        api=("/v1/chat/completions", "/v1/messages", "/v1/responses")[number % 3],
+        request_id=f"req_{number:04x}",
+        seconds=writer.now - at,
+        status=status,
+        model=writer.model,
+        finish="length" if status is TraceStatus.INCOMPLETE else "stop",
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cost=(prompt * 0.5 + completion * 1.5) / 1e6,
+        tools=tools,
+        conversation=writer.id,
+        title=title,
+    )
+
+
+async def _write_failures(ledger: Ledger, at: float) -> None:
+    """Write the requests of an agent that runs its own tools, on an engine that goes away."""
+    common: dict[str, Any] = {"tenant": "local", "principal": "bob", "api": "/v1/messages", "model": "qwen3-8b"}
+    error = RequestError(
+        code="engine_unavailable",
+        status=503,
+        message="the engine cannot be reached or is busy. Retry later.",
+        detail="connection refused: http://127.0.0.1:9/v1",
+    )
+    asked = [ChatMessage.user("Fix the failing test in tests/test_menu.py."), ChatMessage.assistant("I read the test.")]
+    answered = TracedRequest(
+        id="request_a1",
+        at=at,
+        request_id="req_5d1c",
+        seconds=4.2,
+        status=TraceStatus.COMPLETED,
+        finish="tool_calls",
+        prompt_tokens=2210,
+        completion_tokens=96,
+        cost=0.0012,
+        tools=("Read",),
+        title=asked[0].content,
+        messages_text=dumps(messages_as_json(asked)),
+        history_key="k1",
+        **common,
+    )
+    tries = [
+        TracedRequest(
+            id=f"request_b{number}",
+            at=at + 6 + number,
+            request_id=f"req_77a{number}",
+            seconds=0.03,
+            status=TraceStatus.FAILED,
+            error=error,
+            history_key="try:k2",
+            earlier_keys=("try:k2", "k1"),
+            **common,
+        )
+        for number in range(3)
+    ]
+    await ledger.record_requests([answered, *tries])
 
 
 async def _write_trace(ledger: Ledger, at: float, tools: tuple[ToolDefinition, ...]) -> None:
@@ -152,3 +226,6 @@ async def _write_trace(ledger: Ledger, at: float, tools: tuple[ToolDefinition, .
     await writer.run_call(notes, Unknown("the connection was lost"), 3.2)
     await writer.add_reply("I could not read the notes: the connection was lost.", seconds=1.1)
     await writer.finish()
+    title = "Book a table in the garden for six on Friday if it is dry, and pay the baker's bill."
+    tools_called = ("get_weather", "book_table", "search_notes")
+    await ledger.record_requests([_request(writer, at, title, tools_called, 0x101)])

@@ -76,6 +76,10 @@ def _trace(page: Page, gateway: ConsoleGateway) -> None:
     page.locator(".entry").first.wait_for()
 
 
+def _failed_trace(page: Page, gateway: ConsoleGateway) -> None:
+    page.locator('[data-status="failed"]').first.wait_for()
+
+
 def _traces(page: Page, gateway: ConsoleGateway) -> None:
     page.locator(".trace-link").first.wait_for()
 
@@ -112,6 +116,7 @@ SCREENSHOTS: dict[str, tuple[str, Prepare]] = {
     "edit": ("/console/approvals", _edit),
     "traces": ("/console/traces", _traces),
     "trace": (f"/console/traces/{TRACE}", _trace),
+    "failed-trace": ("/console/traces/trace_a1", _failed_trace),
     "tools": ("/console/tools", _quarantined),
     "tool": ("/console/tools/book_table", _tool),
     "usage": ("/console/tools?view=usage", _usage),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -53,7 +54,8 @@ def messages_of(gateway: ConsoleGateway, conversation: str) -> list[Any]:
 def test_a_call_is_streamed_in_the_chat_and_its_receipt_opens(pages: WatchedPages, gateway: ConsoleGateway) -> None:
     chat = chat_of(pages, gateway, WEATHER)
     turn = chat.send("What is the weather in Chicago?")
-    call = turn.get_by_role("article", name=f"Call of {WEATHER}")
+    # The first: this model may go on to a second call.
+    call = turn.get_by_role("article", name=f"Call of {WEATHER}").first
     expect(call.locator(".field", has_text="location")).to_contain_text(re.compile("New York|Chicago|Los Angeles"))
     receipt = call.get_by_role("button", name="Receipt:")
     receipt.click()
@@ -163,6 +165,29 @@ def test_a_trace_opens_by_its_permanent_link(pages: WatchedPages, gateway: Conso
     denied = pages.page(link, gateway.bob)
     expect(denied.locator(".problem")).to_be_visible()
     pages.errors.clear()
+
+
+def test_a_conversation_that_failed_is_found_by_its_status_and_shows_what_happened(
+    pages: WatchedPages, gateway: ConsoleGateway
+) -> None:
+    question = "Which <b>lamp</b> is on?"
+    for _ in range(2):
+        body = {"model": "smol", "messages": [{"role": "user", "content": question}], "max_tokens": 10**9}
+        with pytest.raises(HTTPError):
+            gateway.request("/v1/chat/completions", body)
+    gateway.wait_for("/v1/traces?status=failed", lambda traces: "lamp" in str(traces["data"]))
+    page = pages.page("/console/traces", gateway.ann)
+    page.get_by_label("Status").select_option("failed")
+    page.get_by_label("Text").fill("Which <b>lamp")
+    page.get_by_role("button", name="Search").click()
+    row = page.get_by_role("row", name=re.compile("Which <b>lamp"))
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("2 errors")
+    row.get_by_role("link").first.click()
+    failed = page.locator('.request[data-status="failed"]')
+    expect(failed).to_have_count(2)
+    expect(failed.first).to_contain_text("max_tokens")
+    expect(page.get_by_role("heading", level=1)).to_have_text(question)
 
 
 def test_a_tool_whose_description_was_poisoned_later_is_quarantined_and_shown_harmlessly(

@@ -51,7 +51,7 @@ export function RequestList({ trace, conversationLimit }: Props) {
         {showsOnlyProblems && `${visible.length} of ${requests.length} requests`}
       </p>
       {requests.length === 0 && <p class="dim">A program recorded this conversation without a request to the gateway.</p>}
-      {requests.length > 0 && requests.every(({ request }) => request.messages.length === 0) && (
+      {requests.length > 0 && requests.every(({ request: { messages, conversation } }) => messages.length === 0 && conversation === "") && (
         <p class="dim small">
           No messages are stored with the requests. The gateway's setting <code>traces.text</code> says how much is kept.
         </p>

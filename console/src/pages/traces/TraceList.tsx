@@ -53,7 +53,12 @@ const COLUMNS: readonly Column<TraceSummary>[] = [
   {
     title: "Tokens in / out",
     isNumeric: true,
-    cell: (trace) => `${trace.prompt_tokens.toLocaleString("en")} / ${trace.completion_tokens.toLocaleString("en")}`,
+    cell: (trace) =>
+      trace.request_count === 0 ? (
+        <span class="dim">–</span>
+      ) : (
+        `${trace.prompt_tokens.toLocaleString("en")} / ${trace.completion_tokens.toLocaleString("en")}`
+      ),
   },
   {
     title: "Cost",

@@ -19,10 +19,10 @@ const STATUSES: Readonly<Record<RequestStatus, Status>> = {
   left: { label: "client left", tone: "plain", meaning: "The client disconnected before the end." },
   interrupted: { label: "interrupted", tone: "bad", meaning: "The gateway process stopped before the end." },
 };
-const UNKNOWN: Status = {
-  label: "unknown",
+const NO_REQUEST: Status = {
+  label: "no request",
   tone: "plain",
-  meaning: "A program recorded the conversation without a request to the gateway.",
+  meaning: "A program recorded it, or called a tool, without a request to a model.",
 };
 /** Nothing went wrong, so that the label says enough. */
 const ORDINARY: ReadonlySet<string> = new Set(["running", "completed"]);
@@ -32,7 +32,7 @@ export const STATUS_NAMES = Object.keys(STATUSES) as readonly RequestStatus[];
 
 /** A status that this page does not know is shown as it is. */
 export function statusOf(name: string): Status {
-  if (name === "") return UNKNOWN;
+  if (name === "") return NO_REQUEST;
   return isStatus(name) ? STATUSES[name] : { label: name, tone: "plain", meaning: "" };
 }
 

@@ -42,6 +42,8 @@ TRACED_REQUEST = (
     "id, trace, tenant, principal, at, api, request_id, seconds, status, model, finish, error, error_status, "
     "error_message, error_detail, prompt_tokens, completion_tokens, cost, tools, conversation, messages, history_key"
 )
+MAX_EARLIER_KEYS = 12
+"""How many keys of a history one statement looks up."""
 AUDIT = "conversation, seq, at, kind, call_id, approval, decided_by, epoch, detail, previous, hash"
 
 
@@ -370,11 +372,18 @@ STATEMENTS: Mapping[str, str] = {
     "add_pick": _insert("ferrule_pick", PICK),
     **{name: text for suffix, whose in _TENANT_CONDITIONS.items() for name, text in _statistics(suffix, whose).items()},
     # Traces. What a request adds is summed up in its trace, so that a list need not read the requests.
-    "traced_status": "SELECT trace, status FROM ferrule_traced_request WHERE id = ?",
-    "trace_by_conversation": "SELECT trace FROM ferrule_traced_request "
-    "WHERE conversation = ? AND conversation <> '' AND tenant = ? LIMIT 1",
-    "trace_by_history": "SELECT trace FROM ferrule_traced_request "
-    "WHERE history_key = ? AND history_key <> '' AND at >= ? AND tenant = ? AND principal = ? ORDER BY at DESC LIMIT 1",
+    # In one statement: the request itself, if it was recorded when it began, and the traces that it may belong to.
+    "find_trace": "SELECT (SELECT r.status FROM ferrule_traced_request r WHERE r.id = ?), "
+    "(SELECT r.trace FROM ferrule_traced_request r WHERE r.id = ?), "
+    "(SELECT r.trace FROM ferrule_traced_request r WHERE r.conversation = ? AND r.conversation <> '' AND r.tenant = ? "
+    "LIMIT 1), "
+    + ", ".join(
+        [
+            "(SELECT r.trace FROM ferrule_traced_request r WHERE r.history_key = ? AND r.history_key <> '' "
+            "AND r.at >= ? AND r.tenant = ? AND r.principal = ? ORDER BY r.at DESC LIMIT 1)"
+        ]
+        * MAX_EARLIER_KEYS
+    ),
     "set_trace": _insert("ferrule_trace", TRACE) + " ON CONFLICT (id) DO UPDATE SET changed_at = excluded.changed_at, "
     "status = excluded.status, error = excluded.error, "
     "model = CASE WHEN excluded.model = '' THEN ferrule_trace.model ELSE excluded.model END, "

@@ -8,12 +8,14 @@ whole history with every request needs no id for that.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from ferrule.core.json_text import dumps, loads
 from ferrule.errors import LedgerError
 from ferrule.run.history_key import TRY
 from ferrule.run.ledger.queries import find_conversations, like_pattern
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.ledger.tables import MAX_EARLIER_KEYS
 from ferrule.run.ledger.trace import (
     RequestError,
     Trace,
@@ -33,11 +35,10 @@ _BATCH = 1_000
 def record_requests(requests: Sequence[TracedRequest]) -> Transaction[None]:
     """Record requests, each when it begins, when it ends, or both at once. One that has ended is not changed again."""
     for request in requests:
-        rows = (yield from execute("traced_status", request.id)).rows
-        if rows and rows[0][1] != TraceStatus.RUNNING.value:
+        recorded_status, trace = yield from _find_trace(request)
+        if recorded_status not in (None, TraceStatus.RUNNING.value):
             continue
-        trace = rows[0][0] if rows else (yield from _find_trace(request))
-        yield from execute("set_trace", *_trace_row(trace, request, is_new=not rows))
+        yield from execute("set_trace", *_trace_row(trace, request, is_new=recorded_status is None))
         yield from execute("set_traced_request", *_request_row(trace, request))
         for tool in request.tools:
             yield from execute("add_trace_tool", trace, tool)
@@ -100,18 +101,15 @@ def forget_traces(before: float) -> Transaction[int]:
     return len(ids)
 
 
-def _find_trace(request: TracedRequest) -> Transaction[str]:
-    """Return the trace that a new request belongs to; its own id if it is the first."""
-    if request.conversation:
-        rows = (yield from execute("trace_by_conversation", request.conversation, request.tenant)).rows
-        if rows:
-            return rows[0][0]
-    for key in request.earlier_keys:
-        since = request.at - _TRY_SECONDS if key.startswith(TRY) else 0.0
-        rows = (yield from execute("trace_by_history", key, float(since), request.tenant, request.principal)).rows
-        if rows:
-            return rows[0][0]
-    return f"trace_{request.id.removeprefix('request_')}"
+def _find_trace(request: TracedRequest) -> Transaction[tuple[str | None, str]]:
+    """Return the recorded status of a request, None if it is new, and the trace that it belongs to."""
+    keys = [*request.earlier_keys, *[""] * MAX_EARLIER_KEYS][:MAX_EARLIER_KEYS]
+    owner = (request.tenant, request.principal)
+    histories = [(key, request.at - _TRY_SECONDS if key.startswith(TRY) else 0.0, *owner) for key in keys]
+    values = (request.id, request.id, request.conversation, request.tenant, *chain.from_iterable(histories))
+    ((status, *traces),) = (yield from execute("find_trace", *values)).rows
+    own = f"trace_{request.id.removeprefix('request_')}"
+    return status, next((trace for trace in traces if trace is not None), own)
 
 
 def _trace_row(trace: str, request: TracedRequest, *, is_new: bool) -> tuple[object, ...]:

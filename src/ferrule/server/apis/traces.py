@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ferrule.core.json_text import loads
 from ferrule.errors import DefinitionError, LedgerError, NotFoundError
+from ferrule.run.ledger.title import title_of_messages
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceStatus, TraceSummary
 from ferrule.server.apis.conversations import MAX_LIMIT, may_decide, may_see, render_error
 from ferrule.server.apis.query import MAX_TIME, read_limit, read_terms, read_time
@@ -65,6 +66,7 @@ async def _find(gateway: Gateway, request: Request, id: str) -> Trace:
                 began_at=times[0],
                 changed_at=times[1],
                 status=None,
+                title=title_of_messages(cast("dict[str, Any]", record.state or {}).get("messages", ())),
             )
             return Trace(summary, ())
     raise NotFoundError("there is no such trace", hint="See /v1/traces.")

@@ -18,7 +18,7 @@ from ferrule.core.json_text import dumps
 from ferrule.core.message import ChatMessage, Role, Text, messages_as_json
 from ferrule.dialects.caller_error import caller_error, hides_details
 from ferrule.errors import FerruleError, LedgerError, LedgerUnavailableError
-from ferrule.run.history_key import earlier_keys, history_key
+from ferrule.run.history_key import history_keys
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.ledger.trace import RequestError, TracedRequest, TraceStatus
 from ferrule.run.timeline_entry import title_of
@@ -233,6 +233,7 @@ def row_of(request: OpenRequest, text: TraceText) -> TracedRequest:
     is_running = request.status is TraceStatus.RUNNING
     reply = request.reply if request.reply and request.reply.parts else None
     first_question = next((one for one in request.messages if one.role is Role.USER and one.content.strip()), None)
+    keys = history_keys(request.messages, reply)
     # What is in the ledger's conversation need not be stored twice.
     messages = () if request.conversation or is_running else _added(request.messages, reply)
     return TracedRequest(
@@ -254,8 +255,8 @@ def row_of(request: OpenRequest, text: TraceText) -> TracedRequest:
         conversation=request.conversation,
         title=title_of(first_question.content) if first_question and text is not TraceText.NONE else "",
         messages_text=_messages_text(messages, text),
-        history_key="" if is_running else history_key(request.messages, reply),
-        earlier_keys=earlier_keys(request.messages),
+        history_key="" if is_running else keys.own,
+        earlier_keys=keys.earlier,
     )
 
 
