@@ -22,12 +22,13 @@ from ferrule.errors import DrainingError, FencedError, FerruleError, LedgerUnava
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.ledger.continuation import DONE, FAILED, Continuation
 from ferrule.run.ledger.ledger import CallState
+from ferrule.server.answer.confirming_executor import executor_of
 from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.answer.result import COMPLETED, FAILURE, result_of
 from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.answer.stream import AnswerStream, conversation_options
 from ferrule.server.answer.webhook import WebhookSender
-from ferrule.server.apis.responses.labels import current_principal, executor_of
+from ferrule.server.auth.keys import current_principal
 from ferrule.server.gateway import Gateway
 from ferrule.server.router import RoutedEngine
 from ferrule.server.tools.service import UNNAMED_PREFIX, CallKey, CallRequest, ToolService

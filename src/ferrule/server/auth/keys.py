@@ -12,8 +12,8 @@ import secrets
 from collections.abc import Iterable
 
 from ferrule.core.context import Principal
-from ferrule.errors import DefinitionError
-from ferrule.server.config.config import KeyConfig
+from ferrule.errors import AuthorityError, DefinitionError
+from ferrule.server.config.config import Config, KeyConfig
 
 _ALL = "*"
 _DIGEST = hashlib.sha256().digest_size
@@ -79,6 +79,16 @@ def principal_of(key: KeyConfig) -> Principal:
     if _ALL in key.models and _ALL in key.tools:
         return Principal(key.name, key.tenant)
     return Principal(key.name, key.tenant, frozenset((*key.tools, *(f"model:{name}" for name in key.models))))
+
+
+def current_principal(config: Config, name: str, tenant: str) -> Principal:
+    """Return the owner of a stored request with their current rights. Raises if the owner has no key any more."""
+    if not config.keys:
+        return Principal(name, tenant)
+    key = next((one for one in config.keys if (one.name, one.tenant) == (name, tenant)), None)
+    if key is None:
+        raise AuthorityError(f"{name} no longer has a key", hint="Send the request again with another key.")
+    return principal_of(key)
 
 
 def _digest(key: KeyConfig) -> bytes:

@@ -19,11 +19,11 @@ from ferrule.errors import ApprovalError, FerruleError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEvent
 from ferrule.server.answer.claim import claim_answer
+from ferrule.server.answer.confirming_executor import executor_of
 from ferrule.server.answer.plan import ToolOwner, Turn, new_conversation_id
 from ferrule.server.answer.response import stream_answer
 from ferrule.server.answer.stream import AnswerStream, conversation_options
 from ferrule.server.apis.responses.codec import KEEP_ALIVE, instruction_messages, new_loop_encoder, receipts_header
-from ferrule.server.apis.responses.labels import executor_of
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
 from ferrule.server.apis.responses.plan import ResponsePlan, conflict
 from ferrule.server.apis.responses.store import ResponseStore

@@ -1,25 +1,18 @@
 """Labels: clients of the Responses API name the gateway's tools by the label of a server or source.
 
-The label "ferrule" means all of them. This module also finds the owner of a stored response and their current rights.
+The label "ferrule" means all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.openai_responses.hosted_tools import HostedTool, Hosts
-from ferrule.errors import AuthorityError
-from ferrule.run.executor import ToolExecutor
-from ferrule.run.policy import Policy
 from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.answer.resume_record import ResumeRecord
-from ferrule.server.auth.keys import principal_of
-from ferrule.server.config.config import Config, KeyConfig
-from ferrule.server.gateway import Gateway
 from ferrule.server.tool_catalog import ToolCatalog
 
 ALL = "ferrule"
@@ -69,52 +62,7 @@ def hosted_tools_of(resume_record: ResumeRecord, hosts: Hosts) -> dict[str, Host
     return tools
 
 
-def current_principal(config: Config, name: str, tenant: str) -> Principal:
-    """Return the owner of a stored response with their current rights. Raises if the owner has no key any more."""
-    if not config.keys:
-        return Principal(name, tenant)
-    keys = _keys(config, name, tenant)
-    if not keys:
-        raise AuthorityError(f"{name} no longer has a key", hint="Send the request again with another key.")
-    return principal_of(keys[0])
-
-
-@dataclass(slots=True)
-class ConfirmingExecutor(ToolExecutor):
-    """An executor that also requires approval for the tools that the client names, and limits the number of calls."""
-
-    approval_required: frozenset[str] = frozenset()
-    max_calls: int | None = None
-
-    @property
-    def policy(self) -> Policy:
-        # Not super(): dataclass(slots=True) creates a second class, and the short form would refer to the first.
-        return replace(ToolExecutor.policy.__get__(self), calls=self.max_calls)
-
-    def requires_confirmation(self, call: ToolCall) -> bool:
-        return call.name in self.approval_required or ToolExecutor.requires_confirmation(self, call)
-
-
-def executor_of(gateway: Gateway, resume_record: ResumeRecord, principal: Principal) -> ConfirmingExecutor:
-    executor = gateway.tool_catalog.executor(principal, resume_record.tool_names)
-    return ConfirmingExecutor(
-        executor.bus,
-        executor.tools,
-        max_iterations=executor.max_iterations,
-        per_tool_timeout_seconds=executor.per_tool_timeout_seconds,
-        max_concurrent=executor.max_concurrent,
-        confirms_side_effects=executor.confirms_side_effects,
-        approval_policy=executor.approval_policy,
-        approval_required=resume_record.approval_required,
-        max_calls=resume_record.max_tool_calls,
-    )
-
-
 def _labels(tool_catalog: ToolCatalog) -> dict[str, str]:
     """Return the label of each tool, as reported by the sources: a wrapper may combine several of them."""
     labels = {name: source.id for name, source in tool_catalog.source.owners.items()}
     return labels | {name: one.name for one in tool_catalog.source.statuses for name in one.tools or ()}
-
-
-def _keys(config: Config, name: str, tenant: str) -> list[KeyConfig]:
-    return [key for key in config.keys if (key.name, key.tenant) == (name, tenant)]

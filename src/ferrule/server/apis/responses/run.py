@@ -23,11 +23,11 @@ from ferrule.run.events import LoopEnded
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import ApprovalState, ResponseRecord, ResponseStatus
 from ferrule.run.machine import State
+from ferrule.server.answer.confirming_executor import executor_of
 from ferrule.server.answer.plan import ToolOwner, Turn
 from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.answer.stream import AnswerStream, conversation_options
 from ferrule.server.apis.responses.encoder import ResponseEventLog
-from ferrule.server.apis.responses.labels import executor_of
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
 from ferrule.server.gateway import Gateway
 from ferrule.server.router import RoutedEngine

@@ -22,9 +22,10 @@ from ferrule.run.ledger.ledger import ApprovalDecision, ResponseRecord, Response
 from ferrule.server.answer.plan import ToolOwner
 from ferrule.server.answer.resume_record import ResumeRecord
 from ferrule.server.apis.responses.encoder import ResponseEventLog
-from ferrule.server.apis.responses.labels import Labels, current_principal, hosted_tools_of
+from ferrule.server.apis.responses.labels import Labels, hosted_tools_of
 from ferrule.server.apis.responses.loop_events import LoopEventEncoder
 from ferrule.server.apis.responses.run import ResponseRun, completed_parts
+from ferrule.server.auth.keys import current_principal
 from ferrule.server.gateway import Gateway
 
 _SWEEP_SIZE = 16
