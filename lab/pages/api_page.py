@@ -47,7 +47,18 @@ _MODULE_ONLY = f"{_WHOLE_NAME}      heading_level: 2\n      members: false\n"
 _IN_GROUP = "    options:\n      heading_level: 4\n"
 # A function with the name of its package: the site's generator takes that path for the package.
 _FULL_PATHS = {"ferrule.sources.mcp": "ferrule.sources.mcp.mcp"}
-MODULES = ("events", "sources", "ledger", "gateway", "testing", "formats", "engines", "errors", "integrations")
+MODULES = (
+    "events",
+    "sources",
+    "ledger",
+    "gateway",
+    "testing",
+    "formats",
+    "engines",
+    "errors",
+    "integrations",
+    "specification",
+)
 """The public modules beside `ferrule` and the adapters, in the order of the page."""
 
 

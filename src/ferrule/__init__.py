@@ -2,7 +2,8 @@
 
 This module holds the names that most programs need. The rest is in the other public modules: `ferrule.engines`,
 `ferrule.errors`, `ferrule.events`, `ferrule.formats`, `ferrule.gateway`, `ferrule.integrations`, `ferrule.ledger`,
-`ferrule.sources` and `ferrule.testing`. Every other module is private and may change without notice.
+`ferrule.sources`, `ferrule.specification` and `ferrule.testing`. Every other module is private and may change without
+notice.
 
 Example:
     import asyncio
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from ferrule import integrations as integrations
     from ferrule import ledger as ledger
     from ferrule import sources as sources
+    from ferrule import specification as specification
     from ferrule import testing as testing
     from ferrule.engines.engine import Engine
     from ferrule.engines.registry import load_engine
@@ -93,9 +95,25 @@ else:
             "run.conversation": ["ConversationTurn", "ToolConversation"],
             "run.executor": ["ToolExecutor"],
             "run.journal": ["Decision"],
+            # Programs that were written from the specification import these from here. Others need not see them.
+            "specification": [
+                *("ConstrainedToolGenerator", "GenerateParams", "GenericXmlToolTemplate", "Grammar", "GrammarCache"),
+                *(
+                    "GrammarCompiler",
+                    "Llama31ToolTemplate",
+                    "LogitProcessor",
+                    "MistralToolTemplate",
+                    "QwenToolTemplate",
+                ),
+                *("Tool", "ToolCallingTemplate", "ToolParser", "parse_tool_calls_from_content", "register_detector"),
+                *("reply_or_tool_grammar", "single_tool_grammar", "tool_call_grammar"),
+            ],
             "version": ["__version__"],
         },
-        ("engines", "errors", "events", "formats", "gateway", "integrations", "ledger", "sources", "testing"),
+        (
+            *("engines", "errors", "events", "formats", "gateway", "integrations", "ledger", "sources"),
+            *("specification", "testing"),
+        ),
     )
 
 __all__ = [

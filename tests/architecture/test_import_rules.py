@@ -17,6 +17,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ferrule.formats": ANYTHING,
     "ferrule.gateway": ANYTHING,
     "ferrule.ledger": ANYTHING,
+    "ferrule.specification": ANYTHING,
     "ferrule.testing": ANYTHING,
     "ferrule.lazy_exports": (),
     "ferrule.version": (),

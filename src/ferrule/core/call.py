@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.json_text import dumps, loads
 
@@ -84,6 +84,8 @@ class Receipt:
 class FunctionCall:
     """A tool's name and its arguments as JSON text.
 
+    Arguments that are given as a mapping are written as JSON.
+
     Example:
         FunctionCall("get_weather", '{"city": "Rome"}')
     """
@@ -91,16 +93,24 @@ class FunctionCall:
     name: str
     arguments: str = "{}"
 
+    if TYPE_CHECKING:
+        # What the generated constructor accepts, which is more than the types of the fields.
+        def __init__(self, name: str, arguments: Mapping[str, Any] | str = "{}") -> None: ...
 
-@dataclass(frozen=True, slots=True)
+    def __post_init__(self) -> None:
+        if type(self.arguments) is not str:
+            object.__setattr__(self, "arguments", dumps(self.arguments))
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class ToolCall:
-    """One tool call.
+    """One tool call. Write it with a `function`, or with a `name` and `arguments`.
 
     `complete` is False if the model was cut off or wrote something unreadable; such a call is never run. `receipt` says
     how the engine guaranteed the call; it does not count when calls are compared.
 
     Example:
-        call = ToolCall.of("get_weather", {"city": "Rome"}, id="call_1")
+        call = ToolCall("call_1", name="get_weather", arguments={"city": "Rome"})
         assert call.arguments == {"city": "Rome"}
         assert call.function.arguments == '{"city": "Rome"}'
     """
@@ -111,11 +121,28 @@ class ToolCall:
     complete: bool = True
     receipt: Receipt | None = field(default=None, compare=False)
 
+    def __init__(
+        self,
+        id: str,
+        function: FunctionCall | None = None,
+        type: str = "function",
+        complete: bool = True,
+        receipt: Receipt | None = None,
+        *,
+        name: str = "",
+        arguments: Mapping[str, Any] | str = "{}",
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "id", id)
+        set_field(self, "function", FunctionCall(name, arguments) if function is None else function)
+        set_field(self, "type", type)
+        set_field(self, "complete", complete)
+        set_field(self, "receipt", receipt)
+
     @staticmethod
     def of(name: str, arguments: Mapping[str, Any] | str = "{}", id: str = "") -> ToolCall:
         """Create a call from a name and arguments, which are a mapping or JSON text."""
-        text = arguments if isinstance(arguments, str) else dumps(arguments)
-        return ToolCall(id, FunctionCall(name, text))
+        return ToolCall(id, FunctionCall(name, arguments))
 
     @property
     def name(self) -> str:
@@ -137,19 +164,34 @@ class ToolCall:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ToolResult:
     """The result of a call: text or a JSON value. With `is_error` the model learns that the call failed.
 
+    A conversation fills in a `name` that is left out. `output` is another word for `content`.
+
     Example:
         ToolResult(call.id, call.name, {"temperature": 21})
-        ToolResult(call.id, call.name, "the service is down", is_error=True)
+        ToolResult(call.id, content="the service is down", is_error=True)
     """
 
     tool_call_id: str
     name: str
     content: Any
-    is_error: bool = False
+    is_error: bool
+
+    def __init__(
+        self, tool_call_id: str, name: str = "", content: Any = None, is_error: bool = False, *, output: Any = None
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "tool_call_id", tool_call_id)
+        set_field(self, "name", name)
+        set_field(self, "content", output if content is None else content)
+        set_field(self, "is_error", is_error)
+
+    @property
+    def output(self) -> Any:
+        return self.content
 
     @property
     def text(self) -> str:

@@ -42,6 +42,8 @@ class JsonSchema:
         type_keyword = {"type": names.pop()} if len(names) == 1 and "" not in names else {}
         return {**type_keyword, "enum": options, **_with_description(description)}
 
+    enum_values = enum
+
     @staticmethod
     def array(items: Mapping[str, Any], description: str = "", **keywords: Any) -> SchemaDict:
         return _schema("array", description, {"items": dict(items), **keywords})

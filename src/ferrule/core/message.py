@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from ferrule.core.call import FunctionCall, ToolCall, ToolResult
 from ferrule.errors import DefinitionError
@@ -54,9 +54,11 @@ Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult
 _PARTS = frozenset({Text, Reasoning, ToolCall, ToolResult})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ChatMessage:
     """One message of a conversation: a role and its parts in order.
+
+    Instead of `parts` you can give the fields that the chat APIs have: `content`, `tool_calls`, `tool_call_id`.
 
     Example:
         messages = [
@@ -68,17 +70,25 @@ class ChatMessage:
     """
 
     role: Role
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Part, ...]
 
-    if TYPE_CHECKING:
-        # What the generated constructor accepts, which is more than the types of the fields.
-        def __init__(self, role: Role | str, parts: str | Iterable[Part | str] = ()) -> None: ...
-
-    def __post_init__(self) -> None:
-        if type(self.role) is not Role:
-            object.__setattr__(self, "role", _to_role(self.role))
-        if type(self.parts) is not tuple or not _PARTS.issuperset(map(type, self.parts)):
-            object.__setattr__(self, "parts", _to_parts(self.parts))
+    def __init__(
+        self,
+        role: Role | str,
+        parts: str | Iterable[Part | str] = (),
+        *,
+        content: str | None = None,
+        tool_calls: Iterable[ToolCall] | None = None,
+        tool_call_id: str | None = None,
+    ) -> None:
+        if tool_call_id is not None:
+            parts = (ToolResult(tool_call_id, content=content or ""),)
+        elif content or tool_calls:
+            parts = (*_to_parts(parts), *_to_parts(content or ()), *(tool_calls or ()))
+        given = cast("tuple[object, ...]", parts)
+        is_plain = type(given) is tuple and _PARTS.issuperset(map(type, given))
+        object.__setattr__(self, "role", role if type(role) is Role else _to_role(role))
+        object.__setattr__(self, "parts", given if is_plain else _to_parts(given))
 
     @staticmethod
     def system(text: str) -> ChatMessage:

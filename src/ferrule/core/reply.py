@@ -64,6 +64,16 @@ class Reply:
         return tuple(part for part in self.parts if isinstance(part, ToolCall) and part.complete)
 
     @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The complete calls, under the name that the chat APIs have for them."""
+        return self.calls
+
+    @property
+    def content(self) -> str | None:
+        """The text, under the name that the chat APIs have for it; None if there is none."""
+        return self.text or None
+
+    @property
     def incomplete(self) -> tuple[ToolCall, ...]:
         return tuple(part for part in self.parts if isinstance(part, ToolCall) and not part.complete)
 

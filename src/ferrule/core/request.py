@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from ferrule.core.conversion import MessagesInput, ToolsInput, to_enum, to_messages, to_texts, to_tools
 from ferrule.core.message import ChatMessage, Role
@@ -49,6 +49,8 @@ class ToolChoice:
 
     mode: ChoiceMode
     names: tuple[str, ...] | None = None
+    Auto: ClassVar[ToolChoice]
+    Required: ClassVar[ToolChoice]
 
     if TYPE_CHECKING:
         # What the generated constructor accepts, which is more than the types of the fields.
@@ -77,6 +79,10 @@ class ToolChoice:
         """Require a call of this tool."""
         return ToolChoice(ChoiceMode.REQUIRED, (name,))
 
+    # The specification's spelling.
+    specific = one
+    Specific = one
+
     @staticmethod
     def allowed(names: Iterable[str], mode: ChoiceMode | str = ChoiceMode.AUTO) -> ToolChoice:
         """Allow only these tools. With REQUIRED the model must call one of them."""
@@ -104,6 +110,24 @@ class ToolChoice:
                 param="tool_choice",
             )
         return tuple(by_name[name] for name in self.names)
+
+
+ToolChoice.Auto, ToolChoice.Required = ToolChoice.auto(), ToolChoice.required()
+
+
+class GenerateParams(TypedDict, total=False):
+    """The generation parameters of a request, as one value: `ToolCallRequest(..., params=GenerateParams(seed=1))`.
+
+    Example:
+        params = GenerateParams(max_tokens=200, temperature=0.0)
+    """
+
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    seed: int | None
+    stop: str | Iterable[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +163,8 @@ class ToolCallRequest:
     stop: tuple[str, ...] = ()
     shows_wire: bool = False
     """Whether the events include the rule and the raw model output (`RuleShown`, `WireText`)."""
+    params: InitVar[GenerateParams | None] = None
+    """Generation parameters as one value; those that are given by themselves take precedence."""
 
     if TYPE_CHECKING:
         # What the generated constructor accepts, which is more than the types of the fields.
@@ -159,9 +185,12 @@ class ToolCallRequest:
             seed: int | None = None,
             stop: str | Iterable[str] = (),
             shows_wire: bool = False,
+            params: GenerateParams | None = None,
         ) -> None: ...
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, params: GenerateParams | None) -> None:
+        for name, value in (params or {}).items():
+            self._take_param(name, value)
         self._convert("messages", to_messages(self.messages))
         self._convert("tools", to_tools(self.tools))
         if type(self.tool_choice) is not ToolChoice:
@@ -184,6 +213,13 @@ class ToolCallRequest:
             _require_number("top_p", self.top_p, 0.0, 1.0)
         if self.seed is not None and type(self.seed) is not int:
             raise DefinitionError(f"seed must be a whole number, not {self.seed!r}", hint="Write seed=1.", param="seed")
+
+    def _take_param(self, name: str, value: object) -> None:
+        names = GenerateParams.__annotations__
+        if name not in names:
+            raise DefinitionError(f"params has an unknown {name!r}", hint=f"Known: {', '.join(names)}.", param="params")
+        if not getattr(self, name):
+            object.__setattr__(self, name, value)
 
     def _convert(self, field: str, value: object) -> None:
         if value is not getattr(self, field):

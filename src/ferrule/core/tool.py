@@ -20,11 +20,15 @@ def is_tool_name(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
+_NO_PARAMETERS: SchemaDict = {"type": "object", "properties": {}}
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class ToolDefinition:
     """One tool.
 
-    `parameters` is a JSON Schema of an object. `bound_capability` and `bound_version` name what runs the tool on a bus.
+    `parameters` is a JSON Schema of an object, also called `parameters_schema`; names in `required` are added to it.
+    `bound_capability` and `bound_version` name what runs the tool on a bus.
     A tool with `side_effects` needs approval for each call, and each call runs at most once.
 
     Example:
@@ -37,26 +41,53 @@ class ToolDefinition:
     """
 
     name: str
-    description: str = ""
-    parameters: SchemaDict = field(default_factory=lambda: {"type": "object", "properties": {}})
-    bound_capability: str | None = None
-    bound_version: str | None = None
-    side_effects: bool = False
-    admitted_parameters: SchemaDict | None = field(default=None, repr=False, compare=False)
+    description: str
+    parameters: SchemaDict
+    bound_capability: str | None
+    bound_version: str | None
+    side_effects: bool
+    admitted_parameters: SchemaDict | None = field(repr=False, compare=False)
     """The same object as `parameters` once these were admitted, so that nobody has to admit them again.
 
     See `schema.admission_cache.admit_tool`. A copy with other parameters is not admitted.
     """
-    _fingerprint: str = field(default="", init=False, repr=False, compare=False)
+    _fingerprint: str = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        if not is_tool_name(self.name):
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        parameters: Mapping[str, Any] = _NO_PARAMETERS,
+        bound_capability: str | None = None,
+        bound_version: str | tuple[int, ...] | None = None,
+        side_effects: bool = False,
+        admitted_parameters: SchemaDict | None = None,
+        *,
+        parameters_schema: Mapping[str, Any] | None = None,
+        required: Iterable[str] = (),
+    ) -> None:
+        if not is_tool_name(name):
             raise DefinitionError(
-                f"{self.name!r} is not a tool name",
+                f"{name!r} is not a tool name",
                 hint="Start with a letter or underscore, then letters, digits, _ . - (at most 128 characters).",
             )
-        if type(self.parameters) is not dict:
-            object.__setattr__(self, "parameters", _schema_of(self.parameters, f"the parameters of {self.name!r}"))
+        if parameters is _NO_PARAMETERS:
+            parameters = parameters_schema if parameters_schema is not None else {**_NO_PARAMETERS, "properties": {}}
+        is_dict = type(parameters) is dict
+        schema = cast("SchemaDict", parameters) if is_dict else _schema_of(parameters, f"the parameters of {name!r}")
+        if required:
+            schema = {**schema, "required": list(_unique((*schema.get("required", ()), *required)))}
+        if isinstance(bound_version, tuple):
+            bound_version = ".".join(map(str, bound_version))
+        set_field = object.__setattr__
+        set_field(self, "name", name)
+        set_field(self, "description", description)
+        set_field(self, "parameters", schema)
+        set_field(self, "bound_capability", bound_capability)
+        set_field(self, "bound_version", bound_version)
+        set_field(self, "side_effects", side_effects)
+        set_field(self, "admitted_parameters", admitted_parameters)
+        set_field(self, "_fingerprint", "")
 
     def __hash__(self) -> int:
         """Tools are keys of caches. Their parameters are dictionaries, which have no hash of their own."""
@@ -66,6 +97,12 @@ class ToolDefinition:
     def build(name: str) -> ToolDefinitionBuilder:
         """Start a builder; see the example above."""
         return ToolDefinitionBuilder(name)
+
+    new = build
+
+    @property
+    def parameters_schema(self) -> SchemaDict:
+        return self.parameters
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -94,7 +131,10 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinitionBuilder:
-    """Builds a definition step by step. Every method returns a new builder; `done()` returns the definition."""
+    """Builds a definition step by step. Every method returns a new builder; `done()` returns the definition.
+
+    Where tools are expected, a builder counts as its definition.
+    """
 
     name: str
     text: str = ""
@@ -127,6 +167,10 @@ class ToolDefinitionBuilder:
 
     def side_effects(self, has_them: bool = True) -> ToolDefinitionBuilder:
         return replace(self, effects=has_them)
+
+    @property
+    def definition(self) -> ToolDefinition:
+        return self.done()
 
     def done(self) -> ToolDefinition:
         unknown = [name for name in self.required_names if name not in self.properties]

@@ -59,6 +59,14 @@ class ConversationTurn:
         return self.reply.text
 
     @property
+    def content(self) -> str | None:
+        return self.reply.content
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return self.calls
+
+    @property
     def value(self) -> Any:
         """The answer as an object of the `response_type`; see `Reply.value`."""
         return self.reply.value
@@ -218,7 +226,8 @@ class ToolConversation(Closable):
 
     async def submit_tool_results(self, results: Iterable[ToolResult]) -> ConversationTurn:
         """Add the results of the last turn's calls and let the model continue."""
-        answers = tuple(results)
+        names = {call.id: call.name for call in self._last.calls}
+        answers = tuple(one if one.name else replace(one, name=names.get(one.tool_call_id, "")) for one in results)
         missing = {call.id for call in self._last.calls} - {result.tool_call_id for result in answers}
         unexpected = {result.tool_call_id for result in answers} - {call.id for call in self._last.calls}
         if missing or unexpected or not answers:

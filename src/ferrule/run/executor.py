@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import isawaitable
 from typing import Any, get_type_hints
 
 from ferrule.core.boolean_text import parse_boolean
@@ -44,11 +45,11 @@ UNKNOWN_MESSAGE = (
 class ToolExecutor:
     """Runs the tools of a source, which the specification calls the bus: single calls, or a whole chat.
 
-    `tools` are the names to offer; None offers all of them.
+    `tools` are those to offer, by name or as definitions; None offers all of them. A definition that is given replaces
+    the source's own. The source is asked for its list on first use, and again by `refresh`.
 
     Example:
         executor = ToolExecutor(Functions([add]))
-        await executor.refresh()
         result = await executor.dispatch(ToolCall.of("add", {"a": 2, "b": 3}, id="c1"))
 
         request = ToolCallRequest(messages=(ChatMessage.user("What is 2 and 3?"),))
@@ -57,7 +58,7 @@ class ToolExecutor:
     """
 
     bus: Source
-    tools: Sequence[str] | None = None
+    tools: Sequence[str | ToolDefinition] | None = None
     max_iterations: int = 6
     per_tool_timeout_seconds: float = 30.0
     max_concurrent: int = 4
@@ -67,6 +68,15 @@ class ToolExecutor:
     notices: list[str] = field(default_factory=list[str])
     """Notices for a person: which tools are not offered, and why."""
     _definitions: dict[str, ToolDefinition] = field(default_factory=dict[str, ToolDefinition])
+    _is_loaded: bool = False
+
+    def __post_init__(self) -> None:
+        # Offered before the source was asked; `refresh` leaves out what it does not have.
+        self._definitions = {**{one.name: admit_tool(one) for one in self._given.values()}, **self._definitions}
+
+    @property
+    def _given(self) -> dict[str, ToolDefinition]:
+        return {one.name: one for one in self.tools or () if isinstance(one, ToolDefinition)}
 
     @property
     def policy(self) -> Policy:
@@ -81,21 +91,23 @@ class ToolExecutor:
         """Read the list of tools. A tool whose schema is refused is left out, with a notice; the others stay."""
         definitions: dict[str, ToolDefinition] = {}
         self.notices = []
+        given = self._given
+        names = None if self.tools is None else [one if isinstance(one, str) else one.name for one in self.tools]
         for tool in await self.bus.tools():
-            if self.tools is not None and tool.name not in self.tools:
+            if names is not None and tool.name not in names:
                 continue
             try:
-                definitions[tool.name] = admit_tool(tool)
+                definitions[tool.name] = admit_tool(given.get(tool.name, tool))
             except SchemaError as refusal:
                 self.notices.append(f"{tool.name} is not offered: {refusal.message}")
-        missing = [name for name in self.tools or () if name not in definitions]
+        missing = [name for name in names or () if name not in definitions]
         self.notices += [f"{name} does not exist" for name in missing]
-        self._definitions = definitions
+        self._definitions, self._is_loaded = definitions, True
         return tuple(definitions.values())
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """The tools as of the last `refresh`."""
+        """The tools as of the last `refresh`; before it, the definitions that were given."""
         return tuple(self._definitions.values())
 
     @property
@@ -124,6 +136,7 @@ class ToolExecutor:
 
         An invalid call is reported as such, also where a valid one would need approval.
         """
+        await self._load()
         call_context = context or CallContext(call_id=call.id)
         fault = self.fault_of(call, call_context)
         if fault is None and self.requires_confirmation(call):
@@ -153,6 +166,7 @@ class ToolExecutor:
 
     async def run(self, call: ToolCall, context: CallContext | None = None) -> Outcome:
         """Validate a call, run it and return its outcome."""
+        await self._load()
         call_context = context or CallContext(call_id=call.id)
         return self.fault_of(call, call_context) or await self.run_valid(call, call_context)
 
@@ -170,6 +184,10 @@ class ToolExecutor:
             if not isinstance(outcome, NotDelivered):
                 break
         return _limit_output(outcome)
+
+    async def _load(self) -> None:
+        if not self._is_loaded:
+            await self.refresh()
 
     def definition(self, name: str) -> ToolDefinition | None:
         return self._definitions.get(name)
@@ -200,19 +218,19 @@ class ToolExecutor:
         self,
         engine: Engine,
         request: ToolCallRequest,
-        stream_to: Callable[[LoopEvent], None] | None = None,
+        stream_to: Callable[[LoopEvent], Awaitable[None] | None] | None = None,
         decide: DecideInput = deny_all,
         context: CallContext | None = None,
     ) -> Loop:
         """Ask the model, run its calls and ask again, until it answers or a limit is reached.
 
-        `stream_to` is called with every event.
+        `stream_to` is called with every event, and awaited if it is asynchronous.
         """
         await self.refresh()
         loop = Loop(engine, self, request, context or CallContext(), to_decide(decide))
         async for event in loop.stream():
-            if stream_to is not None:
-                stream_to(event)
+            if stream_to is not None and isawaitable(waiting := stream_to(event)):
+                await waiting
         return loop
 
 

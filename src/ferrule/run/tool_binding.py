@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, cast
 
-from ferrule.core.tool import ToolDefinition
+from ferrule.core.tool import ToolDefinition, ToolDefinitionBuilder
 from ferrule.errors import DefinitionError
 from ferrule.run.executor import ToolExecutor
 from ferrule.schema.tool_decorator import FunctionTool
 from ferrule.sources.functions import Functions
 from ferrule.sources.source import Source
 
-Tools: TypeAlias = Source | ToolExecutor | Iterable[ToolDefinition | FunctionTool[..., Any] | Callable[..., Any]]
+Tools: TypeAlias = (
+    Source
+    | ToolExecutor
+    | Iterable[ToolDefinition | ToolDefinitionBuilder | FunctionTool[..., Any] | Callable[..., Any]]
+)
 """Functions, a source or an executor, which run automatically; or definitions, whose calls the caller runs."""
 
 
@@ -42,7 +46,9 @@ def bind_tools(tools: Tools, **limits: Any) -> tuple[ToolExecutor | None, tuple[
 
 def _to_items(tools: Any) -> tuple[ToolDefinition | FunctionTool[..., Any] | Callable[..., Any], ...]:
     if isinstance(tools, Iterable) and not isinstance(tools, str):
-        items = tuple(cast("Iterable[Any]", tools))
+        items = tuple(
+            one.done() if isinstance(one, ToolDefinitionBuilder) else one for one in cast("Iterable[Any]", tools)
+        )
         strange = [one for one in items if not isinstance(one, ToolDefinition) and not callable(one)]
         if not strange:
             return items

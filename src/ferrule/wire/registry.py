@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -20,6 +20,15 @@ from ferrule.wire.format import Example, Format
 from ferrule.wire.node import Calls, Free, Think
 
 ENTRY_POINTS = "ferrule.formats"
+
+ALIASES: Mapping[str, str] = {
+    "qwen25": "hermes_strict",
+    "llama32": "llama3",
+    "mistral": "mistral_v3",
+    "granite": "granite4",
+    "gemma": "gemma4",
+}
+"""Names of the specification, for families of which we know several formats: the one that it means."""
 
 _registered: dict[str, Format] = {}
 
@@ -88,9 +97,10 @@ def get_format(name: str) -> Format:
         hermes = get_format("hermes")
     """
     by_name = all_formats()
-    if name not in by_name:
+    known_name = name if name in by_name else ALIASES.get(name, name)
+    if known_name not in by_name:
         raise UnknownFormatError(f"no format is called {name!r}", hint=f"Known: {', '.join(by_name)}.")
-    return by_name[name]
+    return by_name[known_name]
 
 
 def families_of_formats() -> dict[str, tuple[Format, ...]]:
