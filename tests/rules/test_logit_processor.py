@@ -13,6 +13,7 @@ from ferrule.rules.vocabulary import Vocabulary
 from ferrule.wire.rule_builder import bind
 
 BYTES = Vocabulary([*(bytes([n]) for n in range(256)), b"<call>", b"</end>"], {"<tool_call>": 256}, end=257)
+SIZE = len(BYTES)
 PING = ToolDefinition("ping", "", {"type": "object", "properties": {}, "additionalProperties": False})
 
 
@@ -71,3 +72,19 @@ def test_a_grammar_that_does_not_compile_is_an_error_with_a_code() -> None:
     with pytest.raises(FormatError, match="does not compile") as refusal:
         compile_matcher(BYTES, "start: %nonsense")
     assert refusal.value.code == "bad_grammar"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(SIZE,), (SIZE - 3,), (SIZE + 40,), (2, SIZE)], ids=str)
+def test_a_mask_keeps_the_logits_of_allowed_tokens_and_no_others(shape: tuple[int, ...], dtype: str) -> None:
+    state = processor().start()
+    allowed = state.allowed_tokens()
+    logits = np.linspace(-9, 9, int(np.prod(shape))).reshape(shape).astype(dtype)
+    logits[..., 0], logits[..., 1] = np.inf, -np.inf
+    expected = logits.copy()
+    size = min(SIZE, shape[-1])
+    expected[..., :size][..., ~allowed[:size]] = -np.inf
+    expected[..., size:] = -np.inf
+    state.mask(logits)
+    assert logits.dtype == dtype
+    assert (logits == expected).all()

@@ -16,6 +16,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import EngineError, LedgerUnavailableError
 from ferrule.server.config.config import Config, EngineConfig, TracesConfig, TraceText
+from ferrule.server.observability import trace_recorder
 from server.client import Client, gateway_of, scripted_engine
 from server.keys import bearer, config_with_keys, key
 from server.tool_world import CONFIG, World, run_story
@@ -315,6 +316,52 @@ def test_no_request_waits_for_a_ledger_that_does_not_answer() -> None:
         assert len(await traces(client)) == 3
 
     run(story, "a", "b", "c")
+
+
+def test_while_the_ledger_hangs_no_messages_are_kept_and_the_oldest_rows_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trace_recorder, "_MAX_WAITING", 3)
+
+    async def story(client: Client) -> None:
+        recorder, ledger = client.gateway.traces, client.gateway.ledger
+        real, gate = ledger.record_requests, asyncio.Event()
+
+        async def record_requests(requests: Any) -> None:
+            await gate.wait()
+            await real(requests)
+
+        ledger.record_requests = record_requests  # a database that accepts connections and never answers
+        for number in range(6):
+            body = {"model": "e0", "messages": [{"role": "user", "content": f"Hello {number}"}]}
+            assert (await client.post(CHAT, body, bearer("ann"))).status == 200
+            while recorder._ended:  # pyright: ignore[reportPrivateUsage]  # what holds the messages
+                await asyncio.sleep(0.01)
+        gate.set()
+        titles = [one["title"] for one in await traces(client)]
+        lost = client.gateway.telemetry.counts.values["ferrule_traces_lost"][()]
+        # The first was on its way, and three more were kept.
+        assert len(titles) + lost == 6
+        assert titles[:3] == ["Hello 5", "Hello 4", "Hello 3"]
+
+    run(story, *"abcdef")
+
+
+def test_a_gateway_stops_although_the_ledger_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_recorder, "_STOP_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with gateway_of(scripted_engine("a"), config=KEYS) as client:
+
+            async def record_requests(requests: Any) -> None:
+                await asyncio.Event().wait()
+
+            client.gateway.ledger.record_requests = record_requests
+            body = {"model": "e0", "messages": [{"role": "user", "content": "Hello"}]}
+            assert (await client.post(CHAT, body, bearer("ann"))).status == 200
+        assert client.gateway.telemetry.counts.values["ferrule_traces_lost"][()] == 1
+
+    asyncio.run(scenario())
 
 
 def test_a_client_that_leaves_is_recorded_as_gone() -> None:

@@ -52,10 +52,7 @@ class RequestState:
 
     def mask(self, logits: Array) -> None:
         """Mask, in place, every token that cannot come next. Logits beyond the vocabulary are padding."""
-        mask = self.allowed_tokens()
-        size = min(len(mask), logits.shape[-1])
-        logits[..., :size][..., ~mask[:size]] = MASKED_LOGIT
-        logits[..., size:] = MASKED_LOGIT
+        self._matcher.mask(logits)
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next whatever the logits are. They need not be generated."""

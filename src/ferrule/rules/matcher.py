@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.byte_cache import byte_cached, text_bytes
@@ -111,6 +112,45 @@ def _tokenizer() -> LLTokenizer:
     return LLTokenizer("byte")
 
 
+# How a mask is applied
+#     llguidance writes one bit for each token. To set logits by a boolean index costs ten times what finding the bits
+#     costs, because it visits the tokens one by one. Instead each byte of the mask selects eight upper limits from a
+#     table of 256 rows: infinity for a token that may come next, minus infinity for one that cannot. The smaller of a
+#     logit and its limit is the masked logit, which numpy computes for many tokens in one instruction.
+
+
+@lru_cache(maxsize=8)
+def _limits_of_bytes(dtype: str) -> NDArray[Any]:
+    """The limits of eight tokens, for each value of a byte of the mask."""
+    import numpy
+
+    bits = numpy.unpackbits(numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1, bitorder="little")
+    return numpy.where(bits, numpy.inf, -numpy.inf).astype(dtype)
+
+
+class _Buffers(local):
+    """Memory for one mask in each thread: to allocate it anew for each token would cost as much as the mask."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[int, str], tuple[NDArray[Any], NDArray[Any]]] = {}
+
+    def get(self, size: int, dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return arrays for the bits and for the limits of so many tokens."""
+        import numpy
+
+        key = (size, dtype)
+        if key not in self._arrays:
+            if len(self._arrays) >= _MAX_BUFFERS:
+                self._arrays.clear()
+            count = (size + 31) // 32 * 4
+            self._arrays[key] = (numpy.empty(count, numpy.uint8), numpy.empty((count, 8), dtype))
+        return self._arrays[key]
+
+
+_MAX_BUFFERS = 4
+_BUFFERS = _Buffers()
+
+
 class TokenMatcher:
     """The state of a grammar that is being matched in the tokens of one vocabulary."""
 
@@ -119,6 +159,23 @@ class TokenMatcher:
     def __init__(self, matcher: LLMatcher, size: int) -> None:
         self._matcher = matcher
         self._size = size
+
+    def mask(self, logits: NDArray[Any]) -> None:
+        """Set the logit of every token that cannot come next to minus infinity, in place.
+
+        The last axis is the vocabulary; logits beyond it are padding.
+        """
+        import numpy
+
+        dtype = logits.dtype.str
+        bits, limits = _BUFFERS.get(self._size, dtype)
+        self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
+        # Every byte is a row of the table: there is nothing to check for each of them.
+        numpy.take(_limits_of_bytes(dtype), bits, axis=0, out=limits, mode="clip")
+        size = min(self._size, logits.shape[-1])
+        known = logits[..., :size]
+        numpy.minimum(known, limits.reshape(-1)[:size], out=known)
+        logits[..., size:] = -numpy.inf
 
     @property
     def may_end(self) -> bool:

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ferrule.core.context import Principal
@@ -34,9 +35,12 @@ _LONG_REQUEST_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05
 """Between two batches, so that many short requests share a transaction."""
 _RETRY_SECONDS = 1.0
+_STOP_SECONDS = 3.0
 _FORGET_SECONDS = 600.0
 _DAY_SECONDS = 86_400.0
 _MAX_WAITING = 10_000
+_MAX_WAITING_BYTES = 32_000_000
+"""Of text, in rows that wait for the ledger."""
 _MAX_BATCH = 500
 _RESUMED = "resumed"
 """The API of a request that the gateway makes itself, after an approval or for a process that stopped."""
@@ -74,7 +78,11 @@ class OpenRequest:
 
 
 class TraceRecorder:
-    """Created with the gateway; `start` begins to write and returns what ends it."""
+    """Created with the gateway; `start` begins to write and returns what ends it.
+
+    One task turns requests that have ended into rows, and another writes the rows. So the messages of requests are not
+    kept in memory while the ledger does not answer, only what is stored of them.
+    """
 
     def __init__(self, ledger: Ledger, config: TracesConfig, telemetry: Telemetry) -> None:
         self._ledger = ledger
@@ -82,8 +90,9 @@ class TraceRecorder:
         self._telemetry = telemetry
         self._open: dict[str, OpenRequest] = {}
         self._ended: deque[OpenRequest] = deque()
-        self._wakeup = asyncio.Event()
-        self._lock = asyncio.Lock()
+        self._rows: deque[TracedRequest] = deque()
+        self._has_ended, self._has_rows = asyncio.Event(), asyncio.Event()
+        self._conversion, self._writing = asyncio.Lock(), asyncio.Lock()
         self._touched_at = self._forgotten_at = 0.0
         self._is_on = False
 
@@ -92,17 +101,19 @@ class TraceRecorder:
             return _do_nothing
         self._is_on = True
         self._telemetry.on_early_error = self._record_early_error
-        task = asyncio.ensure_future(self._run())
+        tasks = [asyncio.ensure_future(self._repeat(one)) for one in (self._convert_next, self._write_next)]
 
         async def stop() -> None:
             self._is_on = False
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             try:
-                await self.flush()
-            except LedgerError as failure:
-                self._telemetry.record_ledger_failure(failure)
-                self._telemetry.counts.add("ferrule_traces_lost", by=len(self._ended))
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await self.flush()
+            except (LedgerError, TimeoutError):
+                # The gateway stops regardless: it must not wait for a ledger that does not answer.
+                self._telemetry.counts.add("ferrule_traces_lost", by=len(self._rows))
 
         return stop
 
@@ -127,15 +138,12 @@ class TraceRecorder:
         self._open.pop(request.id, None)
         if self._is_on:
             self._ended.append(request)
-            if len(self._ended) > _MAX_WAITING:
-                self._ended.popleft()
-                self._telemetry.counts.add("ferrule_traces_lost")
-            self._wakeup.set()
+            self._has_ended.set()
 
     async def flush(self) -> None:
         """Write everything that has ended. Raises if the ledger is unreachable."""
-        async with self._lock:
-            await self._write_all()
+        await self._convert()
+        await self._write()
 
     def _record_early_error(self, record: RequestRecord, error: FerruleError) -> None:
         """Record a request that was refused before it could be understood."""
@@ -147,18 +155,10 @@ class TraceRecorder:
         request.status, request.error = TraceStatus.FAILED, error
         self.end(request)
 
-    async def _run(self) -> None:
+    async def _repeat(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                async with asyncio.timeout(_LONG_REQUEST_SECONDS):
-                    await self._wakeup.wait()
-            except TimeoutError:
-                pass
-            self._wakeup.clear()
-            try:
-                await self.flush()
-                await self._touch()
-                await self._forget()
+                await work()
             except LedgerError as failure:
                 self._telemetry.record_ledger_failure(failure)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -167,30 +167,62 @@ class TraceRecorder:
                 self._telemetry.handle_unexpected(error, "")
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _write_all(self) -> None:
-        """Write what has ended, and what has run long enough to be looked at. Raises if the ledger is unreachable."""
-        now = time.monotonic()
-        long_ones = [
-            one for one in self._open.values() if not one.is_stored and now - one.began > _LONG_REQUEST_SECONDS
-        ]
-        await self._write(long_ones)
-        for one in long_ones:
-            one.is_stored = True
-        while self._ended:
-            batch = [self._ended.popleft() for _ in range(min(len(self._ended), _MAX_BATCH))]
-            try:
-                await self._write(batch)
-            except LedgerUnavailableError:
-                self._ended.extendleft(reversed(batch))
-                raise
+    async def _convert_next(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONG_REQUEST_SECONDS):
+                await self._has_ended.wait()
+        self._has_ended.clear()
+        await self._convert()
 
-    async def _write(self, requests: Sequence[OpenRequest]) -> None:
+    async def _write_next(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TOUCH_SECONDS):
+                await self._has_rows.wait()
+        self._has_rows.clear()
+        await self._write()
+        await self._touch()
+        await self._forget()
+
+    async def _convert(self) -> None:
+        """Make rows of what has ended, and of what has run long enough to be looked at."""
+        async with self._conversion:
+            since = time.monotonic() - _LONG_REQUEST_SECONDS
+            long_ones = [one for one in self._open.values() if not one.is_stored and one.began < since]
+            for one in long_ones:
+                one.is_stored = True
+            await self._add_rows(long_ones)
+            while self._ended:
+                await self._add_rows([self._ended.popleft() for _ in range(min(len(self._ended), _MAX_BATCH))])
+
+    async def _add_rows(self, requests: Sequence[OpenRequest]) -> None:
         if not requests:
             return
         # Copied, because one that runs may end meanwhile.
         copies = [replace(one) for one in requests]
         # Hashing a long history takes time that other requests need.
-        rows = await asyncio.to_thread(lambda: [row_of(one, self._config.text) for one in copies])
+        self._rows += await asyncio.to_thread(lambda: [row_of(one, self._config.text) for one in copies])
+        self._drop_oldest()
+        self._has_rows.set()
+
+    def _drop_oldest(self) -> None:
+        """Drop what is too much to keep in memory while the ledger does not answer."""
+        size = sum(len(row.messages_text) for row in self._rows)
+        while len(self._rows) > _MAX_WAITING or size > _MAX_WAITING_BYTES:
+            size -= len(self._rows.popleft().messages_text)
+            self._telemetry.counts.add("ferrule_traces_lost")
+
+    async def _write(self) -> None:
+        async with self._writing:
+            while self._rows:
+                batch = [self._rows.popleft() for _ in range(min(len(self._rows), _MAX_BATCH))]
+                try:
+                    await self._write_batch(batch)
+                # Whatever stopped it, also a cancellation: a row that was written is not counted again.
+                except BaseException:
+                    self._rows.extendleft(reversed(batch))
+                    raise
+
+    async def _write_batch(self, rows: Sequence[TracedRequest]) -> None:
         try:
             await self._ledger.record_requests(rows)
             return
