@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from ferrule.core.conversion import MessagesInput, ToolsInput
 from ferrule.core.reply import Reply
-from ferrule.core.request import ChoicePolicy, ToolCallRequest, ToolChoice
+from ferrule.core.request import ChoicePolicy, GenerateParams, ToolCallRequest, ToolChoice
 from ferrule.schema.response_type import ResponseType
 
 
-class RequestOptions(TypedDict, total=False):
+class RequestOptions(GenerateParams, total=False):
     """The options of one request, besides its messages and tools; see `ToolCallRequest`."""
 
     tool_choice: ToolChoice | str
@@ -20,12 +20,6 @@ class RequestOptions(TypedDict, total=False):
     parallel_tool_calls: bool
     response_schema: Mapping[str, Any] | None
     model: str | None
-    max_tokens: int | None
-    temperature: float | None
-    top_p: float | None
-    top_k: int | None
-    seed: int | None
-    stop: str | Iterable[str]
     shows_wire: bool
 
 
