@@ -47,7 +47,9 @@ class GatewayProcess:
     def lines(self) -> list[dict[str, Any]]:
         """The log."""
         text = self.output.read_text(encoding="utf-8", errors="replace")
-        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        # The last line may be half written.
+        whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        return [json.loads(line) for line in whole if line.startswith("{")]
 
 
 @contextmanager

@@ -191,7 +191,12 @@ def test_a_tool_that_raises_shows_its_type_and_the_log_has_the_place(
     answer = send(gateway, api, "calls_tool", stream=stream)
     assert answer.status == 200
     assert_says_nothing(answer)
-    (line,) = [line for line in lines_of(gateway, "id", answer.id) if line["event"] == "library"]
+
+    def places() -> list[dict[str, Any]]:
+        return [line for line in lines_of(gateway, "id", answer.id) if line["event"] == "library"]
+
+    eventually(lambda: bool(places()))
+    (line,) = places()
     assert "builtins.RuntimeError" in line["kinds"]
     assert line in lines_of(gateway, "conversation", line["conversation"])
 

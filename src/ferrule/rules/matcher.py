@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import local
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.byte_cache import byte_cached, text_bytes
@@ -128,37 +127,16 @@ def _limits_of_bytes(dtype: str) -> NDArray[Any]:
     return numpy.where(bits, numpy.inf, -numpy.inf).astype(dtype)
 
 
-class _Buffers(local):
-    """Memory for one mask in each thread: to allocate it anew for each token would cost as much as the mask."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[tuple[int, str], tuple[NDArray[Any], NDArray[Any]]] = {}
-
-    def get(self, size: int, dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return arrays for the bits and for the limits of so many tokens."""
-        import numpy
-
-        key = (size, dtype)
-        if key not in self._arrays:
-            if len(self._arrays) >= _MAX_BUFFERS:
-                self._arrays.clear()
-            count = (size + 31) // 32 * 4
-            self._arrays[key] = (numpy.empty(count, numpy.uint8), numpy.empty((count, 8), dtype))
-        return self._arrays[key]
-
-
-_MAX_BUFFERS = 4
-_BUFFERS = _Buffers()
-
-
 class TokenMatcher:
     """The state of a grammar that is being matched in the tokens of one vocabulary."""
 
-    __slots__ = ("_matcher", "_size")
+    __slots__ = ("_buffers", "_matcher", "_size")
 
     def __init__(self, matcher: LLMatcher, size: int) -> None:
         self._matcher = matcher
         self._size = size
+        self._buffers: tuple[NDArray[Any], NDArray[Any]] | None = None
+        """For the bits and the limits: to allocate them anew for each token would cost as much as the mask."""
 
     def mask(self, logits: NDArray[Any]) -> None:
         """Set the logit of every token that cannot come next to minus infinity, in place.
@@ -168,7 +146,10 @@ class TokenMatcher:
         import numpy
 
         dtype = logits.dtype.str
-        bits, limits = _BUFFERS.get(self._size, dtype)
+        if self._buffers is None or self._buffers[1].dtype != logits.dtype:
+            count = (self._size + 31) // 32 * 4
+            self._buffers = numpy.empty(count, numpy.uint8), numpy.empty((count, 8), dtype)
+        bits, limits = self._buffers
         self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
         # Every byte is a row of the table: there is nothing to check for each of them.
         numpy.take(_limits_of_bytes(dtype), bits, axis=0, out=limits, mode="clip")
