@@ -55,11 +55,10 @@ def request_approval(
         *(terms.approvers, terms.four_eyes),
     )
     yield from execute("add_approval", *_row(request))
-    if terms.approvers > 1 or terms.four_eyes:
-        yield from execute("set_terms", approval, terms.approvers, int(terms.four_eyes), 0)
     yield from execute("move_call", CallState.AWAITING_APPROVAL.value, conversation, call_id, call.state.value)
     detail: dict[str, object] = {"expires_at": request.expires_at, "binding": request.binding}
     if terms.approvers > 1 or terms.four_eyes:
+        yield from execute("set_terms", approval, terms.approvers, int(terms.four_eyes), 0)
         detail |= {"approvers": terms.approvers, "four_eyes": terms.four_eyes}
     yield from append_audit(record, now, CallState.AWAITING_APPROVAL.value, detail, call_id=call_id, approval=approval)
     return request

@@ -47,10 +47,7 @@ async def claim_turn(gateway: Gateway, http_request: Request, body: Mapping[str,
     """
     if turn.resumes:
         return await _with_first_request(gateway, turn)
-    record = ResumeRecord(
-        request=replace(turn.request, messages=()), tool_owner=turn.tool_owner, tool_names=turn.tool_names
-    )
-    answer = await claim_answer(gateway, http_request, body, record, turn.conversation)
+    answer = await claim_answer(gateway, http_request, body, _record_of(turn), turn.conversation)
     return turn if answer is None else replace(turn, conversation=answer, is_claimed=True)
 
 
@@ -62,10 +59,7 @@ async def store_turn(gateway: Gateway, turn: Turn, api: str) -> Turn:
     if turn.resumes:
         first = await _with_first_request(gateway, turn)
         return replace(first, request=replace(first.request, shows_wire=turn.request.shows_wire))
-    principal = turn.principal
-    record = ResumeRecord(
-        request=replace(turn.request, messages=()), tool_owner=turn.tool_owner, tool_names=turn.tool_names
-    )
+    principal, record = turn.principal, _record_of(turn)
     if _may_have_effects(gateway, principal, record):
         request = StoredRequest(
             *(turn.conversation, principal.tenant, principal.name, api, "", "", 0.0, dumps(record.as_json()))
@@ -94,6 +88,12 @@ async def has_effects(ledger: Ledger, conversation: str) -> bool:
     """Whether a call with side effects was recorded in a conversation: it may have run, or wait for approval."""
     calls = await ledger.calls(conversation)
     return any(call.side_effects and call.state is not CallState.REFUSED for call in calls)
+
+
+def _record_of(turn: Turn) -> ResumeRecord:
+    return ResumeRecord(
+        request=replace(turn.request, messages=()), tool_owner=turn.tool_owner, tool_names=turn.tool_names
+    )
 
 
 async def _with_first_request(gateway: Gateway, turn: Turn) -> Turn:
@@ -125,7 +125,8 @@ async def _body_sha256(http_request: Request, body: Mapping[str, Any]) -> str:
 def _is_retry(headers: Mapping[str, str]) -> bool:
     values = ((headers.get(name, ""), first) for name, first in _COUNTERS.items())
     return any(
-        value.isascii() and value.isdigit() and len(value) < 10 and int(value) > first for value, first in values
+        value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS and int(value) > first
+        for value, first in values
     )
 
 

@@ -75,7 +75,6 @@ class AnswerStream:
         self._texts: list[str] = []
         """The visible text, in the pieces in which it was streamed."""
         self._last_event: LoopEvent | None = None
-        self._has_loop_end = False
         self._is_closed = False
 
     def __aiter__(self) -> Self:
@@ -205,7 +204,7 @@ class AnswerStream:
 
     def _end_of_reply(self) -> LoopEvent | None:
         """The end of an answer without a loop; None if there was an end."""
-        if self._has_loop_end:
+        if self._record is not None and self._record.loop_end is not None:
             return None
         if self._caller_request is not None and self._fold is not None:
             usage = tool_usage_of(self._caller_request, self._fold.reply())
@@ -220,9 +219,7 @@ class AnswerStream:
             self._seconds = self._limits.between_seconds
         if kind is TextDelta:
             self._texts.append(cast("TextDelta", event).text)
-        elif kind is LoopEnded:
-            self._has_loop_end = True
-        if self._fold is not None and kind in CHOICE_EVENTS:
+        elif self._fold is not None and kind in CHOICE_EVENTS:
             self._fold.add(event)  # pyright: ignore[reportArgumentType]  # these are events of the model
         if self._record is not None:
             self._record.record_event(event)

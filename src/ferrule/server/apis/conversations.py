@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ferrule.core.message import ChatMessage, messages_from_json
 from ferrule.dialects.openai_error import error_body
-from ferrule.errors import DefinitionError, FerruleError, LedgerError, NotFoundError
+from ferrule.errors import DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger.ledger import ApprovalState, AuditRecord, Breach, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.title import title_of_messages
@@ -21,7 +21,7 @@ from ferrule.run.machine import outcome_as_dict
 from ferrule.run.timeline import timeline_of
 from ferrule.run.timeline_entry import title_of
 from ferrule.server.answer.result import RUNNING, WAITING, result_of
-from ferrule.server.apis.query import read_limit, read_terms
+from ferrule.server.apis.query import read_limit, read_terms, reported_cursor
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
 from ferrule.server.tools.approval_context import approval_view
@@ -34,12 +34,8 @@ def routes(gateway: Gateway) -> list[Route]:
     async def list_conversations(request: Request) -> AnyResponse:
         now = time.time()
         limit = read_limit(request, _DEFAULT_LIMIT, MAX_LIMIT)
-        try:
+        with reported_cursor():
             lines = await gateway.ledger.conversations_of(request.principal.tenant, _search(request, limit + 1))
-        except LedgerError as refusal:
-            if refusal.code != "bad_cursor":
-                raise
-            raise DefinitionError(f"after: {refusal.message}", hint="Start without after.") from refusal
         data = [_summary_view(line, now) for line in lines[:limit]]
         return Response.json({"object": "list", "data": data, "has_more": len(lines) > limit})
 

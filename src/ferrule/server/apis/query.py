@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 
-from ferrule.errors import DefinitionError
+from ferrule.errors import DefinitionError, LedgerError
 from ferrule.server.http import Request
 
 MAX_TERM_LENGTH = 1_000
+MAX_TIME = 1e300
+"""Later than every time."""
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?", re.ASCII)
 
 
@@ -19,6 +23,17 @@ def read_limit(request: Request, default: int, maximum: int) -> int:
             f"limit: {value[:20]!r} is not a number from 1 to {maximum}", hint=f"Leave it out for {default}."
         )
     return int(value)
+
+
+@contextmanager
+def reported_cursor() -> Generator[None]:
+    """Report a cursor that names nothing as an error of the parameter `after`."""
+    try:
+        yield
+    except LedgerError as refusal:
+        if refusal.code != "bad_cursor":
+            raise
+        raise DefinitionError(f"after: {refusal.message}", hint="Start without after.") from refusal
 
 
 def read_terms(request: Request, *names: str, max_length: int = MAX_TERM_LENGTH) -> dict[str, str]:
@@ -39,7 +54,3 @@ def read_time(request: Request, name: str, default: float) -> float:
     if not _NUMBER.fullmatch(value) or float(value) > MAX_TIME:
         raise DefinitionError(f"{name}: {value[:40]!r} is not a time", hint="Send Unix seconds, such as 1767225600.")
     return float(value)
-
-
-MAX_TIME = 1e300
-"""Later than every time."""

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ferrule.core.json_text import loads
-from ferrule.errors import DefinitionError, LedgerError, NotFoundError
+from ferrule.errors import DefinitionError, NotFoundError
 from ferrule.run.ledger.title import title_of_messages
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceStatus, TraceSummary
 from ferrule.server.apis.conversations import MAX_LIMIT, may_decide, may_see, render_error
-from ferrule.server.apis.query import MAX_TIME, read_limit, read_terms, read_time
+from ferrule.server.apis.query import MAX_TIME, read_limit, read_terms, read_time, reported_cursor
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import ANY, AnyResponse, Request, Response, Route
 from ferrule.server.observability.trace_recorder import STALE_SECONDS
@@ -28,12 +28,8 @@ STATUSES: Mapping[str, TraceStatus] = {one.value: one for one in TraceStatus}
 def routes(gateway: Gateway) -> list[Route]:
     async def list_traces(request: Request) -> AnyResponse:
         limit = read_limit(request, _DEFAULT_LIMIT, MAX_LIMIT)
-        try:
+        with reported_cursor():
             traces = await gateway.ledger.traces_of(request.principal.tenant, _query(request, limit + 1))
-        except LedgerError as refusal:
-            if refusal.code != "bad_cursor":
-                raise
-            raise DefinitionError(f"after: {refusal.message}", hint="Start without after.") from refusal
         data = [_summary_view(one) for one in traces[:limit]]
         return Response.json({"object": "list", "data": data, "has_more": len(traces) > limit})
 
