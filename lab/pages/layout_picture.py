@@ -24,8 +24,9 @@ _PACKAGES = {
     "wire": ("text that a model reads and writes", 200),
     "engines": ("model servers and libraries", 390),
     "run": ("the tool loop, its limits, the ledger", 550),
-    "server": ("the gateway", 340),
-    "integrations": ("one file per framework", 760),
+    "server": ("the gateway", 200),
+    "llm_chat": ("a model on the bus", 550),
+    "integrations": ("one file per framework", 900),
 }
 _BOTTOM = ("core", "errors", "lazy_exports", "version")
 _TOP = ("events", "formats", "gateway", "ledger", "specification", "testing", "bench", "cli")

@@ -41,6 +41,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "ferrule.run.machine": ("ferrule.run.policy",),
     "ferrule.run.policy": (),
+    # Above engines, sources and run, because it joins them: a model as a capability of the bus, and back.
+    "ferrule.llm_chat": (
+        *("ferrule.schema", "ferrule.dialects", "ferrule.run", "ferrule.sources"),
+        *("ferrule.engines.engine", "ferrule.engines.receipts", "ferrule.engines.repair", "ferrule.engines.turn"),
+    ),
     # schema too: what a client sends is validated here. The server knows engines only by interface and engine string.
     "ferrule.server": (
         *("ferrule.schema", "ferrule.dialects", "ferrule.run", "ferrule.sources"),
@@ -69,6 +74,8 @@ LAZY_EXCEPTIONS: dict[tuple[str, str], str] = {
         "ferrule.run.single_turn",
     ): "users look for the tool loop on the engine: engine.run(...)",
     ("ferrule.run.conversation", "ferrule.engines.registry"): 'ToolConversation("llama:PATH") loads its engine',
+    ("ferrule.engines.registry", "ferrule.llm_chat.engine"): 'load_engine("bus:llm.chat@2.0") is one of the engines',
+    ("ferrule.run.executor", "ferrule.llm_chat.chat"): "the specification's run_chat_with_tools(body)",
 }
 EVERYONE_MAY_IMPORT = ("ferrule.errors", "ferrule.core", "ferrule.lazy_exports")
 NOBODY_IMPORTS = ("ferrule.bench", "ferrule.cli")

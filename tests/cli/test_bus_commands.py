@@ -10,7 +10,7 @@ from cli.command_line import run
 def test_a_worker_without_anything_to_serve_says_so() -> None:
     ran = run("worker")
     assert ran.code == 1
-    assert "no tools to serve" in ran.err
+    assert "nothing to serve" in ran.err
     assert "hint:" in ran.err
 
 

@@ -1,4 +1,4 @@
-"""`ferrule worker`: serves Python functions as capabilities on a NATS bus until it is stopped."""
+"""`ferrule worker`: serves Python functions, or a model, as capabilities on a NATS bus until it is stopped."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def _add_options(parser: ArgumentParser) -> None:
         metavar="MODULE:NAME",
         help="functions to serve: a function, a list of them, or a whole module",
     )
+    parser.add_argument(
+        "-e",
+        "--engine",
+        metavar="ENGINE",
+        help="also serve the model of this engine as llm.chat@2.0, such as llama:model.gguf",
+    )
     add_bus_options(parser)
     add_key_option(parser)
     parser.add_argument(
@@ -59,8 +65,10 @@ def _add_options(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> None:
     tools: list[AnyTool] = [tool for group in arguments.tools for tool in group]
-    if not tools and not arguments.relay and not arguments.relay_effects:
-        raise DefinitionError("no tools to serve", hint="Name functions, such as my_tools.py:TOOLS, or use --relay.")
+    if not tools and not arguments.relay and not arguments.relay_effects and not arguments.engine:
+        raise DefinitionError(
+            "nothing to serve", hint="Name functions, such as my_tools.py:TOOLS, or use --engine or --relay."
+        )
     if arguments.cap < 1:
         raise DefinitionError("--cap must be 1 or more", hint="Write --cap 1 or more.")
     # Tools that use the bus themselves find its address in this variable.
@@ -74,6 +82,12 @@ async def _serve(arguments: Namespace, tools: list[AnyTool]) -> None:
     if arguments.relay or arguments.relay_effects:
         audit = _Audit(arguments.audit)
         sources.append(Relay(bus_of(arguments, key), audit=audit.write, allow_side_effects=arguments.relay_effects))
+    if arguments.engine:
+        # Imported here: a worker of functions needs no engine.
+        from ferrule.engines.registry import load_engine
+        from ferrule.llm_chat.source import ChatSource
+
+        sources.append(ChatSource(load_engine(arguments.engine)))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_task_factory(create_guarded_task)
@@ -123,11 +137,12 @@ def _label(text: str) -> tuple[str, str]:
 
 COMMAND = Command(
     name="worker",
-    about="Serve Python functions as capabilities on a NATS bus.",
+    about="Serve Python functions or a model on a NATS bus.",
     more="Each function is a capability: the one that its @tool is bound to, or SERVER.function@1.0. Stop it\n"
     "with Ctrl-C or SIGTERM: running calls finish, and queued calls go to another worker.",
     examples="  ferrule worker my_tools.py:TOOLS --nats nats://127.0.0.1:4222\n"
     "  ferrule worker my_package.tools --server kitchen --cap 4 --key-file bus.key\n"
+    "  ferrule worker --engine llama:model.gguf\n"
     "  ferrule worker --relay --audit relay.jsonl",
     add_options=_add_options,
     run=_run,

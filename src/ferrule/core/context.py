@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ferrule.errors import AuthorityError, BudgetError
 
@@ -70,6 +71,8 @@ class CallContext:
     hops: int = DEFAULT_HOPS
     """How many levels deep tools may still call other tools."""
     on_progress: Callable[[Progress], None] = field(default=_ignore_progress, compare=False, repr=False)
+    on_item: Callable[[Any], Awaitable[None]] | None = field(default=None, compare=False, repr=False)
+    """Receives the answer piece by piece; None if the caller wants it whole."""
 
     def nested(self) -> CallContext:
         """Return the context for a call that a tool makes itself."""
@@ -82,3 +85,8 @@ class CallContext:
     def report(self, done: float, total: float | None = None, message: str = "") -> None:
         """Report the progress of the tool to its caller."""
         self.on_progress(Progress(done, total, message))
+
+    async def emit(self, item: Any) -> None:
+        """Send a piece of the answer, as JSON, if the caller reads it piece by piece."""
+        if self.on_item is not None:
+            await self.on_item(item)

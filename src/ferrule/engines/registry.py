@@ -72,7 +72,10 @@ class _OptionGroup:
 
 
 # What follows the colon, for error messages.
-_ARGUMENT_NAMES = {"URL": "a URL", "MODEL": "a model name", "PATH": "a model path", "TEXT": "a text"}
+_ARGUMENT_NAMES = {
+    **{"URL": "a URL", "MODEL": "a model name", "PATH": "a model path", "TEXT": "a text"},
+    "CAPABILITY": "a capability, such as llm.chat@2.0",
+}
 
 _TEXT = _OptionGroup(
     "options",
@@ -130,6 +133,13 @@ def _fake_engine(text: str, times: int = 10_000) -> FakeEngine:
     return FakeEngine([Reply.of(text)] * times)
 
 
+def _bus_engine(capability: str, **options: Any) -> Engine:
+    # The package is above engines: it is imported when it is first used.
+    from ferrule.llm_chat.engine import bus
+
+    return bus(capability, **options)
+
+
 _HTTP = 'pip install "ferrule[http]"'
 _OVER_HTTP: dict[str, Any] = {"argument": "URL", "install": _HTTP, "groups": (_TEXT, _DEADLINES)}
 _BY_API: dict[str, Any] = {"argument": "MODEL", "install": _HTTP, "groups": (_CHAT, _DEADLINES)}
@@ -139,6 +149,15 @@ _API_OPTIONS: dict[str, OptionParser] = {"url": _parse_url, "key": str, "reasoni
 ENGINES: dict[str, _EngineEntry] = {
     "anthropic": _EngineEntry(
         factory=anthropic, **_BY_API, parsers={**_API_OPTIONS, "version": str, "strict": parse_boolean}
+    ),
+    "bus": _EngineEntry(
+        factory=_bus_engine,
+        argument="CAPABILITY",
+        install='pip install "ferrule[nats]"',
+        parsers={
+            **dict.fromkeys(("nats", "tenant", "key", "principal", "credentials", "inbox"), str),
+            **{"total": float, "tries": int},
+        },
     ),
     "fake": _EngineEntry(factory=_fake_engine, argument="TEXT", parsers={"times": int}),
     "llama": _EngineEntry(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
-from typing import Any, get_type_hints
+from typing import Any, get_type_hints, overload
 
 from ferrule.core.boolean_text import parse_boolean
 from ferrule.core.call import ToolCall, ToolResult
@@ -214,6 +214,7 @@ class ToolExecutor:
             text = f"{text if isinstance(text, str) else dumps(text)}\n{hint}"
         return ToolResult(call.id, call.name, text, is_error)
 
+    @overload
     async def run_chat_with_tools(
         self,
         engine: Engine,
@@ -221,11 +222,49 @@ class ToolExecutor:
         stream_to: Callable[[LoopEvent], Awaitable[None] | None] | None = None,
         decide: DecideInput = deny_all,
         context: CallContext | None = None,
-    ) -> Loop:
+    ) -> Loop: ...
+
+    @overload
+    async def run_chat_with_tools(
+        self,
+        engine: Mapping[str, Any],
+        request: Engine | None = None,
+        stream_to: Callable[[dict[str, Any]], Awaitable[None] | None] | None = None,
+        decide: DecideInput = deny_all,
+        context: CallContext | None = None,
+    ) -> dict[str, Any]: ...
+
+    async def run_chat_with_tools(
+        self,
+        engine: Engine | Mapping[str, Any],
+        request: ToolCallRequest | Engine | None = None,
+        stream_to: Callable[[Any], Awaitable[None] | None] | None = None,
+        decide: DecideInput = deny_all,
+        context: CallContext | None = None,
+    ) -> Loop | dict[str, Any]:
         """Ask the model, run its calls and ask again, until it answers or a limit is reached.
 
         `stream_to` is called with every event, and awaited if it is asynchronous.
+
+        The specification's form takes the body of a chat request. It asks the model on the bus (`llm.chat@2.0`), or
+        the engine that follows the body; `stream_to` is called with frames, which are dicts; and the last message is
+        returned.
+
+        Example:
+            message = await executor.run_chat_with_tools({"messages": [{"role": "user", "content": "What is new?"}]})
+            print(message["content"])
         """
+        if isinstance(engine, Mapping):
+            # The package is above this one: it is imported when it is first used.
+            from ferrule.llm_chat.chat import run_chat
+
+            model = request if isinstance(request, Engine) else None
+            return await run_chat(self, engine, engine=model, stream_to=stream_to, decide=decide, context=context)
+        if not isinstance(request, ToolCallRequest):
+            raise DefinitionError(
+                f"a chat with an engine needs a request, not {request!r:.60}",
+                hint="Write run_chat_with_tools(engine, ToolCallRequest(...)), or pass the body of a chat request.",
+            )
         await self.refresh()
         loop = Loop(engine, self, request, context or CallContext(), to_decide(decide))
         async for event in loop.stream():

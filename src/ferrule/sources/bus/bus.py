@@ -11,6 +11,9 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ferrule.core.context import CallContext
@@ -20,11 +23,13 @@ from ferrule.errors import AuthorityError, BusError, BusUnavailableError
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
 from ferrule.sources.bus.frame import (
     MINOR_HEADER,
+    STREAM_HEADER,
     TOKEN_HEADER,
     Frame,
     Heartbeat,
     NoResponders,
     Rejection,
+    StreamItem,
     UnknownOutcome,
     request_body,
 )
@@ -37,17 +42,20 @@ from ferrule.sources.bus.micro import (
     stats_subject,
 )
 from ferrule.sources.bus.names import ToolNames
-from ferrule.sources.bus.request_reply import HEARTBEAT_TIMEOUT, ProgressCallback, RequestReply
+from ferrule.sources.bus.request_reply import HEARTBEAT_TIMEOUT, ItemCallback, RequestReply
 from ferrule.sources.bus.subject import (
     Capability,
+    cancel_subject,
     changes_subject,
     definition_subject,
     service_name,
+    version_of,
 )
 from ferrule.sources.bus.token import LOCAL, sign_token, validate_key
 from ferrule.sources.source import Source
 from ferrule.sources.status import SourceStatus, Trust
 
+MODEL_CAPABILITY = "llm.chat"
 ATTEMPTS = 8
 # Workers of one server may have different tools. A worker without the tool rejects the call at once, so many tries
 # are cheap.
@@ -118,7 +126,11 @@ class Bus(Source):
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
         """The tools that workers serve now. The list is at most a few seconds old."""
-        return self._names.offer(await self.definitions())
+        served = await self.definitions()
+        if not self._names.uses_bindings:
+            # A model is asked by programs. Offered as a tool, it would be called by other models.
+            served = {capability: tool for capability, tool in served.items() if capability.name != MODEL_CAPABILITY}
+        return self._names.offer(served)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:
         capability = self._names.capability_of(name)
@@ -139,6 +151,60 @@ class Bus(Source):
 
         Scopes are checked here first: NATS does not answer a publish that it refuses.
         """
+        return await self._call_capability(capability, arguments, context, None)
+
+    async def stream_capability(
+        self, capability: Capability, arguments: Mapping[str, Any], context: CallContext
+    ) -> AsyncGenerator[Any]:
+        """Yield the pieces of an answer as they arrive, then the outcome. Closing the generator cancels the call."""
+        received: asyncio.Queue[Any] = asyncio.Queue()
+        task = asyncio.create_task(self._call_capability(capability, arguments, context, received.put_nowait))
+        task.add_done_callback(lambda _: received.put_nowait(task))
+        try:
+            while (item := await received.get()) is not task:
+                yield item
+            yield await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def stream(
+        self,
+        name: str,
+        version: str | tuple[int, int],
+        body: Mapping[str, Any],
+        context: CallContext | None = None,
+    ) -> AsyncGenerator[Any]:
+        """Yield the pieces of an answer of a capability. Raises `BusError` if it does not end as an answer.
+
+        Example:
+            async for frame in bus.stream("llm.chat", (2, 0), {"messages": [{"role": "user", "content": "Hello!"}]}):
+                print(frame)
+        """
+        major, minor = version_of(version) if isinstance(version, str) else version
+        capability = replace(Capability.read(name), major=major, minor=minor)
+        async with aclosing(self.stream_capability(capability, body, context or CallContext())) as items:
+            async for item in items:
+                match item:
+                    case Answered(content, True, code):
+                        raise BusError(f"{capability}: {content}", code=code or "tool_failed")
+                    case Answered():
+                        pass
+                    case NotDelivered(reason, code):
+                        raise BusUnavailableError(f"{capability}: {reason}", code=code)
+                    case Unknown(reason, code):
+                        raise BusError(f"{capability}: {reason}", code=code)
+                    case _:
+                        yield item
+
+    async def _call_capability(
+        self,
+        capability: Capability,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        on_item: ItemCallback | None,
+    ) -> Outcome:
         refusal = self._refusal_of(capability, context)
         if refusal is not None:
             return refusal
@@ -146,10 +212,10 @@ class Bus(Source):
         headers = {TOKEN_HEADER: sign_token(context, self._key, deadline, os.urandom(8).hex())}
         if capability.minor:
             headers[MINOR_HEADER] = str(capability.minor)
+        if on_item is not None:
+            headers[STREAM_HEADER] = "1"
         body = request_body(arguments)
-        return await self._send_until_accepted(
-            capability.subject(self.tenant), body, headers, deadline, context.on_progress
-        )
+        return await self._send_until_accepted(capability, body, headers, deadline, context, on_item)
 
     async def changes(self) -> AsyncGenerator[None]:
         """Yield when a worker announces that it starts or stops, and when polling finds a different list."""
@@ -252,16 +318,25 @@ class Bus(Source):
         return None
 
     async def _send_until_accepted(
-        self, subject: str, body: bytes, headers: Mapping[str, str], deadline: float, on_progress: ProgressCallback
+        self,
+        capability: Capability,
+        body: bytes,
+        headers: Mapping[str, str],
+        deadline: float,
+        context: CallContext,
+        on_item: ItemCallback | None,
     ) -> Outcome:
         """Send the call until a worker accepts it. Each rejection proves that the call did not run."""
         frame: Frame = NoResponders()
-        busy = not_served = 0
+        subject, busy, not_served = capability.subject(self.tenant), 0, 0
+        streaming: dict[str, Any] = {}
+        if on_item is not None:
+            streaming = {"on_item": on_item, "cancel_subject": partial(cancel_subject, self.tenant, capability.server)}
         while busy < self._attempts and not_served < _NOT_SERVED_ATTEMPTS:
             seconds = deadline - time.time()
             if seconds <= 0:
                 return NotDelivered("the deadline passed before anybody took it", code="timeout")
-            frame = await self._requests.request(subject, body, headers, seconds, on_progress)
+            frame = await self._requests.request(subject, body, headers, seconds, context.on_progress, **streaming)
             match frame:
                 case Answered():
                     return frame
@@ -277,7 +352,7 @@ class Bus(Source):
                     return NotDelivered(reason, code="bad_request")
                 case Rejection(code, reason):
                     return NotDelivered(reason, code=code)
-                case NoResponders() | Heartbeat():
+                case NoResponders() | Heartbeat() | StreamItem():
                     return NotDelivered("nobody serves it")
         reason = frame.reason if isinstance(frame, Rejection) else "nobody took it"
         code = frame.code if isinstance(frame, Rejection) else "not_delivered"

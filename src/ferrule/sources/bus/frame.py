@@ -18,6 +18,9 @@ from ferrule.core.outcome import Answered
 from ferrule.errors import BusError
 
 TOKEN_HEADER, MINOR_HEADER = "Ferrule-Token", "Ferrule-Minor"
+STREAM_HEADER = "Ferrule-Stream"
+"""Set on a request whose answer is wanted piece by piece."""
+_INDEX_HEADER = "Ferrule-Index"
 _FRAME_HEADER = "Ferrule-Frame"
 _ERROR_HEADER, _ERROR_STATUS_HEADER = "Nats-Service-Error", "Nats-Service-Error-Code"
 _STATUS_HEADER, _NO_RESPONDERS = "Status", "503"
@@ -57,6 +60,14 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamItem:
+    """A piece of an answer, counted from 0. A piece that is missing would go unnoticed without its number."""
+
+    index: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownOutcome:
     """The worker does not know whether the call took effect."""
 
@@ -64,7 +75,7 @@ class UnknownOutcome:
     code: str = "unknown"
 
 
-Frame: TypeAlias = Answered | Rejection | NoResponders | Heartbeat | UnknownOutcome
+Frame: TypeAlias = Answered | Rejection | NoResponders | Heartbeat | StreamItem | UnknownOutcome
 
 
 def request_body(arguments: Mapping[str, Any]) -> bytes:
@@ -91,11 +102,7 @@ def is_plain_json(body: bytes) -> bool:
 def read_minor(headers: Mapping[str, str] | None) -> int:
     """The minimum minor version that the caller needs."""
     text = headers.get(MINOR_HEADER) if headers else None
-    if text is None:
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise BusError("a minor version is a number", code="bad_request")
-    return int(text)
+    return 0 if text is None else _number(text)
 
 
 def encode_frame(frame: Frame) -> EncodedFrame:
@@ -113,12 +120,26 @@ def encode_frame(frame: Frame) -> EncodedFrame:
         case Heartbeat(update):
             progress = update and {"done": update.done, "total": update.total, "message": update.message}
             return {_FRAME_HEADER: "beat"}, json_bytes(progress) if progress else b""
+        case StreamItem(index, value):
+            return {_FRAME_HEADER: "item", _INDEX_HEADER: str(index)}, json_bytes(value)
         case UnknownOutcome(reason, code):
             return _one_line({_FRAME_HEADER: "lost", _ERROR_HEADER: code, _ERROR_STATUS_HEADER: "500"}), reason.encode(
                 "utf-8", "replace"
             )
         case NoResponders():
             return {_STATUS_HEADER: _NO_RESPONDERS}, b""
+
+
+def count_items(encoded: EncodedFrame, items: int) -> EncodedFrame:
+    """Return a final frame that says how many pieces came before it. Without that, a lost last piece goes unnoticed."""
+    headers, body = encoded
+    return {**(headers or {}), _INDEX_HEADER: str(items)}, body
+
+
+def counted_items(headers: Mapping[str, str] | None) -> int | None:
+    """How many pieces came before a final frame; None if it does not say so."""
+    text = headers.get(_INDEX_HEADER) if headers else None
+    return None if text is None else _number(text)
 
 
 def read_frame(headers: Mapping[str, str] | None, body: bytes) -> Frame:
@@ -132,6 +153,8 @@ def read_frame(headers: Mapping[str, str] | None, body: bytes) -> Frame:
             return _answer(body)
         case "beat":
             return Heartbeat(_progress(body) if body else None)
+        case "item":
+            return StreamItem(_number(headers.get(_INDEX_HEADER, "")), read_json(body))
         case "refused":
             return Rejection(headers.get(_ERROR_HEADER, "not_delivered"), _text_of(body), _status(headers))
         case "lost":
@@ -185,6 +208,12 @@ def _object(body: bytes, decode: _Decode) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BusError("the body is not a JSON object")
     return cast("dict[str, Any]", value)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BusError("a minor version and an index are numbers", code="bad_request")
+    return int(text)
 
 
 def _text_of(body: bytes) -> str:

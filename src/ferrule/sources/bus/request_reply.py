@@ -1,7 +1,8 @@
 """RequestReply: requests that wait for their replies in one private inbox. It knows frames, nothing of tools or tokens.
 
 Each call has a reply subject that nobody can guess, under a prefix that no other client may read. A worker sends a
-heartbeat every second while a call runs. After `heartbeat_timeout` seconds without one it counts as dead.
+heartbeat every second while a call runs. After `heartbeat_timeout` seconds without one it counts as dead. An answer may
+come in pieces before its final frame; a piece that is missing ends the request.
 """
 
 from __future__ import annotations
@@ -12,16 +13,31 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ferrule.core.context import Progress
 from ferrule.errors import BusError
 from ferrule.sources.bus.connection import Connection, Message
-from ferrule.sources.bus.frame import Frame, Heartbeat, Rejection, UnknownOutcome, read_frame
+from ferrule.sources.bus.frame import (
+    Frame,
+    Heartbeat,
+    Rejection,
+    StreamItem,
+    UnknownOutcome,
+    counted_items,
+    read_frame,
+)
+from ferrule.sources.bus.subject import call_id_of
 
 HEARTBEAT_TIMEOUT = 3.0
 _CHECKS_PER_TIMEOUT = 12
 _NOT_SENT = Rejection("not_delivered", "there is no connection to the bus", 503)
 ProgressCallback = Callable[[Progress], None]
+ItemCallback = Callable[[Any], None]
+
+
+def _ignore_item(item: Any) -> None:
+    """The default: the answer is read whole."""
 
 
 @dataclass(slots=True)
@@ -30,10 +46,21 @@ class _PendingRequest:
     last_heard_at: float
     deadline: float
     on_progress: ProgressCallback
+    on_item: ItemCallback = _ignore_item
+    items: int = 0
 
     def finish(self, frame: Frame) -> None:
         if not self.answer.done():
             self.answer.set_result(frame)
+
+    def take(self, item: StreamItem) -> None:
+        if self.answer.done():
+            return
+        if item.index != self.items:
+            self.finish(UnknownOutcome(f"piece {self.items} of the answer was lost"))
+            return
+        self.items += 1
+        self.on_item(item.value)
 
 
 class RequestReply:
@@ -65,16 +92,26 @@ class RequestReply:
         headers: Mapping[str, str] | None,
         seconds: float,
         on_progress: ProgressCallback,
+        on_item: ItemCallback = _ignore_item,
+        cancel_subject: Callable[[str], str] | None = None,
     ) -> Frame:
-        """Send one request and return its final frame. Progress in heartbeats goes to `on_progress`."""
+        """Send one request and return its final frame. Progress in heartbeats goes to `on_progress`.
+
+        Pieces of the answer go to `on_item`. `cancel_subject` returns, for the id of a call, the subject on which its
+        worker learns that the wait was cancelled; without it the call runs to its end.
+        """
         reply = self._prefix + os.urandom(8).hex()
         now = time.monotonic()
-        pending = _PendingRequest(asyncio.get_running_loop().create_future(), now, now + seconds, on_progress)
+        pending = _PendingRequest(asyncio.get_running_loop().create_future(), now, now + seconds, on_progress, on_item)
         self._pending[reply] = pending
         try:
             if not await self._connection.send(subject, body, reply, headers):
                 return _NOT_SENT
             return await pending.answer
+        except asyncio.CancelledError:
+            if cancel_subject is not None:
+                await self._connection.send(cancel_subject(call_id_of(reply)))
+            raise
         finally:
             # A second answer to the same call, or a late one, finds no pending request and is ignored.
             del self._pending[reply]
@@ -85,14 +122,20 @@ class RequestReply:
             return
         pending.last_heard_at = time.monotonic()
         try:
-            frame = read_frame(message.headers, message.data)
+            frame, items = read_frame(message.headers, message.data), counted_items(message.headers)
         except BusError as problem:
             pending.finish(UnknownOutcome(f"the worker's reply is invalid: {problem.message}"))
             return
-        if not isinstance(frame, Heartbeat):
-            pending.finish(frame)
-        elif frame.progress is not None and not pending.answer.done():
-            pending.on_progress(frame.progress)
+        match frame:
+            case StreamItem():
+                pending.take(frame)
+            case Heartbeat(progress):
+                if progress is not None and not pending.answer.done():
+                    pending.on_progress(progress)
+            case _ if items is not None and items != pending.items:
+                pending.finish(UnknownOutcome(f"piece {pending.items} of the answer was lost"))
+            case _:
+                pending.finish(frame)
 
     async def _watch(self) -> None:
         pause = self._heartbeat_timeout / _CHECKS_PER_TIMEOUT

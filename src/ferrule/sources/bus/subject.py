@@ -14,8 +14,9 @@ from ferrule.errors import DefinitionError
 
 _ROOT = "t"
 _CHANGES = "n"
-# An encoded byte is `=` and two hex digits, so `==` is never part of an encoded name and can mean something else.
+# An encoded byte is `=` and two hex digits, so these are never part of an encoded name and can mean something else.
 _DEFINITIONS = "=="
+_CANCELLATIONS = "=x"
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _TOKEN = re.compile(r"(?:[A-Za-z0-9_\-]|=[0-9A-F]{2})+")
 _ENCODED_BYTE = re.compile(r"=([0-9A-F]{2})")
@@ -98,6 +99,22 @@ def requested_fingerprint(subject: str) -> str | None:
     """The hash of the definition that a subject requests; None if it requests something else."""
     parts = subject.split(".")
     return decode_part(parts[4]) if len(parts) == 5 and parts[3] == _DEFINITIONS else None
+
+
+def cancel_subject(tenant: str, server: str, id: str) -> str:
+    """The subject on which a caller cancels a call. `id` is the last part of its reply subject, or `*` for any call."""
+    return f"{_ROOT}.{encode_part(tenant)}.{encode_part(server)}.{_CANCELLATIONS}.{id}"
+
+
+def cancelled_id(subject: str) -> str | None:
+    """The id of the call that a subject cancels; None if the subject means something else."""
+    parts = subject.split(".")
+    return parts[4] if len(parts) == 5 and parts[3] == _CANCELLATIONS else None
+
+
+def call_id_of(reply: str) -> str:
+    """The id of a call on the bus: the last part of its reply subject, which nobody can guess."""
+    return reply.rpartition(".")[2]
 
 
 def changes_subject(tenant: str) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -29,11 +30,14 @@ from ferrule.sources.bus.frame import (
     BUSY,
     DEADLINE_PASSED,
     NOT_SERVED,
+    STREAM_HEADER,
     TOKEN_HEADER,
     Frame,
     Heartbeat,
     Rejection,
+    StreamItem,
     UnknownOutcome,
+    count_items,
     encode_frame,
     is_plain_json,
     read_minor,
@@ -42,6 +46,9 @@ from ferrule.sources.bus.frame import (
 from ferrule.sources.bus.micro import QUEUE, Endpoint, Identity, control_subjects, definition_bytes, documents
 from ferrule.sources.bus.subject import (
     Capability,
+    call_id_of,
+    cancel_subject,
+    cancelled_id,
     changes_subject,
     requested_fingerprint,
     server_wildcard,
@@ -58,12 +65,15 @@ from ferrule.sources.tool_output import to_json_value
 
 HEARTBEAT_SECONDS = 1.0
 _PROGRESS_SECONDS = 0.1
-SendFrame = Callable[[str, Frame], Awaitable[None]]
+SendFrame = Callable[[str, Frame, str], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class RunningCall:
-    """One call. `pending_progress` has not been sent yet; `is_late` means that the deadline ended the call."""
+    """One call. `pending_progress` has not been sent yet; `is_late` means that the deadline ended the call.
+
+    `cancel_subject` is set for a call that may be cancelled: one whose answer is wanted piece by piece.
+    """
 
     reply: str
     loop: asyncio.AbstractEventLoop
@@ -73,6 +83,15 @@ class RunningCall:
     is_late: bool = False
     pending_progress: Progress | None = None
     reported_at: float = 0.0
+    cancel_subject: str = ""
+    items: int = 0
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        """End the call, because nobody reads its answer any more."""
+        if self.task is not None and not self.is_cancelled:
+            self.is_cancelled = True
+            self.task.cancel()
 
     def report(self, progress: Progress) -> None:
         """Report progress. A plain function runs in its own thread, so this hands over to the event loop's thread."""
@@ -94,6 +113,17 @@ class RunningCalls:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def cancel(self, id: str) -> None:
+        """Cancel the call with this id, if it runs here and may be cancelled."""
+        for call in self._calls.values():
+            if call.cancel_subject and call_id_of(call.reply) == id:
+                call.cancel()
+                return
+
+    async def send_item(self, call: RunningCall, item: Any) -> None:
+        call.items += 1
+        await self._send(call.reply, StreamItem(call.items - 1, item), "")
 
     def new(self, reply: str) -> RunningCall:
         """A call that has not started."""
@@ -140,12 +170,17 @@ class RunningCalls:
         progress, call.pending_progress = call.pending_progress, None
         if progress is not None:
             call.reported_at = time.monotonic()
-        await self._send(call.reply, Heartbeat(progress))
+        # If the caller's process is gone, NATS says on this subject that nobody listens.
+        await self._send(call.reply, Heartbeat(progress), call.cancel_subject)
 
 
 CAP = 16
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 30.0
+_ENDED_EARLY = {
+    True: ("the deadline passed while it ran", "timeout"),
+    False: ("the caller cancelled it", "cancelled"),
+}
 _WORKER_FAILED = UnknownOutcome("the worker failed or was stopped while it ran", code="internal_error")
 
 
@@ -191,6 +226,7 @@ class Worker:
         self._tools: dict[str, _ServedTool] = {}
         self._definitions: dict[str, bytes] = {}
         self._subjects: set[str] = set()
+        self._cancel_subjects: set[str] = set()
         self._running = RunningCalls(self._send, heartbeat=heartbeat)
         self._deduplicator = Deduplicator()
         self._is_stopping = False
@@ -251,6 +287,12 @@ class Worker:
         subjects = {server_wildcard(self._tenant, new_tool.endpoint.capability.server) for new_tool in served.values()}
         for subject in sorted(subjects - self._subjects):
             await self.connection.subscribe(subject, self._on_request, QUEUE)
+        for server in sorted({new_tool.endpoint.capability.server for new_tool in served.values()}):
+            subject = cancel_subject(self._tenant, server, "*")
+            if subject not in self._cancel_subjects:
+                # Without the queue: the worker that runs the call must get it.
+                self._cancel_subjects.add(subject)
+                await self.connection.subscribe(subject, self._on_cancellation)
         self._subjects |= subjects
         await self.connection.flush()
         await self.connection.send(changes_subject(self._tenant))
@@ -281,6 +323,9 @@ class Worker:
 
     async def _on_request(self, message: Message) -> None:
         """Handle every request, one after the other. It never waits for a tool."""
+        if cancelled_id(message.subject) is not None:
+            await self._on_cancellation(message)
+            return
         if not message.reply:
             return
         served = self._tools.get(message.subject)
@@ -296,7 +341,7 @@ class Worker:
             if read_minor(message.headers) > served.endpoint.capability.minor:
                 await self._send(message.reply, NOT_SERVED)
                 return
-            context = self._context_of(message, served.endpoint.capability, running)
+            context = self._context_of(message, served.endpoint, running)
             arguments = read_request(message.data)
         except FerruleError as refusal:
             await self._finish(served, message.reply, _error_frame(refusal))
@@ -313,6 +358,9 @@ class Worker:
         work = self._run(served, arguments, context, running, effect_key)
         self._running.start(running, context.deadline or 0.0, work)
 
+    async def _on_cancellation(self, message: Message) -> None:
+        self._running.cancel(cancelled_id(message.subject) or "")
+
     async def _on_unknown_subject(self, message: Message) -> None:
         fingerprint = requested_fingerprint(message.subject)
         definition = None if fingerprint is None else self._definitions.get(fingerprint)
@@ -321,12 +369,18 @@ class Worker:
         else:
             await self._send(message.reply, NOT_SERVED)
 
-    def _context_of(self, message: Message, capability: Capability, running: RunningCall) -> CallContext:
-        context = verify_token((message.headers or {}).get(TOKEN_HEADER, ""), self._key, running.report)
+    def _context_of(self, message: Message, endpoint: Endpoint, running: RunningCall) -> CallContext:
+        headers, capability = message.headers or {}, endpoint.capability
+        context = verify_token(headers.get(TOKEN_HEADER, ""), self._key, running.report)
         if context.principal.tenant != self._tenant:
             raise AuthorityError("the token belongs to another tenant")
         context.principal.require(capability.name)
-        return context
+        if STREAM_HEADER not in headers:
+            return context
+        if not endpoint.definition.side_effects:
+            # A cancelled effect may have happened, and nobody would learn of it. Such a call runs to its end.
+            running.cancel_subject = cancel_subject(self._tenant, capability.server, call_id_of(running.reply))
+        return replace(context, on_item=partial(self._running.send_item, running))
 
     async def _run(
         self,
@@ -343,9 +397,10 @@ class Worker:
         try:
             frame = _frame_of(await self._source.call(served.name, arguments, context))
         except asyncio.CancelledError:
-            if not running.is_late:
+            if not running.is_late and not running.is_cancelled:
                 raise
-            frame = UnknownOutcome("the deadline passed while it ran", code="timeout")
+            reason, code = _ENDED_EARLY[running.is_late]
+            frame = UnknownOutcome(reason, code=code)
         # A source is somebody's code, and a call that raises or exits must not end the worker. The caller does not get
         # the exception, whose message may contain secrets.
         except (Exception, SystemExit, KeyboardInterrupt):
@@ -357,19 +412,19 @@ class Worker:
                 self._deduplicator.forget(effect_key)
             elif effect_key:
                 self._deduplicator.finish(effect_key, frame)
-            await self._finish(served, running.reply, frame)
+            await self._finish(served, running.reply, frame, running.items)
 
-    def _finish(self, served: _ServedTool, reply: str, frame: Frame) -> Coroutine[Any, Any, None]:
+    def _finish(self, served: _ServedTool, reply: str, frame: Frame, items: int = 0) -> Coroutine[Any, Any, None]:
         if not isinstance(frame, Answered) or frame.is_error:
             served.endpoint.errors += 1
             served.endpoint.last_error = getattr(frame, "code", "")
-        return self._send(reply, frame)
+        return self._send(reply, frame, items=items)
 
-    async def _send(self, reply: str, frame: Frame) -> None:
-        headers, body = encode_frame(frame)
-        if not await self.connection.send(reply, body, headers=headers) and not self.connection.fits_payload(
-            body, headers
-        ):
+    async def _send(self, reply: str, frame: Frame, cancel_subject: str = "", items: int = 0) -> None:
+        """Send a frame. `items` is how many pieces of the answer came before it, if it is the last one."""
+        headers, body = count_items(encode_frame(frame), items) if items else encode_frame(frame)
+        is_sent = await self.connection.send(reply, body, cancel_subject, headers)
+        if not is_sent and not self.connection.fits_payload(body, headers):
             message = f"the tool ran, and its answer of {len(body)} bytes is more than the bus carries"
             headers, body = encode_frame(Answered(message, is_error=True, code="result_too_large"))
             await self.connection.send(reply, body, headers=headers)
