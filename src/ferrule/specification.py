@@ -39,6 +39,7 @@ from ferrule.wire.rule_builder import ReasoningMode, bind
 
 __all__ = [
     "DETECTORS",
+    "TOOLS_DEFAULT_SET",
     "ConstrainedToolGenerator",
     "GenerateParams",
     "GenericXmlToolTemplate",
@@ -60,6 +61,10 @@ __all__ = [
 ]
 
 _DEFAULT_FORMAT = "hermes"
+
+
+TOOLS_DEFAULT_SET = ("search_corpus", "list_corpora", "translate", "list_marketplace")
+"""The specification's default for the setting `tools_default_set`: four of the seven default tools."""
 
 
 class ToolCallingTemplate:

@@ -100,6 +100,27 @@ def test_arguments_of_a_server_are_one_text_or_several() -> None:
     assert not layer_of(parse_config(), str)
 
 
+@pytest.mark.parametrize(
+    "argv, arguments",
+    [
+        (["--mcp-args=--arg1,arg2"], ["--arg1", "arg2"]),
+        (["--mcp-args", "a,b"], ["a", "b"]),
+        (["--mcp-args", "a,b c"], ["a,b", "c"]),
+        (["--mcp-args", "a,b", "c"], ["a,b", "c"]),
+        (["--mcp-args", "'a,b'"], ["a,b"]),
+    ],
+)
+def test_arguments_may_be_joined_by_commas_as_the_specification_writes_them(
+    argv: list[str], arguments: list[str]
+) -> None:
+    assert layer_of(parse_config(*argv), str)["sources", "mcp_args"].value == arguments
+
+
+def test_mcp_servers_may_be_trusted_by_a_flag() -> None:
+    assert ("sources", "mcp_trusted") not in layer_of(parse_config(), str)
+    assert layer_of(parse_config("--mcp-trusted"), str)["sources", "mcp_trusted"].value is True
+
+
 @pytest.mark.usefixtures("empty")
 @pytest.mark.parametrize(
     "argv, expected",

@@ -69,7 +69,7 @@ def test_a_frame_of_the_gateway_is_read_back_as_it_was_written(turn: str, seq: i
 def test_a_frame_of_a_client_is_read_back_as_it_was_written(frame: ClientFrame) -> None:
     data = encode_client_frame(frame)
     if isinstance(frame, AskFrame):
-        data["api"] = "openai"
+        data |= {"api": "openai", "spelling": "ferrule"}
         assert decode_client_frame(json.dumps(data)) == AskFrame(frame.body, "openai", frame.ref)
     else:
         assert decode_client_frame(json.dumps(data)) == frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -245,5 +246,61 @@ def test_turns_run_side_by_side_on_one_connection() -> None:
             slow.go.set()
             assert (await socket.to_end()).turn == first != second
             check_numbers(socket)
+
+    asyncio.run(run())
+
+
+def test_a_client_may_speak_as_the_specification_does() -> None:
+    async def run() -> None:
+        engine = scripted_engine(calls("c1", "c2"), "21 degrees")
+        async with gateway_of(engine) as client, connect(client) as socket:
+            socket.is_raw = True
+            await socket.send({"type": "ask", "body": CALLING, "spelling": "specification"})
+            frames = [await socket.next_json() for _ in range(2)]
+            while [frame["type"] for frame in frames].count("tool_call") < 2:
+                frames.append(await socket.next_json())
+            deltas = [frame for frame in frames if frame["type"] == "tool_call_delta"]
+            assert all("arguments" not in frame for frame in deltas)
+            joined = "".join(frame["arguments_delta"] for frame in deltas if frame["id"] == "c1")
+            assert json.loads(joined) == {"city": "c1"}
+            assert [frame["arguments"] for frame in frames if frame["type"] == "tool_call"] == [
+                {"city": "c1"},
+                {"city": "c2"},
+            ]
+            for id in ("c2", "c1"):
+                await socket.send({"type": "tool_result", "tool_call_id": id, "body": {"degrees": 21}})
+            while frames[-1]["type"] != "done":
+                frames.append(await socket.next_json())
+        results = {result.tool_call_id: result.content for one in engine.requests[1].messages for result in one.results}
+        assert results == {"c1": {"degrees": 21}, "c2": {"degrees": 21}}
+
+    asyncio.run(run())
+
+
+def test_a_result_without_a_turn_needs_a_call_that_waits() -> None:
+    async def run() -> None:
+        async with gateway_of(scripted_engine(calls("c1"), "done")) as client, connect(client) as socket:
+            await socket.send({"type": "tool_result", "tool_call_id": "c1", "body": 1})
+            await socket.until(out.ErrorFrame)
+            await socket.send(AskFrame(CALLING))
+            await socket.until(out.CallFrame)
+            await socket.send({"type": "tool_result", "tool_call_id": "c9", "body": 1})
+            await socket.until(out.ErrorFrame)
+            await socket.send({"type": "tool_result", "tool_call_id": "c1", "body": 1})
+            assert (await socket.to_end()).frame == out.DoneFrame("stop")
+            assert [frame.code for frame in socket.of(out.ErrorFrame)] == ["call_not_found"] * 2
+
+    asyncio.run(run())
+
+
+def test_a_result_without_a_turn_is_refused_if_two_turns_wait_for_its_call() -> None:
+    async def run() -> None:
+        async with gateway_of(scripted_engine(calls("c1"), calls("c1"))) as client, connect(client) as socket:
+            for _ in range(2):
+                await socket.send(AskFrame(CALLING))
+                await socket.until(out.CallFrame)
+            await socket.send({"type": "tool_result", "tool_call_id": "c1", "body": 1})
+            await socket.until(out.ErrorFrame)
+            assert "two turns" in socket.of(out.ErrorFrame)[0].message
 
     asyncio.run(run())

@@ -31,6 +31,9 @@ class Socket:
     """The subprotocol that the gateway chose."""
     reads: asyncio.Event = field(default_factory=asyncio.Event)
     """Clear it to stop reading: frames then wait."""
+    is_raw: bool = False
+    """Whether frames are kept as JSON, in `bodies`, and not decoded."""
+    bodies: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue[dict[str, Any]])
     _to_app: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue[dict[str, Any]])
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: int = 0
@@ -76,6 +79,10 @@ class Socket:
                 self._stirred.clear()
                 await self._stirred.wait()
 
+    async def next_json(self) -> dict[str, Any]:
+        async with asyncio.timeout(PATIENCE):
+            return await self.bodies.get()
+
     async def until(self, *kinds: type) -> NumberedFrame:
         """Return the next frame of one of these types; earlier frames stay in `frames`."""
         while True:
@@ -103,7 +110,11 @@ class Socket:
                 self._stirred.set()
             case _:
                 await self.reads.wait()
-                self.frames.append(decode_frame(json.loads(message["text"])))
+                body = json.loads(message["text"])
+                if self.is_raw:
+                    self.bodies.put_nowait(body)
+                else:
+                    self.frames.append(decode_frame(body))
                 self._stirred.set()
 
 

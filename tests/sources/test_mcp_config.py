@@ -124,6 +124,12 @@ def test_trust_is_asked_for_by_name() -> None:
     assert not server({"command": "c"}).trusted
 
 
+def test_a_file_of_another_program_may_be_trusted_as_a_whole_but_a_server_s_own_word_counts() -> None:
+    servers = {"a": {"command": "c"}, "b": {"command": "c", "trusted": False}, "c": {"command": "c", "trusted": True}}
+    read = config_of({"mcpServers": servers}, {}, trusted=True)
+    assert {one.name: one.trusted for one in read.servers} == {"a": True, "b": False, "c": True}
+
+
 def test_secrets_are_not_shown_and_do_not_make_the_identity() -> None:
     with_one = server({"url": "https://h", "headers": {"A": "${TOKEN}"}})
     assert "secret" not in repr(with_one)

@@ -29,6 +29,7 @@ PLACES: Places = {
     "mcp_config": ("sources", "mcp_config"),
     "mcp_command": ("sources", "mcp_command"),
     "mcp_args": ("sources", "mcp_args"),
+    "mcp_trusted": ("sources", "mcp_trusted"),
     "mcp_tool_refresh_seconds": ("sources", "mcp_tool_refresh_seconds"),
     "nats": ("sources", "nats"),
 }
@@ -62,7 +63,14 @@ def add_flags(parser: ArgumentParser) -> None:
         nargs="*",
         action="extend",
         metavar="ARG",
-        help='its arguments; a single string is split like in a shell: --mcp-args "-y some-server"',
+        help='its arguments; a single string is split like in a shell (--mcp-args "-y some-server"), '
+        "or at its commas if it has no space (--mcp-args=-y,some-server)",
+    )
+    add(
+        "--mcp-trusted",
+        action="store_true",
+        default=None,
+        help="believe MCP servers that say that a tool is read-only; such tools run without approval",
     )
     add("--mcp-config", metavar="FILE", help="an mcp.json")
     add("--mcp-tool-refresh-seconds", type=float, metavar="N", help=_default_of("mcp_tool_refresh_seconds"))
@@ -147,7 +155,11 @@ def _short(name: str) -> str:
 
 
 def _split(values: list[str]) -> list[str]:
-    return shlex.split(values[0]) if len(values) == 1 else values
+    """Split a single value, as in a shell, or at its commas. Several values are arguments as they are."""
+    if len(values) != 1:
+        return values
+    words = shlex.split(values[0])
+    return words[0].split(",") if words == values else words
 
 
 def _default_of(name: str) -> str:

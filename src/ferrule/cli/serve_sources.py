@@ -119,7 +119,7 @@ def _functions(tools: Sequence[AnyTool], settings: SourcesConfig) -> Functions:
 
 def mcp_of(settings: SourcesConfig) -> McpConfig:
     """The servers of the mcp.json and of `mcp_command`."""
-    config = read_config(settings.mcp_config) if settings.mcp_config else McpConfig()
+    config = read_config(settings.mcp_config, trusted=settings.mcp_trusted) if settings.mcp_config else McpConfig()
     if not settings.mcp_command:
         return config
     if any(server.name == COMMAND_SERVER for server in config.servers):

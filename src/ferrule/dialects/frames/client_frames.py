@@ -8,16 +8,23 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class AskFrame:
-    """Starts a turn. `body` is a request body of `api`: "openai" (chat completions) or "anthropic" (messages)."""
+    """Starts a turn. `body` is a request body of `api`: "openai" (chat completions) or "anthropic" (messages).
+
+    With `spelling` "specification", the frames about calls have the fields of the specification (see `codec`).
+    """
 
     body: dict[str, Any]
     api: str = "openai"
     ref: str = ""
+    spelling: str = "ferrule"
 
 
 @dataclass(frozen=True, slots=True)
 class CallerResultFrame:
-    """The result of a tool that the caller runs. The model continues when every call of the round has its result."""
+    """The result of a tool that the caller runs. The model continues when every call of the round has its result.
+
+    The specification's has no `turn`: it is for the turn of the connection that waits for the call.
+    """
 
     turn: str
     id: str

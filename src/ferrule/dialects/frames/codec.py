@@ -3,6 +3,15 @@
 The JSON fields are the fields of the dataclasses. Null fields are left out. Every field of a client's frame must be
 known, because a misspelled field would change what the client agrees to. Unknown fields of the gateway's frames are
 ignored, so that older clients can read newer gateways.
+
+The specification spells some fields differently. Its `tool_result` is read wherever it comes; the gateway's frames have
+its spelling if the client asks for it:
+
+| frame | Ferrule | the specification |
+|---|---|---|
+| `tool_call_delta` | `arguments` | `arguments_delta` |
+| `tool_call` | `arguments` as text | `arguments` as an object |
+| `tool_result`, both ways | `id`, `content` | `tool_call_id`, `body` |
 """
 
 from __future__ import annotations
@@ -18,10 +27,18 @@ from ferrule.core.json_text import dumps, loads
 from ferrule.dialects.extension import receipt_from
 from ferrule.dialects.field import Field
 from ferrule.dialects.frames.client_frames import CLIENT_FRAMES, AskFrame, ClientFrame
-from ferrule.dialects.frames.server_frames import SERVER_FRAMES, ServerFrame, ToolInfo
+from ferrule.dialects.frames.server_frames import (
+    SERVER_FRAMES,
+    CallDeltaFrame,
+    CallFrame,
+    ServerFrame,
+    ToolInfo,
+    ToolResultFrame,
+)
 from ferrule.errors import DefinitionError
 
 APIS = ("openai", "anthropic")
+SPELLINGS = (_OWN, _SPECIFIED) = ("ferrule", "specification")
 T = TypeVar("T")
 
 
@@ -37,18 +54,21 @@ class NumberedFrame:
     frame: ServerFrame
 
 
-def encode_frame(numbered: NumberedFrame) -> dict[str, Any]:
+def encode_frame(numbered: NumberedFrame, spelling: str = _OWN) -> dict[str, Any]:
     """Return a server frame as a JSON object."""
     frame = numbered.frame
-    return {"type": _TYPES[type(frame)], "turn": numbered.turn, "seq": numbered.seq, **_fields_of(frame)}
+    fields = _fields_of(frame)
+    if spelling == _SPECIFIED:
+        fields = _as_specified(frame, fields)
+    return {"type": _TYPES[type(frame)], "turn": numbered.turn, "seq": numbered.seq, **fields}
 
 
-def encode_frame_text(numbered: NumberedFrame) -> str:
+def encode_frame_text(numbered: NumberedFrame, spelling: str = _OWN) -> str:
     """Return a server frame as JSON text.
 
     A lone surrogate has no UTF-8 encoding; its JSON escape means the same.
     """
-    text = dumps(encode_frame(numbered))
+    text = dumps(encode_frame(numbered, spelling))
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -72,7 +92,7 @@ def decode_client_frame(text: str) -> ClientFrame:
         raise DefinitionError("the frame is not JSON", hint="Send JSON objects, each in one frame.") from damage
     if not isinstance(data, dict):
         raise DefinitionError("the frame is not a JSON object", hint="Send JSON objects, each in one frame.")
-    field = Field(cast("dict[str, Any]", data))
+    field = Field(_from_specification(cast("dict[str, Any]", data)))
     kind = field["type"].one_of(CLIENT_FRAMES)
     allowed = ("type", *_NAMES[kind])
     unknown = [name for name in field.object() if name not in allowed]
@@ -81,7 +101,33 @@ def decode_client_frame(text: str) -> ClientFrame:
     frame = _read(field, kind)
     if isinstance(frame, AskFrame) and frame.api not in APIS:
         raise field["api"].refusal(f"unknown API {frame.api[:60]!r}", f"Use one of: {', '.join(APIS)}.")
+    if isinstance(frame, AskFrame) and frame.spelling not in SPELLINGS:
+        hint = f"Use one of: {', '.join(SPELLINGS)}."
+        raise field["spelling"].refusal(f"unknown spelling {frame.spelling[:60]!r}", hint)
     return frame
+
+
+def _as_specified(frame: ServerFrame, fields: dict[str, Any]) -> dict[str, Any]:
+    match frame:
+        case CallDeltaFrame(_, _, arguments):
+            return {**_without(fields, "arguments"), "arguments_delta": arguments}
+        case CallFrame(arguments=arguments):
+            return {**fields, "arguments": loads(arguments)}
+        case ToolResultFrame(id, _, content):
+            return {**_without(fields, "id", "content"), "tool_call_id": id, "body": content}
+        case _:
+            return fields
+
+
+def _from_specification(data: dict[str, Any]) -> dict[str, Any]:
+    if data.get("type") != "tool_result" or "tool_call_id" not in data:
+        return data
+    fields = {"id": data["tool_call_id"], "content": data.get("body")}
+    return {"turn": "", **_without(data, "tool_call_id", "body"), **fields}
+
+
+def _without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in names}
 
 
 def ref_of(text: str) -> str:

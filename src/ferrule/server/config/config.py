@@ -162,7 +162,7 @@ class SourcesConfig:
     mcp_args: tuple[str, ...] = ()
     """The arguments of that command."""
     mcp_trusted: bool = False
-    """Whether to trust that server when it declares a tool read-only."""
+    """Whether to believe MCP servers that declare a tool read-only. A `trusted` in the mcp.json has precedence."""
     mcp_tool_refresh_seconds: float = 30.0
     """How often tool lists are refreshed, in addition to the changes that servers report."""
     mcp_pins: str = ""

@@ -20,7 +20,7 @@ from ferrule.dialects.frames.client_frames import (
 )
 from ferrule.dialects.frames.codec import NumberedFrame, decode_client_frame, encode_frame_text, ref_of
 from ferrule.dialects.frames.server_frames import KeepAliveFrame, ServerFrame
-from ferrule.errors import FerruleError, NotFoundError, RequestError, TooLargeError, TooManyError
+from ferrule.errors import DefinitionError, FerruleError, NotFoundError, RequestError, TooLargeError, TooManyError
 from ferrule.server.http import Request, Socket
 from ferrule.server.websocket.encoder import error_frame
 from ferrule.server.websocket.frame_log import LogReader
@@ -131,12 +131,24 @@ class Connection:
                 self._check_turn_limit()
                 self._attach(turns.read(turns.find(turn, principal), after, self._wake.set))
             case CallerResultFrame(turn):
-                turns.find(turn, principal).add_result(frame)
+                turns.find(turn or self._waiting_turn(frame.id), principal).add_result(frame)
             case CancelFrame(turn):
                 turns.find(turn, principal).cancel()
             case ConfirmFrame(approval):
                 await decide(turns.gateway, self.request, frame)
                 turns.wake(approval)
+
+    def _waiting_turn(self, call_id: str) -> str:
+        """Return the turn of this connection that waits for the result of a call."""
+        ids = [reader.log.turn for reader in self._readers]
+        waiting = [id for id in ids if self.turns.find(id, self.request.principal).waits_for(call_id)]
+        if len(waiting) > 1:
+            raise DefinitionError("two turns wait for a call with this id", hint="Name the turn.", param="turn")
+        if not waiting:
+            raise NotFoundError(
+                "no call with this id is waiting for a result", code="call_not_found", hint="See tool_call."
+            )
+        return waiting[0]
 
     def _check_turn_limit(self) -> None:
         if len(self._readers) >= _MAX_TURNS:

@@ -42,6 +42,8 @@ class FrameLog:
 
     turn: str
     max_bytes: int
+    spelling: str = "ferrule"
+    """How the fields of its frames are spelled (`AskFrame.spelling`)."""
     last: int = 0
     """The number of the last frame, counting from 1."""
     bytes: int = 0
@@ -57,7 +59,7 @@ class FrameLog:
 
     def add(self, frame: ServerFrame) -> None:
         self.last += 1
-        text = encode_frame_text(NumberedFrame(self.turn, self.last, frame))
+        text = encode_frame_text(NumberedFrame(self.turn, self.last, frame), self.spelling)
         size = len(text) if text.isascii() else len(text.encode())
         self._frames.append((text, size))
         self.bytes += size

@@ -130,6 +130,10 @@ class LiveTurn:
         """Wake the turn: something that it may wait for has happened."""
         self._wakeup.set()
 
+    def waits_for(self, call_id: str) -> bool:
+        """Whether the caller still has to send the result of this call."""
+        return call_id in self._open_calls and call_id not in self._results
+
     def add_result(self, frame: CallerResultFrame) -> None:
         """Add the result of one of the caller's calls."""
         if frame.id not in self._open_calls:

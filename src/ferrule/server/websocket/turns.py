@@ -59,9 +59,8 @@ class Turns:
             key = principal.name if gateway.config.keys else ""
             self.limiter.count_request(key)
             stack.enter_context(self.limiter.slot(key))
-            live = LiveTurn(
-                gateway, turn, FrameLog(f"turn_{secrets.token_hex(16)}", gateway.config.limits.resume_bytes)
-            )
+            log = FrameLog(f"turn_{secrets.token_hex(16)}", gateway.config.limits.resume_bytes, frame.spelling)
+            live = LiveTurn(gateway, turn, log)
             self._turns[live.id] = live
             coroutine = live.run(StartedFrame(turn.tool_owner.value, request.model or model, conversation, frame.ref))
             task = asyncio.ensure_future(gateway.telemetry.run_busy(coroutine))

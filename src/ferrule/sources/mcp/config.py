@@ -80,8 +80,8 @@ class McpConfig:
     faults: tuple[str, ...] = ()
 
 
-def read_config(path: str | Path, environment: Mapping[str, str] = os.environ) -> McpConfig:
-    """Read the configuration from a file."""
+def read_config(path: str | Path, environment: Mapping[str, str] = os.environ, *, trusted: bool = False) -> McpConfig:
+    """Read the configuration from a file. `trusted` counts for the servers that do not say it themselves."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -93,11 +93,11 @@ def read_config(path: str | Path, environment: Mapping[str, str] = os.environ) -
         raise DefinitionError(
             f"{path} is not JSON: {error!s:.200}", hint="Comments and trailing commas are not JSON; remove them."
         ) from error
-    return config_of(document, environment)
+    return config_of(document, environment, trusted=trusted)
 
 
-def config_of(document: object, environment: Mapping[str, str] = os.environ) -> McpConfig:
-    """Read the configuration from a JSON value."""
+def config_of(document: object, environment: Mapping[str, str] = os.environ, *, trusted: bool = False) -> McpConfig:
+    """Read the configuration from a JSON value. `trusted` counts for the servers that do not say it themselves."""
     table_of_tables = cast("dict[str, object]", document) if isinstance(document, dict) else {}
     tables = [table_of_tables[key] for key in _TOP_KEYS if key in table_of_tables]
     if not tables or not all(isinstance(table, dict) for table in tables):
@@ -110,7 +110,7 @@ def config_of(document: object, environment: Mapping[str, str] = os.environ) -> 
     for table in cast("list[dict[str, object]]", tables):
         for name, entry in table.items():
             try:
-                server = _server(name, entry, environment)
+                server = _server(name, entry, environment, trusted)
                 if name in servers:
                     raise DefinitionError("the server is defined twice; remove one of the two")
             except DefinitionError as fault:
@@ -121,7 +121,7 @@ def config_of(document: object, environment: Mapping[str, str] = os.environ) -> 
     return McpConfig(tuple(servers.values()), tuple(faults))
 
 
-def _server(name: str, raw_entry: object, environment: Mapping[str, str]) -> Server | None:
+def _server(name: str, raw_entry: object, environment: Mapping[str, str], is_trusted: bool) -> Server | None:
     if not name.strip():
         raise DefinitionError("a server needs a name")
     if not isinstance(raw_entry, dict):
@@ -137,7 +137,7 @@ def _server(name: str, raw_entry: object, environment: Mapping[str, str]) -> Ser
     make = _TRANSPORTS.get(kind) if isinstance(kind, str) else None
     if make is None:
         raise DefinitionError(f"unknown type {kind!r}; write stdio or http")
-    trusted = entry.get("trusted", False)
+    trusted = entry.get("trusted", is_trusted)
     if not isinstance(trusted, bool):
         raise DefinitionError('"trusted" must be true or false')
     defaults = Timeouts()
