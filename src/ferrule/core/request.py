@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, replace
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
 from ferrule.core.conversion import MessagesInput, ToolsInput, to_enum, to_messages, to_texts, to_tools
@@ -189,8 +190,8 @@ class ToolCallRequest:
         ) -> None: ...
 
     def __post_init__(self, params: GenerateParams | None) -> None:
-        for name, value in (params or {}).items():
-            self._take_param(name, value)
+        if params is not None:
+            self._take_params(params)
         self._convert("messages", to_messages(self.messages))
         self._convert("tools", to_tools(self.tools))
         if type(self.tool_choice) is not ToolChoice:
@@ -213,13 +214,24 @@ class ToolCallRequest:
             _require_number("top_p", self.top_p, 0.0, 1.0)
         if self.seed is not None and type(self.seed) is not int:
             raise DefinitionError(f"seed must be a whole number, not {self.seed!r}", hint="Write seed=1.", param="seed")
+        _require_boolean("parallel_tool_calls", self.parallel_tool_calls)
+        _require_boolean("shows_wire", self.shows_wire)
+        if self.model is not None and not isinstance(cast("object", self.model), str):
+            raise DefinitionError(
+                f"model must be a name, not {self.model!r:.60}", hint="Omit model to use the engine's.", param="model"
+            )
 
-    def _take_param(self, name: str, value: object) -> None:
+    def _take_params(self, params: object) -> None:
         names = GenerateParams.__annotations__
-        if name not in names:
-            raise DefinitionError(f"params has an unknown {name!r}", hint=f"Known: {', '.join(names)}.", param="params")
-        if not getattr(self, name):
-            object.__setattr__(self, name, value)
+        known = f"Known: {', '.join(names)}."
+        if not isinstance(params, Mapping):
+            raise DefinitionError(f"params must be a dict, not {params!r:.60}", hint=known, param="params")
+        for name, value in cast("Mapping[str, object]", params).items():
+            if name not in names:
+                raise DefinitionError(f"params has an unknown {name!r}", hint=known, param="params")
+            # 0 is a value that was given.
+            if getattr(self, name) in (None, ()):
+                object.__setattr__(self, name, value)
 
     def _convert(self, field: str, value: object) -> None:
         if value is not getattr(self, field):
@@ -272,6 +284,13 @@ def _schema_of(value: object) -> dict[str, Any]:
     )
 
 
+def _require_boolean(name: str, value: object) -> None:
+    if type(value) is not bool:
+        raise DefinitionError(
+            f"{name} must be True or False, not {value!r:.60}", hint=f"Write {name}=True.", param=name
+        )
+
+
 def _require_count(name: str, value: object, least: int) -> None:
     if type(value) is not int or value < least:
         raise DefinitionError(
@@ -283,8 +302,8 @@ def _require_count(name: str, value: object, least: int) -> None:
 
 def _require_number(name: str, value: Any, least: float, most: float | None) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # A comparison with NaN is false.
-    if not is_number or not value >= least or (most is not None and value > most):
+    # A comparison with NaN is false. JSON has no infinity, so no engine can be sent one.
+    if not is_number or not least <= value < inf or (most is not None and value > most):
         bounds = f"{least:g} or more" if most is None else f"between {least:g} and {most:g}"
         raise DefinitionError(
             f"{name} must be a number {bounds}, not {value!r}",
