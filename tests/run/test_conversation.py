@@ -76,7 +76,7 @@ def test_results_must_answer_exactly_the_calls_that_were_made() -> None:
 
 
 @pytest.mark.parametrize("is_bound", [True, False])
-def test_a_saved_conversation_continues_in_another_process(is_bound: bool) -> None:
+def test_a_saved_conversation_continues_where_it_was(is_bound: bool) -> None:
     tools: Any = [add] if is_bound else [ADD]
     first = ToolConversation(FakeEngine([Reply.of(CALL), Reply.of("five")]), tools)
     first.send_message_sync("2 and 3?")
