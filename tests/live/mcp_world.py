@@ -68,14 +68,14 @@ def everything_on_http(port: int) -> Generator[subprocess.Popen[bytes]]:
 def _running(command: list[str], port: int) -> Generator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _await_port(port)
+        await_port(port)
         yield process
     finally:
         process.kill()
         process.wait()
 
 
-def _await_port(port: int) -> None:
+def await_port(port: int) -> None:
     give_up = time.monotonic() + 30
     while time.monotonic() < give_up:
         with socket.socket() as caller:
