@@ -106,7 +106,7 @@ else:
                     "QwenToolTemplate",
                 ),
                 *("Tool", "ToolCallingTemplate", "ToolParser", "parse_tool_calls_from_content", "register_detector"),
-                *("reply_or_tool_grammar", "single_tool_grammar", "tool_call_grammar"),
+                *("DETECTORS", "reply_or_tool_grammar", "single_tool_grammar", "tool_call_grammar"),
             ],
             "version": ["__version__"],
         },
