@@ -70,6 +70,13 @@ class Field:
             raise self._type_error("a whole number")
         return int(number)
 
+    def positive(self) -> int:
+        """Return a whole number of at least 1. Read here, an error has the name that the client wrote."""
+        number = self.integer()
+        if number < 1:
+            raise self.refusal("must be at least 1", "Leave it out for the default.")
+        return number
+
     def number(self) -> float:
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
             raise self._type_error("a number")

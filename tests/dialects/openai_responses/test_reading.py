@@ -137,6 +137,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"truncation": "some"}, "truncation"),
     ({"store": "yes"}, "store"),
     ({"max_tool_calls": 0}, "max_tool_calls"),
+    ({"max_output_tokens": 0}, "max_output_tokens"),
     ({"metadata": {"a": 1}}, "metadata.a"),
     ({"metadata": {"a": "x" * 513}}, "metadata"),
     ({"metadata": {"x" * 65: "a"}}, "metadata"),

@@ -33,7 +33,7 @@ def read_request(body: dict[str, Any]) -> ToolCallRequest:
         parallel_tool_calls=parallel,
         response_schema=_read_schema(root["output_config"]),
         model=root["model"].optional(Field.string),
-        max_tokens=root["max_tokens"].optional(Field.integer),
+        max_tokens=root["max_tokens"].optional(Field.positive),
         temperature=root["temperature"].optional(Field.number),
         top_p=root["top_p"].optional(Field.number),
         top_k=root["top_k"].optional(Field.integer),

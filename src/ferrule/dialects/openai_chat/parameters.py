@@ -11,7 +11,7 @@ from ferrule.dialects.field import Field
 # Our name, then the API's names, of which the first one present counts. top_k is not in OpenAI's API, but every open
 # engine accepts it.
 PARAMETERS: dict[str, tuple[Callable[[Field], Any], tuple[str, ...]]] = {
-    "max_tokens": (Field.integer, ("max_completion_tokens", "max_tokens")),
+    "max_tokens": (Field.positive, ("max_completion_tokens", "max_tokens")),
     "temperature": (Field.number, ("temperature",)),
     "top_p": (Field.number, ("top_p",)),
     "top_k": (Field.integer, ("top_k",)),

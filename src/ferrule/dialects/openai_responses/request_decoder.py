@@ -50,7 +50,7 @@ def read_responses_request(body: dict[str, Any], hosts: Hosts | None = None) -> 
         parallel_tool_calls=root["parallel_tool_calls"].or_else(Field.boolean, True),
         response_schema=schema,
         model=root["model"].optional(Field.string),
-        max_tokens=root["max_output_tokens"].optional(Field.integer),
+        max_tokens=root["max_output_tokens"].optional(Field.positive),
         temperature=root["temperature"].optional(Field.number),
         top_p=root["top_p"].optional(Field.number),
     )
