@@ -121,7 +121,7 @@ PEERS = (
         "ferrule.sources.bus",
         frozenset(
             {"connection", "request_reply", "frame", "micro", "names"}
-            | {"deduplication", "active_calls", "subject", "token"}
+            | {"deduplication", "running_calls", "subject", "token"}
         ),
         # The relay is a source that calls through the bus.
         frozenset({"", "relay"}),
