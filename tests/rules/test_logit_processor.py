@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from ferrule import FormatError, ToolChoice, ToolDefinition
 from ferrule.formats import get_format
 from ferrule.rules.logit_processor import HuggingFaceProcessor, LogitProcessor, mask_batch
-from ferrule.rules.matcher import compile_matcher
+from ferrule.rules.matcher import TokenMatcher, compile_matcher
 from ferrule.rules.vocabulary import Vocabulary
 from ferrule.wire.rule_builder import bind
 
@@ -88,3 +90,58 @@ def test_a_mask_keeps_the_logits_of_allowed_tokens_and_no_others(shape: tuple[in
     state.mask(logits)
     assert logits.dtype == dtype
     assert (logits == expected).all()
+
+
+ASCII = [bytes([n]) for n in range(128)]
+PAIRS = Vocabulary([*ASCII, *map(b"".join, product(ASCII, repeat=2))], {}, end=0)
+# From one allowed token to all of them, so that each way of applying a mask is taken.
+TEXTS = [
+    r"/ab/",
+    r"/[a-f]{2}/",
+    r"/[a-z][0-9]/",
+    r"/[\x01-\x7f][0-9a-z]/",
+    r"/[\x01-\x7f]{2}/",
+    r"/(?s:.)*/",
+    r"/[^q]*/",
+]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_mask_is_the_same_however_many_tokens_it_allows(text: str, dtype: str) -> None:
+    matcher = compile_matcher(PAIRS, f"start: {text}")
+    allowed = matcher.allowed_tokens()
+    for shape in [(len(PAIRS),), (len(PAIRS),), (2, len(PAIRS) + 5), (len(PAIRS) // 2,)]:
+        logits = np.linspace(-9, 9, int(np.prod(shape))).reshape(shape).astype(dtype)
+        expected = np.full_like(logits, -np.inf)
+        size = min(shape[-1], len(PAIRS))
+        expected[..., :size][..., allowed[:size]] = logits[..., :size][..., allowed[:size]]
+        matcher.mask(logits)
+        assert (logits == expected).all()
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_logit_that_is_not_a_number_is_masked_like_any_other(text: str) -> None:
+    matcher = compile_matcher(PAIRS, f"start: {text}")
+    logits = np.full(len(PAIRS), np.nan, np.float32)
+    matcher.mask(logits)
+    assert (np.isnan(logits) == matcher.allowed_tokens()).all()
+    assert (logits[~np.isnan(logits)] == -np.inf).all()
+
+
+def test_a_mask_follows_its_state_when_tokens_are_taken_and_taken_back() -> None:
+    matcher = compile_matcher(PAIRS, "start: /[a-f]{2}/ /(?s:.){3}/ /xy/")
+    masks: list[list[int]] = []
+    for token in (*b"ab", *b"???", *b"x"):
+        masks.append(allowed_by_mask(matcher))
+        assert masks[-1] == np.flatnonzero(matcher.allowed_tokens()).tolist()
+        assert matcher.take(token)
+    for mask in reversed(masks):
+        matcher.rollback(1)
+        assert allowed_by_mask(matcher) == mask
+
+
+def allowed_by_mask(matcher: TokenMatcher) -> list[int]:
+    logits = np.zeros(len(PAIRS), np.float32)
+    matcher.mask(logits)
+    return np.flatnonzero(np.isfinite(logits)).tolist()

@@ -112,10 +112,22 @@ def _tokenizer() -> LLTokenizer:
 
 
 # How a mask is applied
-#     llguidance writes one bit for each token. To set logits by a boolean index costs ten times what finding the bits
-#     costs, because it visits the tokens one by one. Instead each byte of the mask selects eight upper limits from a
-#     table of 256 rows: infinity for a token that may come next, minus infinity for one that cannot. The smaller of a
-#     logit and its limit is the masked logit, which numpy computes for many tokens in one instruction.
+#     llguidance writes one bit for each token. To visit all tokens, by a boolean index or by an array of limits, costs
+#     more than finding the bits. So 64 bits are read at once. Mostly they are all clear (one token
+#     may follow) or nearly all set (any text may follow), and what is written depends on which they are:
+#
+#     few tokens allowed      Their logits are read, everything is set to minus infinity, and they are written back.
+#     few tokens forbidden    Only their logits are written.
+#     anything else           Each byte of the mask selects eight limits from a table of 256 rows: minus infinity, or
+#                             not a number, which `fmin` ignores. The lower of a logit and its limit is what remains.
+#
+#     Inside a string or free text the same mask comes again and again. What was found from its bits is then kept.
+
+
+_FEW_WORDS = 192
+"""So many words with an allowed token in them, at most, are looked at one by one: more cost as much as the table."""
+_FEW_BYTES = 3
+"""One byte in so many may have a forbidden token in it: more cost as much as the table."""
 
 
 @lru_cache(maxsize=8)
@@ -124,39 +136,109 @@ def _limits_of_bytes(dtype: str) -> NDArray[Any]:
     import numpy
 
     bits = numpy.unpackbits(numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1, bitorder="little")
-    return numpy.where(bits, numpy.inf, -numpy.inf).astype(dtype)
+    return numpy.where(bits, numpy.nan, -numpy.inf).astype(dtype)
+
+
+def _numbers_of_bits(data: NDArray[Any], at: NDArray[Any]) -> NDArray[Any]:
+    """The numbers of the set bits in an array of bytes or words, if all of them are in the elements `at`."""
+    import numpy
+
+    shift = data.itemsize.bit_length() + 2
+    set_bits = numpy.unpackbits(data[at].view(numpy.uint8), bitorder="little").view(numpy.bool_).nonzero()[0]
+    return (at << shift)[set_bits >> shift] + (set_bits & (data.itemsize * 8 - 1))
+
+
+class _TokenMask:
+    """The tokens that may come next, in the form in which they are applied fastest."""
+
+    __slots__ = ("_address", "_allowed", "_bits", "_forbidden", "_has_limits", "_last", "_limits", "_size", "_words")
+
+    def __init__(self, size: int) -> None:
+        import numpy
+
+        self._size = size
+        # Allocated once: to do so for each token would cost as much as the mask. Bits beyond the vocabulary stay clear.
+        self._words = numpy.zeros((size + 63) // 64, numpy.uint64)
+        self._bits = self._words.view(numpy.uint8)[: (size + 31) // 32 * 4]
+        self._address: int = self._bits.ctypes.data
+        self._last = b""
+        self._allowed: NDArray[Any] | None = None
+        self._forbidden: NDArray[Any] | None = None
+        self._limits: NDArray[Any] | None = None
+        self._has_limits = False
+
+    def compute(self, matcher: LLMatcher) -> None:
+        """Take the bits from llguidance, and find out how to apply them unless they are the same as before."""
+        matcher.unsafe_compute_mask_ptr(self._address, self._bits.nbytes)
+        bits = self._bits.tobytes()
+        if bits == self._last:
+            return
+        self._last = bits
+        self._allowed = self._forbidden = None
+        self._has_limits = False
+        words_in_use = self._words.astype(bool).nonzero()[0]
+        if len(words_in_use) <= _FEW_WORDS:
+            self._allowed = _numbers_of_bits(self._words, words_in_use)
+            return
+        forbidden_bits = ~self._bits
+        bytes_in_use = forbidden_bits.astype(bool).nonzero()[0]
+        if len(bytes_in_use) * _FEW_BYTES <= len(forbidden_bits):
+            self._forbidden = _numbers_of_bits(forbidden_bits, bytes_in_use)
+
+    def apply(self, logits: NDArray[Any]) -> None:
+        """Set the logits of the other tokens to minus infinity."""
+        import numpy
+
+        size = min(self._size, logits.shape[-1])
+        if self._allowed is not None:
+            allowed = self._within(self._allowed, size)
+            kept = logits[..., allowed]
+            logits[...] = -numpy.inf
+            logits[..., allowed] = kept
+            return
+        if self._forbidden is not None:
+            logits[..., self._within(self._forbidden, size)] = -numpy.inf
+        else:
+            known = logits[..., :size]
+            numpy.fmin(known, self._limits_as(logits.dtype.str)[:size], out=known)
+        logits[..., size:] = -numpy.inf
+
+    def _limits_as(self, dtype: str) -> NDArray[Any]:
+        import numpy
+
+        if self._limits is None or self._limits.dtype != dtype:
+            self._limits = numpy.empty((len(self._bits), 8), dtype)
+            self._has_limits = False
+        if not self._has_limits:
+            # Every byte is a row of the table: there is nothing to check for each of them.
+            numpy.take(_limits_of_bytes(dtype), self._bits, axis=0, out=self._limits, mode="clip")
+            self._has_limits = True
+        return self._limits.reshape(-1)
+
+    @staticmethod
+    def _within(numbers: NDArray[Any], size: int) -> NDArray[Any]:
+        return numbers if not len(numbers) or numbers[-1] < size else numbers[numbers < size]
 
 
 class TokenMatcher:
     """The state of a grammar that is being matched in the tokens of one vocabulary."""
 
-    __slots__ = ("_buffers", "_matcher", "_size")
+    __slots__ = ("_mask", "_matcher", "_size")
 
     def __init__(self, matcher: LLMatcher, size: int) -> None:
         self._matcher = matcher
         self._size = size
-        self._buffers: tuple[NDArray[Any], NDArray[Any]] | None = None
-        """For the bits and the limits: to allocate them anew for each token would cost as much as the mask."""
+        self._mask: _TokenMask | None = None
 
     def mask(self, logits: NDArray[Any]) -> None:
         """Set the logit of every token that cannot come next to minus infinity, in place.
 
         The last axis is the vocabulary; logits beyond it are padding.
         """
-        import numpy
-
-        dtype = logits.dtype.str
-        if self._buffers is None or self._buffers[1].dtype != logits.dtype:
-            count = (self._size + 31) // 32 * 4
-            self._buffers = numpy.empty(count, numpy.uint8), numpy.empty((count, 8), dtype)
-        bits, limits = self._buffers
-        self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
-        # Every byte is a row of the table: there is nothing to check for each of them.
-        numpy.take(_limits_of_bytes(dtype), bits, axis=0, out=limits, mode="clip")
-        size = min(self._size, logits.shape[-1])
-        known = logits[..., :size]
-        numpy.minimum(known, limits.reshape(-1)[:size], out=known)
-        logits[..., size:] = -numpy.inf
+        if self._mask is None:
+            self._mask = _TokenMask(self._size)
+        self._mask.compute(self._matcher)
+        self._mask.apply(logits)
 
     @property
     def may_end(self) -> bool:
