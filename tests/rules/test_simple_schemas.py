@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.rules.closed_objects import close_objects
+from ferrule.rules.keyword_filter import KeywordFilter
 from ferrule.rules.matcher import schema_error
-from ferrule.rules.simple_schemas import is_simple
+from ferrule.rules.simple_schemas import is_simple, simple_form
 from rules.test_relaxation import schemas
 
 bounds = st.integers(-5, 10_000)
@@ -59,3 +60,41 @@ def test_schemas_that_may_be_refused_are_not_simple() -> None:
         {"type": "string", "enum": [1]},
     ):
         assert not is_simple(schema)
+
+
+anything = st.sampled_from([{}, {"description": "any value"}])
+options = st.builds(lambda inner: {"anyOf": inner, "default": None}, st.lists(plain, min_size=1, max_size=3))
+declared = st.builds(
+    lambda listed, count, rest: {
+        "type": "object",
+        "properties": listed,
+        "required": list(listed)[:count],
+        "additionalProperties": rest,
+    },
+    st.dictionaries(texts, plain | anything | options, max_size=3),
+    st.integers(0, 3),
+    st.booleans(),
+)
+
+
+@given(declared | options)
+def test_alternatives_and_any_values_compile_if_they_are_simple(schema: dict[str, Any]) -> None:
+    if is_simple(schema):
+        assert not schema_error(schema)
+        assert not schema_error(close_objects(schema))
+
+
+@given(plain | schemas | declared | options)
+def test_the_form_of_a_simple_schema_is_what_the_filter_and_closing_make_of_it(schema: dict[str, Any]) -> None:
+    if is_simple(schema):
+        filtered = KeywordFilter(schema).document()
+        assert simple_form(schema) == filtered
+        assert simple_form(schema, closes=True) == close_objects(filtered)
+
+
+def test_a_member_that_may_be_missing_or_null_is_simple() -> None:
+    optional = {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None, "title": "City"}
+    assert is_simple({"type": "object", "properties": {"city": optional, "other": {}}, "additionalProperties": False})
+    assert not is_simple({"anyOf": [{"type": "string"}, {"pattern": "a"}]})
+    assert not is_simple({"anyOf": [{"type": "string"}], "type": ["string", "null"]})
+    assert not is_simple({"type": "object", "additionalProperties": {"type": "string"}})

@@ -52,10 +52,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, cast
 
-from ferrule.core.byte_cache import ENTRY_BYTES, ByteCache
+from ferrule.core.byte_cache import ENTRY_BYTES, ByteCache, byte_cached
 from ferrule.core.json_text import dumps
 from ferrule.rules.closed_objects import close_objects
 from ferrule.rules.lowering import Lowering
@@ -80,7 +81,8 @@ from ferrule.rules.rule import (
     map_children,
     prepend_text,
 )
-from ferrule.rules.text_delimiters import delimit
+from ferrule.rules.simple_schemas import simple_form
+from ferrule.rules.text_delimiters import Delimiter
 from ferrule.schema.notation import JSON, Escapes, Quote
 
 # Grammar rules for an object with members in any order: each at most once, all required ones present.
@@ -226,14 +228,36 @@ def _emit(rule: Rule, specials: Mapping[str, int]) -> tuple[str, _Emitter]:
 
 
 def _texts_in_grammar(texts: Iterable[str], lines: Iterable[str]) -> list[str]:
-    """The texts that occur in the grammar, as a literal or in a regex."""
+    """The texts that occur in the grammar, as a literal or in a regex.
+
+    A vocabulary has hundreds of special tokens, most of which begin alike, and a grammar may have megabytes. So their
+    beginnings are searched first, each once.
+    """
     grammar_text = "\n".join(lines)
-    return sorted(text for text in texts if _quote(text)[1:-1] in grammar_text or _escape(text) in grammar_text)
+    beginnings: dict[str, bool] = {}
+
+    def occurs(written: str) -> bool:
+        beginning = written[:_BEGINNING]
+        if beginning not in beginnings:
+            beginnings[beginning] = beginning in grammar_text
+        return beginnings[beginning] and written in grammar_text
+
+    return sorted(text for text in texts if any(map(occurs, _written_forms(text))))
+
+
+_BEGINNING = 4
+
+
+# The texts come from vocabularies, not from requests.
+@lru_cache(maxsize=4096)
+def _written_forms(special: str) -> tuple[str, str]:
+    return _quote(special)[1:-1], _escape(special)
 
 
 def schema_for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema that llguidance compiles. Its `x-guidance` fixes our separators and replaces the schema's own."""
-    return {**close_objects(relax(schema).schema), "x-guidance": _JSON_OPTIONS}
+    compilable = simple_form(schema, closes=True) or close_objects(relax(schema).schema)
+    return {**compilable, "x-guidance": _JSON_OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,48 +284,51 @@ class _Emitter:
     A name is derived from its definition, so fragments that are emitted separately use the same name for the same text.
     """
 
-    def __init__(self, specials: Mapping[str, int], prefix: str = "") -> None:
+    def __init__(self, specials: Mapping[str, int], prefix: str = "", parent: _Emitter | None = None) -> None:
         self._specials = specials
-        self._split = re.compile("(" + "|".join(map(re.escape, specials)) + ")") if specials else None
-        self._lowering = Lowering(prefix)
+        self._lowering = Lowering(prefix, parent._lowering.scalars if parent else None)
         self.lines: dict[str, str] = {}
         self._schemas: dict[int, str] = {}
-        self._regex_cache: dict[int, tuple[RuleNode, str | None]] = {}
-        self._fingerprints: dict[int, tuple[RuleNode, str]] = {}
+        self._shared_names: dict[int, tuple[RuleNode, str]] = {}
+        # Every tool uses the same number nodes: the emitter of a fragment continues with what its parent knows.
+        self._regex_cache: dict[int, tuple[RuleNode, str | None]] = parent._regex_cache if parent else {}
+        self._string_cache: dict[int, tuple[RuleNode, str]] = parent._string_cache if parent else {}
+        self._delimiter: Delimiter = parent._delimiter if parent else Delimiter()
+        self._specials_key = parent._specials_key if parent else tuple(specials.items())
+        self._split = parent._split if parent else _splitter(specials)
 
     def body(self, node: RuleNode) -> str:
         rendered = self._node(self._prepare(node))
         for name, definition in self._lowering.definitions.items():
-            self.lines[name] = f"{name}: {self._node(delimit(definition))}"
+            self.lines[name] = f"{name}: {self._node(self._delimiter.delimit(definition))}"
         return rendered
 
     def _shared(self, node: RuleNode) -> str:
-        if id(node) not in self._fingerprints:
-            self._fingerprints[id(node)] = (node, fingerprint_of(node))
-        fingerprint = self._fingerprints[id(node)][1]
-        fragment = _FRAGMENTS.get(
-            (fingerprint, tuple(self._specials.items())), lambda: self._fragment(fingerprint, node)
-        )
-        self.lines.update(fragment.lines)
-        return fragment.name
+        """The rule name of a shared part. A rule contains a part in several places; it is stored to keep its `id`."""
+        if id(node) not in self._shared_names:
+            fingerprint = fingerprint_of(node)
+            fragment = _FRAGMENTS.get((fingerprint, self._specials_key), lambda: self._fragment(fingerprint, node))
+            self.lines.update(fragment.lines)
+            self._shared_names[id(node)] = (node, fragment.name)
+        return self._shared_names[id(node)][1]
 
     def _fragment(self, fingerprint: str, node: RuleNode) -> _Fragment:
-        inner = _Emitter(self._specials, f"c{fingerprint}_")
+        inner = _Emitter(self._specials, f"c{fingerprint}_", self)
         name = f"c{fingerprint}"
         inner.lines[name] = f"{name}: {inner.body(node)}"
         return _Fragment(name, inner.lines)
 
     def _prepare(self, node: RuleNode) -> RuleNode:
-        return delimit(self._lower_all_but_json(node))
+        return self._delimiter.delimit(self._lower_all_but_json(node))
 
     def _lower_all_but_json(self, node: RuleNode) -> RuleNode:
         """Lower every value except JSON that llguidance's own schema compiler accepts."""
         match node:
-            case Value(schema, root, notation, excludes) if notation is JSON and not excludes and schema is root:
+            case Text() | Shared():
                 return node
             case Seq() | OneOf() | Repeat():
                 return map_children(node, self._lower_all_but_json)
-            case Shared():
+            case Value(schema, root, notation, excludes) if notation is JSON and not excludes and schema is root:
                 return node
             case _:
                 return self._lowering.lower(node)
@@ -323,7 +350,7 @@ class _Emitter:
             case Prose(excludes, not_first, at_most):
                 return self._terminal(_prose(excludes, not_first, at_most))
             case Str():
-                return self._terminal(_string(node))
+                return self._terminal(self._string_once(node))
             case Chars():
                 return self._terminal(f"/{_class(node)}/")
             case AdditionalKey():
@@ -354,7 +381,9 @@ class _Emitter:
         return name
 
     def _literal(self, text: str) -> str:
-        pieces = self._split.split(text) if self._split else [text]
+        if self._split is None:
+            return _quote(text)
+        pieces = self._split.split(text)
         rendered = [
             f"<[{self._specials[piece]}]>" if piece in self._specials else _quote(piece) for piece in pieces if piece
         ]
@@ -378,6 +407,11 @@ class _Emitter:
             many = f"{body} {again}{quantifier(max(0, node.at_least - 1), more)}"
         return f"({many})" if node.at_least else f"({many})?"
 
+    def _string_once(self, node: Str) -> str:
+        if id(node) not in self._string_cache:
+            self._string_cache[id(node)] = (node, _string(node))
+        return self._string_cache[id(node)][1]
+
     def _regex_once(self, node: RuleNode) -> str | None:
         """`_regex`, cached: every tool uses the same number nodes. Storing the node keeps its `id` valid."""
         if id(node) not in self._regex_cache:
@@ -388,11 +422,11 @@ class _Emitter:
         """A regex for a node that consists of characters only, else None. Terminals make the matcher fast."""
         match node:
             case Text(text):
-                return None if any(special in text for special in self._specials) else _escape(text)
+                return None if self._split and self._split.search(text) else _escape(text)
             case Chars():
                 return _class(node)
             case Repeat(inner, at_least, at_most, sep):
-                body = self._regex(inner)
+                body = self._regex_once(inner)
                 return None if body is None or sep else f"(?:{body}){quantifier(at_least, at_most)}"
             case Seq(parts):
                 bodies = self._regexes(parts)
@@ -406,7 +440,7 @@ class _Emitter:
     def _regexes(self, nodes: tuple[RuleNode, ...]) -> list[str] | None:
         bodies: list[str] = []
         for node in nodes:
-            body = self._regex(node)
+            body = self._regex(node) if isinstance(node, Text) else self._regex_once(node)
             if body is None:
                 return None
             bodies.append(body)
@@ -458,6 +492,11 @@ class _Emitter:
         return name
 
 
+def _splitter(specials: Mapping[str, int]) -> re.Pattern[str] | None:
+    """Splits a text at the special tokens in it."""
+    return re.compile("(" + "|".join(map(re.escape, specials)) + ")") if specials else None
+
+
 def _prose(excludes: tuple[str, ...], not_first: str, at_most: int | None) -> str:
     first = f"[^{''.join(map(_escape, not_first))}]" if not_first else ""
     count = "*" if at_most is None else f"{{0,{at_most}}}"
@@ -465,7 +504,10 @@ def _prose(excludes: tuple[str, ...], not_first: str, at_most: int | None) -> st
     return body if not excludes else f"{body} & {_excluding(excludes)}"
 
 
+# Measured: the regex takes up to thirty characters for each one of the markers.
+@byte_cached(lambda arguments, regex: ENTRY_BYTES + len(regex) + sum(map(len, arguments[0])))
 def _excluding(markers: tuple[str, ...]) -> str:
+    """A regex for whole texts without the markers. Cached: every argument of every tool excludes the same ones."""
     regex = text_excluding(markers, _escape)
     return f"/{regex}/" if regex else f"~/(?s:.*)(?:{'|'.join(map(_escape, markers))})(?s:.*)/"
 

@@ -109,6 +109,7 @@ NUMBER = once(seq(_SIGN, NATURAL, _FRACTION, _EXPONENT))
 BARE_KEY = Repeat(Chars(BARE_KEY_CHARACTERS), 1)
 
 
+_LOWERED_KINDS = (Value, Raw, Members, Shared)
 _ANYTHING: dict[str, Any] = {}
 _NAMED_TAIL = 16
 # Escapes with which a listed name could be written in a second way. A key that needs one of them cannot be written.
@@ -117,11 +118,36 @@ MAX_COUNTED_LENGTH = 512
 """The largest string length that is counted while decoding. The validator checks larger limits."""
 
 
-class Lowering:
-    """Lowers the leaves of one rule. Named parts are collected in `definitions`; each name begins with `prefix`."""
+ScalarKey = tuple[str, str, tuple[str, ...]]
+_SCALAR_TYPES = frozenset({"string", "integer", "number", "boolean", "null"})
+_SCALAR_KEYWORDS = frozenset({"type", "enum", "minLength", "maxLength", "pattern", "format", "minimum", "maximum"})
 
-    def __init__(self, prefix: str = "") -> None:
+
+def _scalar_key(schema: Any, notation: str, excludes: tuple[str, ...]) -> ScalarKey | None:
+    """What the lowered form of a scalar depends on; None if the schema may be of anything else.
+
+    It is a text, because 1, 1.0 and true are one key of a dictionary and three values of a schema.
+    """
+    if not isinstance(schema, dict):
+        return None
+    fields = cast("dict[str, Any]", schema)
+    kind = fields.get("type")
+    if not isinstance(kind, str) or kind not in _SCALAR_TYPES:
+        return None
+    own = {keyword: value for keyword, value in fields.items() if keyword not in _ANNOTATIONS}
+    return (repr(own), notation, excludes) if _SCALAR_KEYWORDS.issuperset(own) else None
+
+
+class Lowering:
+    """Lowers the leaves of one rule. Named parts are collected in `definitions`; each name begins with `prefix`.
+
+    `scalars` are lowered values that refer to no definition. Several lowerings can share them, because the arguments of
+    a tool set have the same few types.
+    """
+
+    def __init__(self, prefix: str = "", scalars: dict[ScalarKey, RuleNode] | None = None) -> None:
         self._prefix = prefix
+        self.scalars: dict[ScalarKey, RuleNode] = {} if scalars is None else scalars
         self.definitions: dict[str, RuleNode] = {}
         self._names: dict[tuple[int, str, tuple[str, ...]], str] = {}
         self._named_schemas: list[object] = []
@@ -129,7 +155,7 @@ class Lowering:
 
     def lower(self, node: RuleNode) -> RuleNode:
         """The same node without any Value, Raw, Members or Shared in it."""
-        if not isinstance(node, Value | Raw | Members | Shared):
+        if not isinstance(node, _LOWERED_KINDS):
             return map_children(node, self.lower)
         # A rule contains the same call in several places. The node is stored too, so that its `id` stays valid.
         if id(node) not in self._lowered:
@@ -148,6 +174,14 @@ class Lowering:
                 return _SchemaWalk(self, node.schema, node.notation, ()).members(node)
 
     def _raw(self, schema: Any, root: Mapping[str, Any], excludes: tuple[str, ...]) -> RuleNode:
+        key = _scalar_key(schema, "raw", excludes)
+        if key is None:
+            return self._raw_value(schema, root, excludes)
+        if key not in self.scalars:
+            self.scalars[key] = self._raw_value(schema, root, excludes)
+        return self.scalars[key]
+
+    def _raw_value(self, schema: Any, root: Mapping[str, Any], excludes: tuple[str, ...]) -> RuleNode:
         allowed = types_allowed(schema, root)
         walk = _SchemaWalk(self, root, JSON, excludes)
         if "string" not in allowed:
@@ -190,8 +224,16 @@ class _SchemaWalk:
         if not isinstance(schema, Mapping):
             return self._anything()
         fields = cast("Mapping[str, Any]", schema)
-        if not fields.keys() - _ANNOTATIONS:
+        if _ANNOTATIONS.issuperset(fields):
             return self._anything()
+        key, scalars = _scalar_key(fields, self.notation.name, self.excludes), self._lowering.scalars
+        if key is None:
+            return self._value(fields)
+        if key not in scalars:
+            scalars[key] = self._value(fields)
+        return scalars[key]
+
+    def _value(self, fields: Mapping[str, Any]) -> RuleNode:
         values = self.constants(fields)
         if values is not None:
             return one_of(*(Text(text) for text in dict.fromkeys(map(self._constant_text, values))))
@@ -222,6 +264,8 @@ class _SchemaWalk:
         if not isinstance(target, Mapping):
             return None
         fields = cast("Mapping[str, Any]", target)
+        if "const" not in fields and "enum" not in fields:
+            return None
         values: list[Any] = [fields["const"]] if "const" in fields else list(fields.get("enum") or ())
         # The model could write a value of a type that the schema does not allow, and it would never be valid.
         types = {*types_of(fields), *(("integer",) if "number" in types_of(fields) else ())}
@@ -229,7 +273,12 @@ class _SchemaWalk:
 
     def _follow_refs(self, schema: Any) -> Any:
         hops = 0
-        while isinstance(schema, Mapping) and set(cast("Mapping[str, Any]", schema)) == {"$ref"} and hops < 64:
+        while (
+            isinstance(schema, Mapping)
+            and "$ref" in schema
+            and len(cast("Mapping[str, Any]", schema)) == 1
+            and hops < 64
+        ):
             schema = local_target(cast("Mapping[str, Any]", schema)["$ref"], self._root)
             hops += 1
         return cast("Any", schema)
@@ -257,7 +306,6 @@ class _SchemaWalk:
         return one_of(*(self._of_type(name, schema) for name in names))
 
     def _of_type(self, name: str, schema: Mapping[str, Any]) -> RuleNode:
-        is_positive = any(isinstance(schema.get(k), int | float) and schema[k] >= 0 for k in LOWER)
         match name:
             case "object":
                 return self._object(schema)
@@ -270,6 +318,7 @@ class _SchemaWalk:
             case "integer":
                 return integers(schema) or INTEGER
             case "number":
+                is_positive = any(isinstance(schema.get(k), int | float) and schema[k] >= 0 for k in LOWER)
                 return POSITIVE_NUMBER if is_positive else NUMBER
             case "boolean":
                 return one_of(*(Text(self.notation.written_constants[word]) for word in BOOLEAN))

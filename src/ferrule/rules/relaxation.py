@@ -20,7 +20,7 @@ from ferrule.rules.integer_ranges import LOWER, UPPER
 from ferrule.rules.keyword_filter import KeywordFilter, Loss
 from ferrule.rules.lowering import MAX_COUNTED_LENGTH
 from ferrule.rules.schema_merge import types_of
-from ferrule.rules.simple_schemas import is_simple, strip_annotations
+from ferrule.rules.simple_schemas import simple_form
 from ferrule.schema.keywords import children
 from ferrule.schema.object_members import additional_counts
 from ferrule.schema.pointer import escape, pointer_to
@@ -57,8 +57,8 @@ def relax(schema: Mapping[str, Any], target: str = "llguidance") -> Relaxation:
 @byte_cached(text_bytes(4))
 def _relax_text(text: str) -> Relaxation:
     document = cast("dict[str, Any]", loads(text))
-    if is_simple(document):
-        return Relaxation(strip_annotations(document))
+    if (simple := simple_form(document)) is not None:
+        return Relaxation(simple)
     keyword_filter = KeywordFilter(document)
     filtered = keyword_filter.document()
     compilable, compile_losses = make_compilable(filtered, keyword_filter.original_path)

@@ -6,11 +6,13 @@ cannot enforce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
-from ferrule.core.json_text import fingerprint
+from ferrule.core.json_text import dumps
 from ferrule.schema.notation import JSON, Container, Notation, Quote
 
 
@@ -172,17 +174,35 @@ class Rule:
 
 def fingerprint_of(node: RuleNode) -> str:
     """A hash of a node. Two nodes share it only if they have the same structure."""
-    return fingerprint(_describe(node))
+    roots: dict[int, Mapping[str, Any]] = {}
+    described = _describe(node, roots)
+    # Every argument of a tool refers to the tool's whole schema, which is written once. Members are allowed in the
+    # schema's order, so keys are not sorted.
+    text = dumps([described, *map(dict, roots.values())])
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def seq(*parts: RuleNode | str) -> RuleNode:
     """A sequence of nodes, without empty ones and with neighbouring texts joined."""
     flat: list[RuleNode] = []
-    for part in _flatten(parts):
-        if isinstance(part, Text) and flat and isinstance(flat[-1], Text):
-            flat[-1] = Text(flat[-1].text + part.text)
-        elif part != EMPTY:
-            flat.append(part)
+    text = ""
+    # The rule of a large tool set takes tens of thousands of these, so there is one loop and no generator.
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+        elif isinstance(part, Text):
+            text += part.text
+        else:
+            for node in part.parts if isinstance(part, Seq) else (part,):
+                if isinstance(node, Text):
+                    text += node.text
+                    continue
+                if text:
+                    flat.append(Text(text))
+                    text = ""
+                flat.append(node)
+    if text:
+        flat.append(Text(text))
     if not flat:
         return EMPTY
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
@@ -261,16 +281,26 @@ def in_order(
 
 
 def map_children(node: RuleNode, change: Callable[[RuleNode], RuleNode]) -> RuleNode:
-    """The node with `change` applied to its parts; a leaf is returned unchanged."""
+    """The node with `change` applied to its parts; a leaf, or a node whose parts all stay, is returned unchanged."""
     match node:
+        case Text():
+            return node
         case Seq(parts):
-            return seq(*map(change, parts))
+            changed = tuple(map(change, parts))
+            return node if are_same(changed, parts) else seq(*changed)
         case OneOf(options):
-            return one_of(*map(change, options))
+            changed = tuple(map(change, options))
+            return node if are_same(changed, options) else one_of(*changed)
         case Repeat(inner, at_least, at_most, sep):
-            return Repeat(change(inner), at_least, at_most, sep)
+            only = change(inner)
+            return node if only is inner else Repeat(only, at_least, at_most, sep)
         case _:
             return node
+
+
+def are_same(nodes: Sequence[RuleNode], others: Sequence[RuleNode]) -> bool:
+    """Whether two sequences of the same length hold the very same nodes."""
+    return all(map(operator.is_, nodes, others))
 
 
 def inline_shared(node: RuleNode) -> RuleNode:
@@ -278,31 +308,23 @@ def inline_shared(node: RuleNode) -> RuleNode:
     return inline_shared(node.node) if isinstance(node, Shared) else map_children(node, inline_shared)
 
 
-def _flatten(parts: tuple[RuleNode | str, ...]) -> Iterator[RuleNode]:
-    for part in parts:
-        if isinstance(part, str):
-            yield Text(part)
-        elif isinstance(part, Seq):
-            yield from part.parts
-        else:
-            yield part
-
-
-def _describe(node: RuleNode) -> object:
-    """A JSON value that differs whenever the nodes differ."""
+def _describe(node: RuleNode, roots: dict[int, Mapping[str, Any]]) -> object:
+    """A JSON value that differs whenever the nodes differ. Whole schemas are added to `roots`, by their `id`."""
     match node:
         case Seq(parts):
-            return ["seq", *map(_describe, parts)]
+            return ["seq", *(_describe(part, roots) for part in parts)]
         case OneOf(options):
-            return ["one_of", *map(_describe, options)]
+            return ["one_of", *(_describe(option, roots) for option in options)]
         case Repeat(inner, at_least, at_most, sep):
-            return ["repeat", _describe(inner), at_least, at_most, sep]
+            return ["repeat", _describe(inner, roots), at_least, at_most, sep]
         case Value(schema, root, notation, excludes, any_order):
-            return ["value", schema, dict(root), notation.name, excludes, *(["any order"] if any_order else [])]
+            own = None if schema is root else [schema]
+            order = ["any order"] if any_order else []
+            return ["value", own, _number_of(root, roots), notation.name, excludes, *order]
         case Raw(schema, root, excludes):
-            return ["raw", schema, dict(root), excludes]
+            return ["raw", schema, _number_of(root, roots), excludes]
         case Members(schema, notation, opener, _, sorts_keys):
-            return ["members", dict(schema), notation.name, opener, sorts_keys]
+            return ["members", _number_of(schema, roots), notation.name, opener, sorts_keys]
         case Str(quote, at_least, at_most, pattern, excludes):
             return ["str", quote.open, at_least, at_most, pattern, excludes]
         case Text(text):
@@ -314,8 +336,13 @@ def _describe(node: RuleNode) -> object:
         case Until(end, excludes, not_first, at_most):
             return ["until", end, excludes, not_first, at_most]
         case AdditionalKey(begin, name, end, listed):
-            return ["additional key", begin, _describe(name), end, listed]
+            return ["additional key", begin, _describe(name, roots), end, listed]
         case Ref(name):
             return ["ref", name]
         case Shared(inner):
-            return _describe(inner)
+            return _describe(inner, roots)
+
+
+def _number_of(root: Mapping[str, Any], roots: dict[int, Mapping[str, Any]]) -> int:
+    roots.setdefault(id(root), root)
+    return list(roots).index(id(root))

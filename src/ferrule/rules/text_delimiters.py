@@ -7,38 +7,85 @@ removed from what follows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ferrule.errors import FormatError
-from ferrule.rules.rule import EMPTY, OneOf, Prose, Repeat, RuleNode, Seq, Shared, Str, Text, Until, one_of, seq
+from ferrule.rules.rule import (
+    EMPTY,
+    OneOf,
+    Prose,
+    Repeat,
+    RuleNode,
+    Seq,
+    Shared,
+    Str,
+    Text,
+    Until,
+    are_same,
+    one_of,
+    seq,
+)
 from ferrule.schema.notation import Escapes
 
 
 def delimit(node: RuleNode) -> RuleNode:
     """The same language, with `Prose` only in positions where nothing follows it."""
-    match node:
-        case Seq(parts):
-            return _sequence(list(parts)) if any(map(_has_free_text, parts)) else node
-        case OneOf(options):
-            return one_of(*map(delimit, options)) if any(map(_has_free_text, options)) else node
-        case Repeat(inner, at_least, at_most, sep):
-            return Repeat(delimit(inner), at_least, at_most, sep) if _has_free_text(inner) else node
-        case Str(quote) if quote.escapes is Escapes.NONE:
-            return _raw_string(node)
-        case _:
+    return Delimiter().delimit(node)
+
+
+class Delimiter:
+    """Delimits any number of nodes. Nodes that have nothing to delimit are remembered: every tool has the same ones."""
+
+    def __init__(self) -> None:
+        # By `id`, which stays valid because the node is the value.
+        self._unchanged: dict[int, RuleNode] = {}
+
+    def delimit(self, node: RuleNode) -> RuleNode:
+        """The same language, with `Prose` only in positions where nothing follows it."""
+        if isinstance(node, Text) or id(node) in self._unchanged:
             return node
+        result = self._delimited(node)
+        if result is node:
+            self._unchanged[id(node)] = node
+        return result
+
+    def _delimited(self, node: RuleNode) -> RuleNode:
+        match node:
+            case Seq(parts):
+                return self._sequence(node, parts)
+            case OneOf(options):
+                delimited = tuple(map(self.delimit, options))
+                return node if are_same(delimited, options) else one_of(*delimited)
+            case Repeat(inner, at_least, at_most, sep):
+                only = self.delimit(inner)
+                return node if only is inner else Repeat(only, at_least, at_most, sep)
+            case Str(quote) if quote.escapes is Escapes.NONE:
+                return _raw_string(node)
+            case _:
+                return node
+
+    def _sequence(self, node: Seq, parts: tuple[RuleNode, ...]) -> RuleNode:
+        result: list[RuleNode] = []
+        remaining = list(parts)
+        for number, part in enumerate(remaining):
+            if not ends_in_prose(part) or all(map(_is_empty, remaining[number + 1 :])):
+                result.append(self.delimit(part))
+                continue
+            following = remaining[number + 1]
+            until = _until(part, _leading_text_of_parts(remaining, number + 1)) if isinstance(part, Prose) else None
+            if until is not None and isinstance(following, Text) and len(until.end) <= len(following.text):
+                result.append(until)
+                remaining[number + 1] = Text(following.text[len(until.end) :])
+                continue
+            rest = seq(*remaining[number + 1 :])
+            if until is not None:
+                return seq(*result, until, self.delimit(drop_leading_text(rest, len(until.end))))
+            return seq(*result, self.delimit(_push_down(part, rest)))
+        return node if are_same(result, parts) else seq(*result)
 
 
-def _has_free_text(node: RuleNode) -> bool:
-    match node:
-        case Seq(parts):
-            return any(map(_has_free_text, parts))
-        case OneOf(options):
-            return any(map(_has_free_text, options))
-        case Repeat(inner):
-            return _has_free_text(inner)
-        case Str(quote):
-            return quote.escapes is Escapes.NONE
-        case _:
-            return isinstance(node, Prose)
+def _is_empty(node: RuleNode) -> bool:
+    return isinstance(node, Text) and not node.text
 
 
 def _raw_string(node: Str) -> RuleNode:
@@ -46,34 +93,23 @@ def _raw_string(node: Str) -> RuleNode:
     return seq(node.quote.open, Until(close, (close, *node.excludes), at_most=node.at_most))
 
 
-def _sequence(parts: list[RuleNode]) -> RuleNode:
-    result: list[RuleNode] = []
-    while parts:
-        part = parts.pop(0)
-        rest = seq(*parts)
-        if rest != EMPTY and ends_in_prose(part):
-            if isinstance(part, Prose):
-                until, rest = _until(part, rest)
-                return seq(*result, until, delimit(rest))
-            return seq(*result, delimit(_push_down(part, rest)))
-        result.append(delimit(part))
-    return seq(*result)
+def _until(prose: Prose, lead: str) -> Until:
+    """The text up to its end, which is the first excluded marker in the text that follows it.
 
-
-def _until(prose: Prose, rest: RuleNode) -> tuple[RuleNode, RuleNode]:
-    # The text ends at the first excluded marker in what follows; of two at the same position, the longer one counts.
-    lead = leading_text(rest)
+    Of two at the same position, the longer one counts.
+    """
     ends = [(lead.find(marker), -len(marker)) for marker in prose.excludes if marker in lead]
     if not ends:
         raise FormatError(f"no marker ends the free text before {lead[:40]!r}")
     at, size = min(ends)
-    end = lead[: at - size]
-    return Until(end, prose.excludes, prose.not_first, prose.at_most), drop_leading_text(rest, len(end))
+    return Until(lead[: at - size], prose.excludes, prose.not_first, prose.at_most)
 
 
 def ends_in_prose(node: RuleNode) -> bool:
     """Whether something that the node admits may end in free text."""
     match node:
+        case Text():
+            return False
         case Prose():
             return True
         case Seq(parts):
@@ -105,7 +141,7 @@ def leading_text(node: RuleNode) -> str:
         case Text(text):
             return text
         case Seq(parts):
-            return _leading_text_of_parts(parts)
+            return _leading_text_of_parts(parts, 0)
         case OneOf(options):
             return _common_prefix([leading_text(option) for option in options])
         case Repeat(inner, at_least) if at_least > 0:
@@ -116,11 +152,14 @@ def leading_text(node: RuleNode) -> str:
             return ""
 
 
-def _leading_text_of_parts(parts: tuple[RuleNode, ...]) -> str:
-    if not parts:
-        return ""
-    lead = leading_text(parts[0])
-    return lead + _leading_text_of_parts(parts[1:]) if isinstance(parts[0], Text) else lead
+def _leading_text_of_parts(parts: Sequence[RuleNode], at: int) -> str:
+    """The text with which everything begins that the parts from this one on admit."""
+    lead = ""
+    for part in parts[at:]:
+        lead += leading_text(part)
+        if not isinstance(part, Text):
+            break
+    return lead
 
 
 def _common_prefix(texts: list[str]) -> str:

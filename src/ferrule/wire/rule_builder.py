@@ -58,7 +58,7 @@ from ferrule.wire.node import (
     Think,
 )
 from ferrule.wire.parse_plan import LiteralMeaning, first_of, is_marker, opening_texts, plan_of
-from ferrule.wire.tape import MAX_NAME, Stops
+from ferrule.wire.tape import MAX_NAME, stops_for
 
 _ALNUM = Chars((("a", "z"), ("A", "Z"), ("0", "9")))
 _DIGITS = Repeat(Chars((("0", "9"),)), 1, 6)
@@ -297,41 +297,71 @@ def _fields(node: Fields, tool: ToolDefinition) -> RuleNode:
 
     Additional ones follow if they are allowed.
     """
-    names, sep = listed_names(tool.parameters), node.sep.canonical
-    elements = [
-        (name in tool.required, _field(node, tool, name, member_schema(tool.parameters, name))) for name in names
-    ]
+    builder = _FieldBuilder(node, tool)
+    names, sep, required = listed_names(tool.parameters), node.sep.canonical, {*tool.required}
+    elements = [(name in required, builder.field(name, member_schema(tool.parameters, name))) for name in names]
     additional = additional_schema(tool.parameters)
     if additional is None:
         return in_order(elements, sep, identity)
-    other = _field(node, tool, None, additional)
+    other = builder.field(None, additional)
     counts = additional_counts(tool.parameters)
     return in_order(elements, sep, identity, Repeat(prepend_text(sep, other), *counts), Repeat(other, *counts, sep))
 
 
-def _field(node: Fields, tool: ToolDefinition, name: str | None, schema: Any) -> RuleNode:
-    """The element of an argument; without a name, of any argument that is not listed."""
-    if not node.kinds:
-        return _element(node, tool, name, "", _raw(node, schema, tool))
-    options: list[RuleNode] = []
-    allowed = types_allowed(schema, tool.parameters)
-    for kind in node.kinds:
-        types = allowed & set(kind.types)
-        if not types:
-            continue
-        typed = schema if types == allowed else {"allOf": [schema, {"type": sorted(types)}]}
-        value = _raw(node, typed, tool) if kind.is_raw else Value(typed, tool.parameters, JSON, _closers(node))
-        options.append(_element(node, tool, name, kind.word, value))
-    return one_of(*options)
+class _FieldBuilder:
+    """Builds the elements of one tool's arguments. What is the same for all of them is looked up once."""
 
+    def __init__(self, node: Fields, tool: ToolDefinition) -> None:
+        parts = node.field.parts
+        self._node = node
+        self._tool = tool
+        self._key, self._at = parts.index(Slot.KEY), parts.index(Slot.VALUE)
+        self._key_ends = first_of(parts[self._key + 1 :]) or ()
+        self._closers = _closers(node)
+        self._markups: dict[str, tuple[str, str, str]] = {}
 
-def _raw(node: Fields, schema: Any, tool: ToolDefinition) -> RuleNode:
-    """A raw value. If the family quotes values that contain markup, the value is either plain or quoted as a whole."""
-    if node.quote is None:
-        return Raw(schema, tool.parameters, _closers(node))
-    open_quote, close_quote = node.quote
-    plain = Raw(schema, tool.parameters, (*_closers(node), *node.quote_when))
-    return OneOf((plain, seq(open_quote, Raw(schema, tool.parameters, (close_quote,)), close_quote)))
+    def field(self, name: str | None, schema: Any) -> RuleNode:
+        """The element of an argument; without a name, of any argument that is not listed."""
+        node, parameters = self._node, self._tool.parameters
+        if not node.kinds:
+            return self._element(name, "", self._raw(schema))
+        options: list[RuleNode] = []
+        allowed = types_allowed(schema, parameters)
+        for kind in node.kinds:
+            types = allowed & set(kind.types)
+            if not types:
+                continue
+            typed = schema if types == allowed else {"allOf": [schema, {"type": sorted(types)}]}
+            value = self._raw(typed) if kind.is_raw else Value(typed, parameters, JSON, self._closers)
+            options.append(self._element(name, kind.word, value))
+        return one_of(*options)
+
+    def _raw(self, schema: Any) -> RuleNode:
+        """A raw value. If the family quotes values that contain markup, it is either plain or quoted as a whole."""
+        node, parameters = self._node, self._tool.parameters
+        if node.quote is None:
+            return Raw(schema, parameters, self._closers)
+        open_quote, close_quote = node.quote
+        plain = Raw(schema, parameters, (*self._closers, *node.quote_when))
+        return OneOf((plain, seq(open_quote, Raw(schema, parameters, (close_quote,)), close_quote)))
+
+    def _element(self, name: str | None, kind: str, value: RuleNode) -> RuleNode:
+        begin, end, after = self._markup(kind)
+        if name is not None:
+            _check_name(name, self._key_ends)
+            return seq(begin + name + end, value, after)
+        name_text = Prose(_name_ends(self._node.field.parts[self._key + 1 :]), at_most=MAX_NAME)
+        return seq(AdditionalKey(begin, name_text, end, listed_names(self._tool.parameters)), value, after)
+
+    def _markup(self, kind: str) -> tuple[str, str, str]:
+        """What is written before a key, between it and its value, and after the value."""
+        if kind not in self._markups:
+            parts, key, at = self._node.field.parts, self._key, self._at
+            before, between, after = (
+                _markup(some, kind) for some in (parts[:key], parts[key + 1 : at], parts[at + 1 :])
+            )
+            self._markups[kind] = (before, between, after)
+        return self._markups[kind]
 
 
 def _closers(node: Fields) -> tuple[str, ...]:
@@ -340,21 +370,9 @@ def _closers(node: Fields) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.strip() for text in spellings))
 
 
-def _element(node: Fields, tool: ToolDefinition, name: str | None, kind: str, value: RuleNode) -> RuleNode:
-    parts = node.field.parts
-    key, at = parts.index(Slot.KEY), parts.index(Slot.VALUE)
-    begin, end = _markup(parts[:key], kind), _markup(parts[key + 1 : at], kind)
-    if name is not None:
-        _check_name(name, first_of(parts[key + 1 :]) or ())
-        return seq(begin + name + end, value, _markup(parts[at + 1 :], kind))
-    name_text = Prose(_name_ends(parts[key + 1 :]), at_most=MAX_NAME)
-    any_key = AdditionalKey(begin, name_text, end, listed_names(tool.parameters))
-    return seq(any_key, value, _markup(parts[at + 1 :], kind))
-
-
 def _check_name(name: str, ends: tuple[str, ...]) -> None:
     """Refuse a name that the parser would end too early, before anything is generated."""
-    if len(name) > MAX_NAME or Stops(ends).scan(name + ends[0], 0, True).at < len(name):
+    if len(name) > MAX_NAME or stops_for(ends).scan(name + ends[0], 0, True).at < len(name):
         raise FormatError(
             f"this format cannot write the argument name {name!r:.80}",
             code="unwritable_name",
