@@ -29,8 +29,16 @@ def grammar_error(lark: str) -> str:
 
 def schema_error(schema: object) -> str:
     """Why llguidance's compiler refuses a JSON Schema, in one line; "" if it compiles."""
-    reason = grammar_error(f"start: %json {dumps(schema)}")
-    return reason.partition("failed to compile JSON schema: ")[2] or reason
+    return _schema_text_error(dumps(schema))
+
+
+@byte_cached(text_bytes(2))
+def _schema_text_error(schema: str) -> str:
+    """`schema_error` of a schema's text. Not in a Lark grammar, whose own parser takes longer than a small schema."""
+    from llguidance import LLMatcher
+
+    matcher = LLMatcher(_tokenizer(), LLMatcher.grammar_from_json_schema(schema), log_level=0)
+    return matcher.get_error().partition("\n")[0] if matcher.is_error() else ""
 
 
 @dataclass(frozen=True, slots=True)
