@@ -67,3 +67,18 @@ def test_a_rule_in_the_cache_costs_a_fraction_of_making_it() -> None:
     for _ in range(100):
         cache.get(key, str)
     assert (time.process_time() - compiled) / 100 < (compiled - started) / 50
+
+
+def test_a_special_token_that_only_free_text_excludes_changes_nothing() -> None:
+    rule = bind(get_format("hermes"), tools(3))
+    plain = emit_lark(rule)
+    assert "<\\|im_end\\|>" in plain
+    assert emit_lark(rule, {"<|im_end|>": 7}) == plain
+
+
+@pytest.mark.parametrize("special", ["</tool_call>", "arguments", "tool_1", "size_2"])
+def test_a_special_token_inside_a_call_is_named_wherever_it_is_written(special: str) -> None:
+    rule = bind(get_format("qwen_xml"), tools(3, changed=1))
+    text = emit_lark(rule, {special: 77, "<|im_end|>": 78})
+    whole = emit_lark(Rule(inline_shared(rule.start), tokens=rule.tokens), {special: 77, "<|im_end|>": 78})
+    assert ("<[77]>" in text) == ("<[77]>" in whole) == (special != "arguments")

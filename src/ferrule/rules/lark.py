@@ -216,24 +216,24 @@ def emit_lark(rule: Rule, specials: Mapping[str, int] | None = None, ends: Itera
     # The vocabulary may have a special token for a text that the format does not declare as one. The matcher forces
     # that token where it reads the same letters, and then refuses it, so the grammar must name it.
     if extra := _texts_in_grammar(special_ids.keys() - used_specials.keys(), (start, *emitter.lines.values())):
-        start, emitter = _emit(rule, {text: special_ids[text] for text in (*used_specials, *extra)})
+        start, emitter = _emit(rule, {text: special_ids[text] for text in (*used_specials, *extra)}, emitter)
     if end_tokens := " | ".join(f"<[{token}]>" for token in ends):
         start = f"({start}) ({end_tokens})?"
     return "\n".join([f"start: {start}", *emitter.lines.values(), ""])
 
 
-def _emit(rule: Rule, specials: Mapping[str, int]) -> tuple[str, _Emitter]:
-    emitter = _Emitter(specials)
+def _emit(rule: Rule, specials: Mapping[str, int], before: _Emitter | None = None) -> tuple[str, _Emitter]:
+    emitter = _Emitter(specials, before=before)
     return emitter.body(rule.start), emitter
 
 
 def _texts_in_grammar(texts: Iterable[str], lines: Iterable[str]) -> list[str]:
-    """The texts that occur in the grammar, as a literal or in a regex.
+    """The texts that occur in the grammar, as a literal or in a regex, other than in what free text excludes.
 
     A vocabulary has hundreds of special tokens, most of which begin alike, and a grammar may have megabytes. So their
     beginnings are searched first, each once.
     """
-    grammar_text = "\n".join(lines)
+    grammar_text = "\n".join(line for line in lines if not line.startswith(_FREE_TEXT))
     beginnings: dict[str, bool] = {}
 
     def occurs(written: str) -> bool:
@@ -246,6 +246,8 @@ def _texts_in_grammar(texts: Iterable[str], lines: Iterable[str]) -> list[str]:
 
 
 _BEGINNING = 4
+_FREE_TEXT = "F"
+"""The first letter of the names of terminals for free text."""
 
 
 # The texts come from vocabularies, not from requests.
@@ -282,14 +284,22 @@ class _Emitter:
     """Emits nodes and collects their definitions in `lines`, by name.
 
     A name is derived from its definition, so fragments that are emitted separately use the same name for the same text.
+    `before` emitted the same rule with fewer special tokens.
     """
 
-    def __init__(self, specials: Mapping[str, int], prefix: str = "", parent: _Emitter | None = None) -> None:
+    def __init__(
+        self,
+        specials: Mapping[str, int],
+        prefix: str = "",
+        parent: _Emitter | None = None,
+        before: _Emitter | None = None,
+    ) -> None:
         self._specials = specials
+        self._before = before
         self._lowering = Lowering(prefix, parent._lowering.scalars if parent else None)
         self.lines: dict[str, str] = {}
         self._schemas: dict[int, str] = {}
-        self._shared_names: dict[int, tuple[RuleNode, str]] = {}
+        self._shared_fragments: dict[int, tuple[RuleNode, _Fragment]] = {}
         # Every tool uses the same number nodes: the emitter of a fragment continues with what its parent knows.
         self._regex_cache: dict[int, tuple[RuleNode, str | None]] = parent._regex_cache if parent else {}
         self._string_cache: dict[int, tuple[RuleNode, str]] = parent._string_cache if parent else {}
@@ -305,12 +315,23 @@ class _Emitter:
 
     def _shared(self, node: RuleNode) -> str:
         """The rule name of a shared part. A rule contains a part in several places; it is stored to keep its `id`."""
-        if id(node) not in self._shared_names:
-            fingerprint = fingerprint_of(node)
-            fragment = _FRAGMENTS.get((fingerprint, self._specials_key), lambda: self._fragment(fingerprint, node))
+        if id(node) not in self._shared_fragments:
+            fragment = self._fragment_before(node) or self._cached_fragment(node)
             self.lines.update(fragment.lines)
-            self._shared_names[id(node)] = (node, fragment.name)
-        return self._shared_names[id(node)][1]
+            self._shared_fragments[id(node)] = (node, fragment)
+        return self._shared_fragments[id(node)][1].name
+
+    def _fragment_before(self, node: RuleNode) -> _Fragment | None:
+        """The fragment that was emitted with fewer special tokens, if it contains the text of none of the others."""
+        if self._before is None or id(node) not in self._before._shared_fragments:
+            return None
+        _, fragment = self._before._shared_fragments[id(node)]
+        added = self._specials.keys() - self._before._specials.keys()
+        return None if _texts_in_grammar(added, fragment.lines.values()) else fragment
+
+    def _cached_fragment(self, node: RuleNode) -> _Fragment:
+        fingerprint = fingerprint_of(node)
+        return _FRAGMENTS.get((fingerprint, self._specials_key), lambda: self._fragment(fingerprint, node))
 
     def _fragment(self, fingerprint: str, node: RuleNode) -> _Fragment:
         inner = _Emitter(self._specials, f"c{fingerprint}_", self)
@@ -348,7 +369,7 @@ class _Emitter:
             case Until():
                 return self._until(node)
             case Prose(excludes, not_first, at_most):
-                return self._terminal(_prose(excludes, not_first, at_most))
+                return self._free_text(_prose(excludes, not_first, at_most))
             case Str():
                 return self._terminal(self._string_once(node))
             case Chars():
@@ -450,10 +471,10 @@ class _Emitter:
         free_text = _prose(node.excludes, node.not_first, node.at_most)
         before, special = self._before_special(node.end)
         if special is None:
-            return self._name_for("u", f"{self._terminal(free_text)} {_quote(node.end)}", options="[lazy]")
+            return self._name_for("u", f"{self._free_text(free_text)} {_quote(node.end)}", options="[lazy]")
         # Text cannot contain a special token, so the token ends it. The text must only end in what precedes the token.
-        until_special = f"{free_text} & /(?s:.*){_escape(before)}/" if before else free_text
-        return f"{self._terminal(until_special)} {self._literal(special)}"
+        until = self._terminal(f"{free_text} & /(?s:.*){_escape(before)}/") if before else self._free_text(free_text)
+        return f"{until} {self._literal(special)}"
 
     def _additional_key(self, node: AdditionalKey) -> str:
         """One terminal, so that the lexer tells the key from the listed ones by its name and not by what begins it."""
@@ -463,7 +484,7 @@ class _Emitter:
             excludes = node.name.excludes if isinstance(node.name, Str) else ()
             key = f"/{begin}{name}{end}/" + (f" & {_excluding(excludes)}" if excludes else "")
             return self._terminal(key + _other_than(node.listed, begin, end))
-        text = self._terminal(_prose(node.name.excludes, "", node.name.at_most) + _other_than(node.listed))
+        text = self._free_text(_prose(node.name.excludes, "", node.name.at_most) + _other_than(node.listed))
         pieces = self._split.split(node.begin) if self._split else [node.begin]
         before, begin = self._literal("".join(pieces[:-1])), pieces[-1]
         end, special = self._before_special(node.end)
@@ -479,6 +500,10 @@ class _Emitter:
             return end, None
         at, _ = min(positions)
         return end[:at], end[at:]
+
+    def _free_text(self, body: str) -> str:
+        """A terminal that does not change with the special tokens: text contains none of them, whatever it excludes."""
+        return self._name_for(_FREE_TEXT, body)
 
     def _terminal(self, body: str) -> str:
         return self._name_for("T", body)
