@@ -5,6 +5,7 @@ requests and answers are documented in `peers.worker`, `oracles.worker` and `cli
 """
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,7 +34,7 @@ class WorkerLost(FerruleError):
 class Worker:
     """A worker process. Use as a context manager; `ask` sends one request and returns its answer."""
 
-    def __init__(self, interpreter: Path, module: str, hint: str = "") -> None:
+    def __init__(self, interpreter: Path, module: str, hint: str = "", python_path: Path | None = None) -> None:
         if not interpreter.exists():
             raise WorkerLost(f"{interpreter} is not there", hint=hint)
         self._process = subprocess.Popen(
@@ -42,6 +43,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
+            env=None if python_path is None else {**os.environ, "PYTHONPATH": str(python_path)},
         )
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:

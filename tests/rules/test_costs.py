@@ -1,0 +1,162 @@
+"""The costs of the specification, each beside another cost of the same run: schema, grammar, mask and parse.
+
+The specification allows a tenth of a millisecond for a token, one for a schema or a parse, and five to ten for a
+grammar. Machines differ, so a test compares these times with each other and with llguidance's own.
+`scripts/bench-targets` measures them in seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import product
+from string import ascii_letters
+
+import llguidance
+import numpy as np
+import pytest
+from llguidance.numpy import allocate_token_bitmask, apply_token_bitmask_inplace, fill_next_token_bitmask
+
+from ferrule import ToolChoice
+from ferrule.core.call import ToolCall
+from ferrule.core.reply import Reply
+from ferrule.rules.lark import emit_lark
+from ferrule.rules.logit_processor import LogitProcessor, RequestState
+from ferrule.rules.matcher import compile_matcher
+from ferrule.rules.rule import Rule, Value
+from ferrule.rules.vocabulary import Vocabulary
+from ferrule.wire.parser import Parser
+from ferrule.wire.registry import get_format
+from ferrule.wire.renderer import render
+from ferrule.wire.rule_builder import bind
+from lab.rule_compiles import clear_tool_caches
+from lab.rule_masks import VocabularyAdapter
+from lab.rule_tools import sample_tools
+
+ROUNDS = 7
+BYTES = [bytes([n]) for n in range(256)]
+LETTERS = [letter.encode() for letter in ascii_letters]
+# As many tokens as a small model has.
+MANY = Vocabulary([*BYTES, *map(b"".join, product(LETTERS[:36], repeat=3)), b"<end>"], {}, 256 + 36**3)
+CALL = {"invoice_0": "The quick brown fox, and more.", "sort_by": "created_at", "ids": ["one", "two"]}
+
+
+def smallest(*works: Callable[[], object], rounds: int = ROUNDS) -> list[float]:
+    """The smallest CPU time of each, measured by turns, so that a busy machine slows all of them."""
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(rounds):
+        for work, seconds in zip(works, times, strict=True):
+            started = time.process_time()
+            work()
+            seconds.append(time.process_time() - started)
+    return list(map(min, times))
+
+
+def cold_grammar(name: str, count: int) -> str:
+    clear_tool_caches()
+    return emit_lark(bind(get_format(name), sample_tools(count)))
+
+
+def compile_alone(lark: str) -> None:
+    compile_matcher(MANY, lark)
+
+
+@pytest.mark.parametrize("name, times", [("hermes", 0.5), ("llama3", 0.5), ("qwen_xml", 2), ("pythonic", 1.8)])
+def test_writing_a_grammar_takes_a_share_of_what_llguidance_takes_to_compile_it(name: str, times: float) -> None:
+    lark = cold_grammar(name, 30)
+    compile_alone(lark)
+    ours, theirs = smallest(lambda: cold_grammar(name, 30), lambda: compile_alone(lark))
+    assert ours < times * theirs
+
+
+def test_a_schema_takes_a_small_share_of_what_llguidance_takes_to_compile_it() -> None:
+    rules = [Rule(Value(tool.parameters, tool.parameters)) for tool in sample_tools(10)]
+    larks = [emit_lark(rule) for rule in rules]
+
+    def emit_all() -> None:
+        clear_tool_caches()
+        for rule in rules:
+            emit_lark(rule)
+
+    ours, theirs = smallest(emit_all, lambda: list(map(compile_alone, larks)))
+    assert ours < theirs / 5
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen_xml"])
+def test_a_tool_costs_the_same_in_a_set_of_twenty_and_of_two_hundred(name: str) -> None:
+    few, many = smallest(lambda: cold_grammar(name, 20), lambda: cold_grammar(name, 200), rounds=4)
+    assert many / 200 < 1.5 * few / 20
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen_xml"])
+def test_a_set_with_one_tool_more_costs_less_than_a_new_set(name: str) -> None:
+    tools, format = sample_tools(101), get_format(name)
+    times: list[tuple[float, float]] = []
+    for _ in range(4):
+        clear_tool_caches()
+        started = time.process_time()
+        emit_lark(bind(format, tools[:100]))
+        cold = time.process_time()
+        emit_lark(bind(format, tools))
+        times.append((cold - started, time.process_time() - cold))
+    assert min(added for _, added in times) < 0.8 * min(first for first, _ in times)
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen_xml"])
+def test_a_call_is_parsed_in_a_fifth_of_what_a_grammar_takes(name: str) -> None:
+    format, tools = get_format(name), sample_tools(10)
+    text = render(format, Reply.of(ToolCall.of(tools[0].name, CALL)), tools)
+
+    def parse() -> None:
+        parser = Parser(format, tools)
+        for at in range(0, len(text), 4):
+            parser.feed(text[at : at + 4])
+        parser.close()
+
+    parse()
+    grammar, parsed = smallest(lambda: compile_alone(cold_grammar(name, 10)), parse)
+    assert parsed < grammar / 5
+
+
+@cache
+def processor() -> LogitProcessor:
+    return LogitProcessor(MANY, bind(get_format("hermes"), sample_tools(10), ToolChoice.required()))
+
+
+def tokens_of_a_call() -> list[int]:
+    tools, format = sample_tools(10), get_format("hermes")
+    return MANY.encode_greedily(render(format, Reply.of(ToolCall.of(tools[0].name, CALL)), tools).encode())
+
+
+def mask_all(state: RequestState, tokens: Sequence[int], logits: np.ndarray) -> None:
+    for token in tokens:
+        state.mask(logits)
+        assert state.advance(token)
+
+
+def test_a_mask_takes_a_fiftieth_of_what_a_grammar_takes() -> None:
+    tokens, logits = tokens_of_a_call(), np.zeros(len(MANY), np.float32)
+    mask_all(processor().start(), tokens, logits)
+    grammar, masks = smallest(
+        lambda: compile_alone(cold_grammar("hermes", 10)), lambda: mask_all(processor().start(), tokens, logits)
+    )
+    assert masks / len(tokens) < grammar / 50
+
+
+def test_a_mask_costs_less_than_llguidances_own_way_to_apply_one() -> None:
+    tokens, logits = tokens_of_a_call(), np.zeros(len(MANY), np.float32)
+    lark = emit_lark(bind(get_format("hermes"), sample_tools(10), ToolChoice.required()))
+    tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(VocabularyAdapter(MANY)))
+    start = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0)
+    bits = allocate_token_bitmask(1, len(MANY))
+
+    def theirs() -> None:
+        matcher = start.deep_copy()
+        for token in tokens:
+            fill_next_token_bitmask(matcher, bits)
+            apply_token_bitmask_inplace(logits, bits)
+            assert matcher.consume_token(token)
+
+    ours, bare = smallest(lambda: mask_all(processor().start(), tokens, logits), theirs)
+    assert ours < bare
