@@ -17,7 +17,7 @@ _lock = threading.Lock()
 _index: dict[tuple[Any, ...], sqlite3.Connection] = {}
 
 
-@tool(bound_to=("corpus.search", "1.0"))
+@tool(bound_to=("rag.query", "1.0"))
 def search_corpus(query: str, corpus: str = "", limit: int = 5) -> list[dict[str, str]]:
     """Searches documents by words and gives the passages that fit best, with where they stand.
 
@@ -40,7 +40,7 @@ def search_corpus(query: str, corpus: str = "", limit: int = 5) -> list[dict[str
         return [dict(zip(("corpus", "file", "heading", "text"), row, strict=True)) for row in rows]
 
 
-@tool(bound_to=("corpus.list", "1.0"))
+@tool(bound_to=("rag.list_corpora", "1.0"))
 def list_corpora() -> list[dict[str, Any]]:
     """Lists the collections of documents that can be searched."""
     folders = sorted(path for path in _folder().iterdir() if path.is_dir())

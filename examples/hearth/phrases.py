@@ -14,7 +14,7 @@ _TABLE = Path(__file__).parent / "phrases.json"
 _WORD = re.compile(r"\w+")
 
 
-@tool(bound_to=("language.translate", "1.0"))
+@tool(bound_to=("trans.text", "1.0"))
 def translate(text: str, to: str) -> dict[str, Any]:
     """Translates a text into another language, as far as the table of phrases goes.
 

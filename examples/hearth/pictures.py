@@ -34,7 +34,7 @@ class _Picture:
     data: bytes
 
 
-@tool(bound_to=("image.describe", "1.0"))
+@tool(bound_to=("img.describe", "1.0"))
 def describe_image(file: str) -> dict[str, Any]:
     """Says what a picture is like: its size, its format and its main colours.
 

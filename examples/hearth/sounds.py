@@ -16,7 +16,7 @@ _SILENT_DECIBELS = -50.0
 _QUIETEST = -96.0
 
 
-@tool(bound_to=("audio.transcribe", "1.0"))
+@tool(bound_to=("stt.transcribe", "1.0"))
 def transcribe_audio(file: str) -> dict[str, Any]:
     """Says what a recording holds: how long it is, how loud, and where there is silence.
 

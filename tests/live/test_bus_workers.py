@@ -202,7 +202,7 @@ def test_a_thousand_tools_of_one_worker_are_found_with_their_schemas() -> None:
 
 
 def test_default_tools_are_offered_where_somebody_serves_them() -> None:
-    @tool(name="translate", bound_to=("language.translate", "1.1"))
+    @tool(name="translate", bound_to=("trans.text", "1.1"))
     async def translate(text: str, to: str) -> str:
         return f"{text} in {to}"
 

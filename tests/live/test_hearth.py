@@ -66,7 +66,7 @@ def test_an_answer_is_grounded_by_a_search_over_real_files(hearth: Hearth) -> No
 
 
 def test_a_chain_of_tools_ends_in_a_translation(hearth: Hearth) -> None:
-    requests = {"capability": "language.translate@1.0", "input": {"text": "apples keeps until March", "to": "fr"}}
+    requests = {"capability": "trans.text@1.0", "input": {"text": "apples keeps until March", "to": "fr"}}
     loop = hearth.chat(
         [
             Reply.of(ToolCall.of("search_corpus", {"query": "Boskoop keeps", "corpus": "garden"}, id="c1")),
@@ -80,7 +80,7 @@ def test_a_chain_of_tools_ends_in_a_translation(hearth: Hearth) -> None:
     assert german.content == {"text": "Äpfel hält bis März", "not_in_the_table": []}
     assert french.content == {"text": "pommes se garde jusqu'en mars", "not_in_the_table": []}
     line = hearth.lines()[-1]
-    assert (line["call"], line["capability"], line["outcome"]) == ("c3", "language.translate@1.0", "answered")
+    assert (line["call"], line["capability"], line["outcome"]) == ("c3", "trans.text@1.0", "answered")
     assert (line["principal"], line["hops"]) == ("local", 6)
 
 
@@ -108,7 +108,7 @@ def test_a_relay_does_not_replace_approval(hearth: Hearth) -> None:
 
 
 def test_tools_that_call_tools_are_stopped_by_the_budget(hearth: Hearth) -> None:
-    body: dict[str, Any] = {"capability": "corpus.list@1.0", "input": {}}
+    body: dict[str, Any] = {"capability": "rag.list_corpora@1.0", "input": {}}
     for _ in range(20):
         body = {"capability": "llm.tools.call@1.0", "input": body}
     before = len(hearth.lines()) if hearth.audit.exists() else 0
@@ -121,7 +121,7 @@ def test_tools_that_call_tools_are_stopped_by_the_budget(hearth: Hearth) -> None
 
 
 def test_a_chain_within_the_budget_reaches_its_end(hearth: Hearth) -> None:
-    body: dict[str, Any] = {"capability": "corpus.list@1.0", "input": {}}
+    body: dict[str, Any] = {"capability": "rag.list_corpora@1.0", "input": {}}
     for _ in range(4):
         body = {"capability": "llm.tools.call@1.0", "input": body}
     outcome = hearth.call("call_tool", body)
@@ -130,8 +130,8 @@ def test_a_chain_within_the_budget_reaches_its_end(hearth: Hearth) -> None:
 
 
 def test_a_tool_that_calls_has_no_more_rights_than_who_called_it(hearth: Hearth) -> None:
-    ann = CallContext(principal=Principal("ann", scopes=frozenset({"llm.tools.call", "corpus.list"})))
-    allowed = hearth.call("call_tool", {"capability": "corpus.list@1.0", "input": {}}, ann)
+    ann = CallContext(principal=Principal("ann", scopes=frozenset({"llm.tools.call", "rag.list_corpora"})))
+    allowed = hearth.call("call_tool", {"capability": "rag.list_corpora@1.0", "input": {}}, ann)
     assert isinstance(allowed, Answered)
     assert not allowed.is_error
     refused = hearth.call("call_tool", {"capability": "market.list@1.0", "input": {}}, ann)
@@ -143,8 +143,8 @@ def test_a_tool_that_calls_has_no_more_rights_than_who_called_it(hearth: Hearth)
 @pytest.mark.parametrize(
     "body, code",
     [
-        ({"capability": "language.translate@1.0", "input": {"text": "x"}}, "bad_request"),
-        ({"capability": "language.translate@7.0", "input": {"text": "x", "to": "de"}}, "bad_request"),
+        ({"capability": "trans.text@1.0", "input": {"text": "x"}}, "bad_request"),
+        ({"capability": "trans.text@7.0", "input": {"text": "x", "to": "de"}}, "bad_request"),
         ({"capability": "nonsense", "input": {}}, "bad_request"),
     ],
 )
@@ -155,8 +155,8 @@ def test_a_relay_checks_against_the_targets_own_schema(hearth: Hearth, body: dic
 
 
 def test_neighbours_are_found_by_discovery(hearth: Hearth) -> None:
-    result = hearth.call("find_neighbour", {"can": "translate"})
-    assert result == Answered([{"neighbour": "kitchen", "can": ["language.translate@1.0"]}])
+    result = hearth.call("find_neighbour", {"can": "trans.text"})
+    assert result == Answered([{"neighbour": "kitchen", "can": ["trans.text@1.0"]}])
     everybody = hearth.call("find_neighbour", {})
     assert isinstance(everybody, Answered)
     assert [entry["neighbour"] for entry in everybody.content] == ["kitchen", "relay"]
@@ -194,5 +194,5 @@ def test_the_commands_of_the_readme_work_as_they_are_printed(hearth: Hearth) -> 
         ran = subprocess.run(shell, cwd=EXAMPLES, env=hearth.environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"{line}\n{ran.stdout}\n{ran.stderr}"
         printed += ran.stdout
-    for expected in ("corpus.search@1.0", "1.2 and 1.8 bar", '"colour": "orange"', "guten Morgen"):
+    for expected in ("rag.query@1.0", "1.2 and 1.8 bar", '"colour": "orange"', "guten Morgen"):
         assert expected in printed

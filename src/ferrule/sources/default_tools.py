@@ -17,17 +17,17 @@ DEFAULT_TOOLS: tuple[ToolDefinition, ...] = (
     .parameter("query", JsonSchema.string(minLength=1, maxLength=500), "words to look for", required=True)
     .parameter("corpus", JsonSchema.string(maxLength=100), "which collection; left out, all of them")
     .parameter("limit", JsonSchema.integer(minimum=1, maximum=20), "how many passages at most")
-    .bound_to("corpus.search", "1.0")
+    .bound_to("rag.query", "1.0")
     .done(),
     ToolDefinition.build("list_corpora")
     .description("Lists the collections of documents that can be searched.")
-    .bound_to("corpus.list", "1.0")
+    .bound_to("rag.list_corpora", "1.0")
     .done(),
     ToolDefinition.build("translate")
     .description("Translates a text into another language.")
     .parameter("text", JsonSchema.string(minLength=1, maxLength=5_000), "what to translate", required=True)
     .parameter("to", JsonSchema.string(pattern="^[a-z]{2}$"), "the language, such as de", required=True)
-    .bound_to("language.translate", "1.0")
+    .bound_to("trans.text", "1.0")
     .done(),
     ToolDefinition.build("find_neighbour")
     .description("Finds who else is on the network, and what each can do.")
@@ -42,11 +42,11 @@ DEFAULT_TOOLS: tuple[ToolDefinition, ...] = (
     ToolDefinition.build("describe_image")
     .description("Says what a picture is like: its size, its format and its main colours.")
     .parameter("file", _FILE, "the picture's name", required=True)
-    .bound_to("image.describe", "1.0")
+    .bound_to("img.describe", "1.0")
     .done(),
     ToolDefinition.build("transcribe_audio")
     .description("Says what a recording holds: how long it is, how loud, and where there is silence.")
     .parameter("file", _FILE, "the recording's name", required=True)
-    .bound_to("audio.transcribe", "1.0")
+    .bound_to("stt.transcribe", "1.0")
     .done(),
 )

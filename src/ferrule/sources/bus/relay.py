@@ -41,7 +41,7 @@ class Relay(Source):
         self._definition = (
             ToolDefinition.build("call_tool")
             .description("Calls a capability of the bus by its name, with the caller's own rights.")
-            .parameter("capability", {"type": "string", "maxLength": 300}, "such as corpus.search@1.0", required=True)
+            .parameter("capability", {"type": "string", "maxLength": 300}, "such as rag.query@1.0", required=True)
             .parameter("input", {"type": "object"}, "the arguments that it takes", required=True)
             .bound_to(CAPABILITY, VERSION)
             .side_effects(allow_side_effects)
