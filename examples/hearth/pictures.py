@@ -1,4 +1,4 @@
-"""Describes a PNG picture, with only the standard library."""
+"""The tool that describes a picture. The size and the colours of a PNG are read with only the standard library."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ferrule import ToolError, tool
+from hearth import vision
 from hearth.files import content_of
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _KINDS = {0: "greyscale", 2: "colour", 3: "palette", 4: "greyscale with transparency", 6: "colour with transparency"}
-_MOST_PIXELS = 16_000_000
+_JPEG = b"\xff\xd8\xff"
 _NAMES = {
     "black": (0, 0, 0), "white": (255, 255, 255), "grey": (128, 128, 128), "red": (220, 40, 40),
     "orange": (245, 140, 30), "yellow": (240, 220, 50), "green": (50, 160, 70), "blue": (50, 90, 200),
@@ -34,28 +35,50 @@ class _Picture:
     data: bytes
 
 
-@tool(bound_to=("img.describe", "1.0"))
+@tool(isolation="process", bound_to=("img.describe", "1.0"))
 def describe_image(file: str) -> dict[str, Any]:
-    """Says what a picture is like: its size, its format and its main colours.
+    """Describes a picture: the text in it, its size and its main colours. A vision model also says what it shows.
 
     Args:
         file: the picture's name
     """
-    picture = _read(content_of(file))
-    description: dict[str, Any] = {"format": "PNG", "width": picture.width, "height": picture.height}
-    description["kind"] = f"{_KINDS[picture.kind]}, {picture.depth} bits"
+    content = content_of(file)
+    media_type, facts = _facts(content)
+    endpoint = vision.endpoint()
+    if endpoint is not None:
+        description = vision.ask_for_description(endpoint, media_type, content)
+        return {"description": description, "model": endpoint.model, **facts}
+    lines = vision.read_lines(content)
+    return {"description": _sentences(lines, facts), "text": lines, "model": "rapidocr", **facts}
+
+
+def _facts(content: bytes) -> tuple[str, dict[str, Any]]:
+    """The media type, and what the file itself says of the picture."""
+    if content.startswith(_JPEG):
+        return "image/jpeg", {"format": "JPEG"}
+    if not content.startswith(_SIGNATURE):
+        raise ToolError("it is not a PNG or JPEG picture")
+    picture = _read(content)
+    facts: dict[str, Any] = {"format": "PNG", "width": picture.width, "height": picture.height}
+    facts["kind"] = f"{_KINDS[picture.kind]}, {picture.depth} bits"
     if picture.depth == 8 and not picture.is_interlaced:
-        description["colours"] = _main_colours(picture)
-    return description
+        facts["colours"] = _main_colours(picture)
+    return "image/png", facts
+
+
+def _sentences(lines: list[str], facts: dict[str, Any]) -> str:
+    """What was read, without a guess at what the picture shows."""
+    size = f" of {facts['width']} by {facts['height']} pixels" if "width" in facts else ""
+    colours = " and ".join(entry["colour"] for entry in facts.get("colours", ())[:2])
+    text = f"The text in it: {'; '.join(lines)}" if lines else "No text was found in it."
+    return f"A {facts['format']} picture{size}{f', mostly {colours}' if colours else ''}. {text}"
 
 
 def _read(content: bytes) -> _Picture:
-    if not content.startswith(_SIGNATURE):
-        raise ToolError("it is not a PNG picture")
     try:
         chunks = list(_chunks(content))
         width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", dict(chunks)[b"IHDR"])
-        if kind not in _CHANNELS or not 0 < width * height <= _MOST_PIXELS:
+        if kind not in _CHANNELS or not 0 < width * height <= vision.MOST_PIXELS:
             raise ToolError("the picture is too large, or of an unknown kind")
         packed = b"".join(data for name, data in chunks if name == b"IDAT")
         # A limit on the decompressed size: the file may decompress to more than the picture needs.

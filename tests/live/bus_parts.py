@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ferrule.core.context import CallContext
 from ferrule.schema.tool_decorator import tool
@@ -109,10 +109,14 @@ class BlockingTool:
 
 @contextmanager
 def worker_process(
-    *options: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, stderr: int | None = None
+    *options: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stderr: int | IO[str] | None = None,
+    python: str | Path = sys.executable,
 ) -> Generator[subprocess.Popen[str]]:
     """A ready `ferrule worker` process. It is stopped at the end, even if it is suspended."""
-    command = [sys.executable, "-m", "ferrule", "worker", *options]
+    command = [str(python), "-m", "ferrule", "worker", *options]
     with subprocess.Popen(
         command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=stderr, text=True
     ) as process:

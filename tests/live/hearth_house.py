@@ -7,13 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ferrule import ChatMessage, Reply, ToolCall, ToolCallRequest
+from ferrule import ChatMessage, Reply, ToolCall, ToolCallRequest, ToolResult
 from ferrule.core.context import CallContext, Principal
 from ferrule.core.outcome import Outcome
 from ferrule.engines.fake import FakeEngine
@@ -23,8 +23,12 @@ from ferrule.run.loop import Loop
 from ferrule.sources.bus.bus import Bus
 from lab.bus_server import nats_server
 from live.bus_parts import worker_process
+from waiting import PATIENCE
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+SPEECH_AND_VISION = ROOT / ".cache" / "venvs" / "hearth" / "bin" / "python"
+"""The interpreter that has the packages of `describe_image` and `transcribe_audio`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Hearth:
     url: str
     audit: Path
     environment: dict[str, str]
+    notices: Path
+    """What the worker printed on standard error."""
 
     def on_bus(self, work: Any) -> Any:
         async def opened() -> Any:
@@ -42,6 +48,10 @@ class Hearth:
 
     def call(self, name: str, arguments: dict[str, Any], context: CallContext | None = None) -> Outcome:
         return self.on_bus(lambda bus: bus.call(name, arguments, context or CallContext()))
+
+    def dispatch(self, call: ToolCall) -> ToolResult:
+        """Run a call as a program does that has no model. Loading a model's files may take long on a busy machine."""
+        return self.on_bus(lambda bus: ToolExecutor(bus, per_tool_timeout_seconds=PATIENCE).dispatch(call))
 
     def chat(self, replies: list[Reply], allows: bool = True, principal: Principal | None = None) -> Loop:
         async def decided(call: ToolCall) -> Decision | None:
@@ -59,23 +69,30 @@ class Hearth:
 
 
 @contextmanager
-def worker(environment: dict[str, str], *options: str) -> Generator[None]:
-    with worker_process(*options, cwd=EXAMPLES, env=environment) as process:
+def worker(environment: dict[str, str], *options: str, **process: Any) -> Generator[None]:
+    with worker_process(*options, cwd=EXAMPLES, env=environment, **process) as started:
         yield
-    assert process.returncode == 0
+    assert started.returncode == 0
 
 
 @contextmanager
-def hearth_at(place: Path) -> Generator[Hearth]:
+def hearth_at(place: Path, settings: Mapping[str, str] | None = None) -> Generator[Hearth]:
     """Run hearth until the end of the context, with its files in a folder."""
+    assert SPEECH_AND_VISION.exists(), "run scripts/setup-hearth"
     with ExitStack() as stack:
         server = stack.enter_context(nats_server())
         environment = {
             **os.environ,
+            # Of this checkout, whatever the interpreter has installed.
+            "PYTHONPATH": str(ROOT / "src"),
             **{"FERRULE_NATS": server.url, "HEARTH_MARKET": str(place / "market.db"), "HEARTH_FILES": str(place)},
+            **(settings or {}),
         }
         subprocess.run([sys.executable, "-m", "hearth.samples"], cwd=EXAMPLES, env=environment, check=True)
-        stack.enter_context(worker(environment, "hearth.tools:TOOLS", "--label", "node=kitchen"))
+        notices = place / "notices.txt"
+        output = stack.enter_context(notices.open("w", encoding="utf-8"))
+        kitchen = ("hearth.tools:TOOLS", "--label", "node=kitchen")
+        stack.enter_context(worker(environment, *kitchen, stderr=output, python=SPEECH_AND_VISION))
         audit = place / "relay.jsonl"
         stack.enter_context(worker(environment, "--relay", "--label", "node=relay", "--audit", str(audit)))
-        yield Hearth(server.url, audit, environment)
+        yield Hearth(server.url, audit, environment, notices)

@@ -40,12 +40,12 @@ DEFAULT_TOOLS: tuple[ToolDefinition, ...] = (
     .bound_to("market.list", "1.0")
     .done(),
     ToolDefinition.build("describe_image")
-    .description("Says what a picture is like: its size, its format and its main colours.")
+    .description("Describes a picture, and reads the text in it.")
     .parameter("file", _FILE, "the picture's name", required=True)
     .bound_to("img.describe", "1.0")
     .done(),
     ToolDefinition.build("transcribe_audio")
-    .description("Says what a recording holds: how long it is, how loud, and where there is silence.")
+    .description("Writes down the words that are spoken in a recording.")
     .parameter("file", _FILE, "the recording's name", required=True)
     .bound_to("stt.transcribe", "1.0")
     .done(),
