@@ -137,3 +137,12 @@ def test_a_gateways_pins_come_from_its_configuration(tmp_path: Path) -> None:
     named = {"mcp_command": sys.executable, "mcp_args": (str(PLAIN), "[[]]"), "mcp_pins": str(tmp_path / "pins.json")}
     (created,) = sources_of(config(**named))
     assert isinstance(created, PinnedServers)
+
+
+@pytest.mark.parametrize("named, seconds", [({}, 30.0), ({"mcp_tool_refresh_seconds": 7.0}, 7.0)])
+def test_lists_are_read_again_every_half_minute_unless_the_configuration_says_otherwise(
+    named: dict[str, float], seconds: float
+) -> None:
+    (created,) = sources_of(config(mcp_command="x", **named))
+    assert isinstance(created, McpServers)
+    assert [one.options.refresh for one in created._connections] == [seconds]  # pyright: ignore[reportPrivateUsage]
