@@ -174,31 +174,40 @@ def _parse(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mask(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Each step of a reply: our mask on an array of logits, llguidance's bits alone, and its own way to apply them."""
+    """Each step of a reply: our mask on an array of logits, llguidance's bits alone, and its own way to apply them.
+
+    Each has a walk of its own, and writes fresh logits before a step, so that none finds what another left in memory.
+    """
     name, format, tools = request["vocabulary"], get_format(request["format"]), tools_of("sample", 10)
     vocabulary = vocabulary_named(name)
-    rule = bind(format, tools, CHOICES[request["choice"]])
-    state = _processor(name, request["format"], request["choice"]).start()
-    bare = _start(name, emit_lark(rule, vocabulary.specials)).deep_copy()
+    lark = emit_lark(bind(format, tools, CHOICES[request["choice"]]), vocabulary.specials)
     bits = allocate_token_bitmask(1, len(vocabulary))
     fresh = numpy.random.default_rng(0).standard_normal(len(vocabulary)).astype(numpy.float32)
     logits = fresh.copy()
-    steps: dict[str, list[float]] = {"ours": [], "bare": [], "helper": []}
-    for token in _tokens(vocabulary, render(format, _reply(tools[:2]), tools)):
-        logits[:] = fresh
-        started = time.perf_counter()
-        state.mask(logits)
-        masked = time.perf_counter()
-        fill_next_token_bitmask(bare, bits)
-        filled = time.perf_counter()
+    tokens = _tokens(vocabulary, render(format, _reply(tools[:2]), tools))
+
+    def walk(mask: Callable[[], None], take: Callable[[int], bool]) -> list[float]:
+        steps: list[float] = []
+        for token in tokens:
+            logits[:] = fresh
+            started = time.perf_counter()
+            mask()
+            steps.append((time.perf_counter() - started) * 1e6)
+            assert take(token)
+        return steps
+
+    def fill_and_apply() -> None:
+        fill_next_token_bitmask(theirs, bits)
         apply_token_bitmask_inplace(logits, bits)
-        applied = time.perf_counter()
-        steps["ours"].append((masked - started) * 1e6)
-        steps["bare"].append((filled - masked) * 1e6)
-        steps["helper"].append((applied - masked) * 1e6)
-        assert state.advance(token)
-        assert bare.consume_token(token)
-    return {"size": len(vocabulary), **steps}
+
+    state = _processor(name, request["format"], request["choice"]).start()
+    alone, theirs = _start(name, lark).deep_copy(), _start(name, lark).deep_copy()
+    return {
+        "size": len(vocabulary),
+        "ours": walk(lambda: state.mask(logits), state.advance),
+        "bare": walk(lambda: fill_next_token_bitmask(alone, bits), alone.consume_token),
+        "helper": walk(fill_and_apply, theirs.consume_token),
+    }
 
 
 @cache

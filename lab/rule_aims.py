@@ -65,7 +65,7 @@ def _masks(rows: Sequence[Mapping[str, Any]], free_text: Mapping[str, float]) ->
         missed = [row for row in rows if row["first"][figure] >= aim]
         figure_text = f"{worst['first'][figure] * 1e6:.0f} µs ({worst['format']})"
         cause = _mask_cause(missed, free_text) if missed else ""
-        lines.append([f"mask {figure} under {aim * 1e6:.0f} µs", figure_text, _verdict(not missed), cause])
+        lines.append([f"bits of a mask, {figure} under {aim * 1e6:.0f} µs", figure_text, _verdict(not missed), cause])
     return lines
 
 

@@ -44,7 +44,9 @@ _COMPILE_COLUMNS: Final = (
 )
 _DASH: Final = "A dash: xgrammar is measured for auto only, and does not compile if the previous size took over 5 s."
 _MASK_ABOUT: Final = (
-    f"Microseconds for one mask over the whole Llama 3 vocabulary, {rule_masks.TOOLS} tools, a call required. A walk "
+    "Microseconds in which llguidance computes the bits of one mask, without applying them to logits "
+    f"(scripts/bench-targets measures both), over the whole Llama 3 vocabulary, {rule_masks.TOOLS} tools, a call "
+    "required. A walk "
     "chooses randomly among the allowed tokens. *again*: the same walks a second time. *free*: masks that allow more "
     "than nine tenths of the vocabulary, as in reasoning, raw values and strings; *p50 free* is the median of those "
     "alone. A model's reply may contain a larger share of them than these walks; then this figure says more than p50. "
@@ -115,7 +117,7 @@ def tables(answer: Mapping[str, Any]) -> list[Table]:
             _skipped_notes(answer["compiles"]),
             text_columns=2,
         ),
-        Table("A mask per token", _MASK_ABOUT, _MASK_COLUMNS, walked),
+        Table("The bits of a mask per token", _MASK_ABOUT, _MASK_COLUMNS, walked),
     ]
 
 
