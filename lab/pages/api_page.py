@@ -52,6 +52,7 @@ MODULES = (
     "sources",
     "ledger",
     "gateway",
+    "hooks",
     "testing",
     "formats",
     "engines",

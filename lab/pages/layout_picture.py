@@ -29,7 +29,7 @@ _PACKAGES = {
     "integrations": ("one file per framework", 900),
 }
 _BOTTOM = ("core", "errors", "lazy_exports", "version")
-_TOP = ("events", "formats", "gateway", "ledger", "specification", "testing", "bench", "cli")
+_TOP = ("events", "formats", "gateway", "hooks", "ledger", "specification", "testing", "bench", "cli")
 _BOX_WIDTH = 326
 
 

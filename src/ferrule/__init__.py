@@ -1,9 +1,9 @@
 """Ferrule binds language models to tools: every call parses, names an offered tool and fits its JSON Schema.
 
 This module holds the names that most programs need. The rest is in the other public modules: `ferrule.engines`,
-`ferrule.errors`, `ferrule.events`, `ferrule.formats`, `ferrule.gateway`, `ferrule.integrations`, `ferrule.ledger`,
-`ferrule.sources`, `ferrule.specification` and `ferrule.testing`. Every other module is private and may change without
-notice.
+`ferrule.errors`, `ferrule.events`, `ferrule.formats`, `ferrule.gateway`, `ferrule.hooks`, `ferrule.integrations`,
+`ferrule.ledger`, `ferrule.sources`, `ferrule.specification` and `ferrule.testing`. Every other module is private and
+may change without notice.
 
 Example:
     import asyncio
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from ferrule import events as events
     from ferrule import formats as formats
     from ferrule import gateway as gateway
+    from ferrule import hooks as hooks
     from ferrule import integrations as integrations
     from ferrule import ledger as ledger
     from ferrule import sources as sources
@@ -109,6 +110,7 @@ else:
                 *(
                     "DETECTORS",
                     "TOOLS_DEFAULT_SET",
+                    "default_slm_hooks",
                     "reply_or_tool_grammar",
                     "single_tool_grammar",
                     "tool_call_grammar",
@@ -117,8 +119,8 @@ else:
             "version": ["__version__"],
         },
         (
-            *("engines", "errors", "events", "formats", "gateway", "integrations", "ledger", "sources"),
-            *("specification", "testing"),
+            *("engines", "errors", "events", "formats", "gateway", "hooks", "integrations", "ledger"),
+            *("sources", "specification", "testing"),
         ),
     )
 

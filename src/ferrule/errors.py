@@ -17,6 +17,7 @@
     ├── InterruptedAnswerError   an answer broke off after a tool with side effects was called
     ├── BudgetError           a limit of the loop is reached
     ├── ToolError             a tool reports an error to the model
+    ├── HookError             a hook raised an error, took too long, or returned what it may not
     ├── LedgerError           the ledger refuses an operation, or does not know what it names
     │   ├── FencedError              another process owns the conversation now
     │   ├── ApprovalError            there is no approval for exactly this call; the code says why
@@ -79,6 +80,7 @@ __all__ = [
     "FormatConflictError",
     "FormatError",
     "HeadTooLargeError",
+    "HookError",
     "HostError",
     "IdempotencyError",
     "InterruptedAnswerError",
@@ -280,6 +282,21 @@ class ToolError(FerruleError):
     """
 
     code = "tool_failed"
+
+
+class HookError(FerruleError):
+    """A hook raised an error, took too long, or returned what it may not return; `hook` is its name.
+
+    Example:
+        except HookError as error:
+            print(error.hook, error.message, error.__cause__)
+    """
+
+    code = "hook_failed"
+
+    def __init__(self, message: str, *, hook: str, code: str = "", hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.hook = hook
 
 
 class LedgerError(FerruleError):

@@ -31,6 +31,8 @@ from ferrule.rules.logit_processor import LogitProcessor as RuleProcessor
 from ferrule.rules.logit_processor import RequestState
 from ferrule.rules.rule import Rule
 from ferrule.rules.vocabulary import Vocabulary
+from ferrule.run.hooks import Hook
+from ferrule.run.small_model_hooks import small_model_hooks
 from ferrule.wire.format import Format
 from ferrule.wire.parser import parse
 from ferrule.wire.prompt import explained_conversation
@@ -53,6 +55,7 @@ __all__ = [
     "Tool",
     "ToolCallingTemplate",
     "ToolParser",
+    "default_slm_hooks",
     "parse_tool_calls_from_content",
     "register_detector",
     "reply_or_tool_grammar",
@@ -268,6 +271,11 @@ class ToolParser:
 
     def parse(self, output: str, tools: ToolsInput | None = None) -> list[ToolCall]:
         return list(parse(self._format, output, None if tools is None else to_tools(tools)).calls)
+
+
+def default_slm_hooks() -> list[Hook]:
+    """Return the hooks for small models, as `ferrule.hooks.small_model_hooks` does."""
+    return list(small_model_hooks())
 
 
 class _Detectors(Mapping[str, Format]):

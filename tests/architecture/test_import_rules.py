@@ -16,6 +16,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ferrule.events": ANYTHING,
     "ferrule.formats": ANYTHING,
     "ferrule.gateway": ANYTHING,
+    "ferrule.hooks": ANYTHING,
     "ferrule.ledger": ANYTHING,
     "ferrule.specification": ANYTHING,
     "ferrule.testing": ANYTHING,

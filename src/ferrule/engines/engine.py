@@ -143,8 +143,8 @@ class Engine(Closable):
             tools: Functions, a source such as `McpServers`, or a `ToolExecutor`.
             response_type: As in `ask`, for the last reply of the turn.
             options: `decide` approves calls with side effects, which are denied by default. `max_iterations`,
-                `per_tool_timeout_seconds` and `max_concurrent` limit the loop. `context` says who is calling. The
-                others are the fields of a `ToolCallRequest`.
+                `per_tool_timeout_seconds` and `max_concurrent` limit the loop. `context` says who is calling, and
+                `hooks` run around calls and replies. The others are the fields of a `ToolCallRequest`.
 
         Example:
             turn = await engine.run("How is Paris?", tools=[get_weather])

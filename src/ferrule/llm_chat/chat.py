@@ -6,7 +6,7 @@ The model is the one on the executor's bus, unless an engine is given. The frame
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ from ferrule.llm_chat.frames import ChatFrame, FrameEncoder
 from ferrule.run.decision import DecideInput
 from ferrule.run.events import ConfirmationRequired, LoopEnded, LoopEvent, ToolFinished, ToolProgressed, ToolStarted
 from ferrule.run.executor import ToolExecutor
+from ferrule.run.hooks import Hook
 from ferrule.sources.bus.bus import Bus
 
 FrameListener: TypeAlias = Callable[[ChatFrame], Awaitable[None] | None]
@@ -37,6 +38,7 @@ async def run_chat(
     stream_to: FrameListener | None = None,
     decide: DecideInput,
     context: CallContext | None = None,
+    hooks: Iterable[Hook] = (),
 ) -> dict[str, Any]:
     """Run the chat and return its last message, as in OpenAI's chat API."""
     await executor.refresh()
@@ -50,7 +52,8 @@ async def run_chat(
                 await waiting
 
     model = engine or _model_of(executor, call_context)
-    loop = await _offering(executor, request).run_chat_with_tools(model, request, forward, decide, call_context)
+    chatting = _offering(executor, request)
+    loop = await chatting.run_chat_with_tools(model, request, forward, decide, call_context, hooks)
     (message,) = messages_body([loop.reply.as_message()], reasoning=False)
     return message
 

@@ -27,6 +27,7 @@ from ferrule.errors import DefinitionError
 from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.executor import ToolExecutor
+from ferrule.run.hooks import Hook, to_hooks
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.loop import Loop, decide_later, deny_all
@@ -105,9 +106,11 @@ class ToolConversation(Closable):
         context: CallContext | None = None,
         instructions: str = "",
         on_usage: Callable[[str, ToolUsage], None] | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> None:
         """`instructions` precede the messages in every request, and are not part of the conversation.
 
+        `hooks` run around calls and replies; they need tools that run automatically. See `ferrule.hooks`.
         `on_usage` is called after each reply to which tools were offered, with the model and the tools it called.
         """
         self.engine = _to_engine(engine)
@@ -119,6 +122,9 @@ class ToolConversation(Closable):
         self._preamble = (ChatMessage.system(instructions),) if instructions else ()
         self._on_usage = on_usage
         self._executor, self._definitions = bind_tools(tools)
+        self._hooks = to_hooks(hooks)
+        if self._hooks:
+            self._require_executor("hooks need")
         self._last = ConversationTurn(Reply())
         self._lease: Lease | None = None
         self._releases = True
@@ -172,10 +178,10 @@ class ToolConversation(Closable):
         conversation._releases = False
         return conversation
 
-    def _require_executor(self) -> None:
+    def _require_executor(self, subject: str = "a conversation in a ledger needs") -> None:
         if self._executor is None:
             raise DefinitionError(
-                "a conversation in a ledger needs tools that run automatically",
+                f"{subject} tools that run automatically",
                 hint="Pass functions or a source instead of bare definitions.",
             )
 
@@ -356,7 +362,7 @@ class ToolConversation(Closable):
         """Return a new loop, or restore the one that was interrupted."""
         request = replace(self._request, messages=(*self._preamble, *self.messages))
         loop = Loop(self.engine, executor, request, self._context, self._decide, place=str(len(self.messages)))
-        loop.on_usage = self._on_usage
+        loop.on_usage, loop.hooks = self._on_usage, self._hooks
         if self._unfinished_loop is not None:
             loop.place = self._unfinished_loop["place"]
             loop.new_messages = list(messages_from_json(self._unfinished_loop["added"]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import Any, get_type_hints, overload
@@ -25,6 +25,7 @@ from ferrule.errors import DefinitionError, FerruleError, SchemaError
 from ferrule.run.approval_policy import ApprovalPolicy
 from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEvent
+from ferrule.run.hooks import Hook, to_hooks
 from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.loop import Loop, deny_all
 from ferrule.run.policy import Policy
@@ -222,6 +223,7 @@ class ToolExecutor:
         stream_to: Callable[[LoopEvent], Awaitable[None] | None] | None = None,
         decide: DecideInput = deny_all,
         context: CallContext | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> Loop: ...
 
     @overload
@@ -232,6 +234,7 @@ class ToolExecutor:
         stream_to: Callable[[dict[str, Any]], Awaitable[None] | None] | None = None,
         decide: DecideInput = deny_all,
         context: CallContext | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> dict[str, Any]: ...
 
     async def run_chat_with_tools(
@@ -241,6 +244,7 @@ class ToolExecutor:
         stream_to: Callable[[Any], Awaitable[None] | None] | None = None,
         decide: DecideInput = deny_all,
         context: CallContext | None = None,
+        hooks: Iterable[Hook] = (),
     ) -> Loop | dict[str, Any]:
         """Ask the model, run its calls and ask again, until it answers or a limit is reached.
 
@@ -259,14 +263,16 @@ class ToolExecutor:
             from ferrule.llm_chat.chat import run_chat
 
             model = request if isinstance(request, Engine) else None
-            return await run_chat(self, engine, engine=model, stream_to=stream_to, decide=decide, context=context)
+            return await run_chat(
+                self, engine, engine=model, stream_to=stream_to, decide=decide, context=context, hooks=hooks
+            )
         if not isinstance(request, ToolCallRequest):
             raise DefinitionError(
                 f"a chat with an engine needs a request, not {request!r:.60}",
                 hint="Write run_chat_with_tools(engine, ToolCallRequest(...)), or pass the body of a chat request.",
             )
         await self.refresh()
-        loop = Loop(engine, self, request, context or CallContext(), to_decide(decide))
+        loop = Loop(engine, self, request, context or CallContext(), to_decide(decide), hooks=to_hooks(hooks))
         async for event in loop.stream():
             if stream_to is not None and isawaitable(waiting := stream_to(event)):
                 await waiting

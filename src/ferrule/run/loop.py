@@ -10,19 +10,18 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Receipt, ToolCall
 from ferrule.core.context import CallContext, Progress
 from ferrule.core.event import Usage, add_usage
-from ferrule.core.ids import make_unique
 from ferrule.core.message import ChatMessage, Role, messages_as_json
-from ferrule.core.outcome import NotDelivered, Outcome
-from ferrule.core.reply import Reply, ReplyFold
+from ferrule.core.outcome import Answered, NotDelivered, Outcome
+from ferrule.core.reply import Reply, ReplyPart
 from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.engines.engine import Engine
+from ferrule.errors import HookError
 from ferrule.run.events import (
     ConfirmationRequired,
     LoopEnded,
@@ -31,6 +30,8 @@ from ferrule.run.events import (
     ToolProgressed,
     ToolStarted,
 )
+from ferrule.run.hook_runner import REFUSED, HookRunner, withheld_outcome
+from ferrule.run.hooks import Hook, HookContext
 from ferrule.run.journal import CallEntry, Decision, Journal, NoJournal
 from ferrule.run.machine import (
     AppendResults,
@@ -42,6 +43,7 @@ from ferrule.run.machine import (
     Step,
     denial_outcome,
 )
+from ferrule.run.model_round import ModelRound
 from ferrule.run.reply_record import ReplyCost
 from ferrule.run.tool_usage import ToolUsage, tool_usage_of
 from ferrule.run.turn_record import usage_as_list
@@ -97,6 +99,7 @@ class Loop:
     place: str = "0"
     drains_before_save: bool = False
     """Whether the reader must have taken all events before a state is saved: then no state is ahead of the events."""
+    hooks: tuple[Hook, ...] = ()
     on_usage: Callable[[str, ToolUsage], None] | None = None
     """Called after each reply to which tools were offered, with the model and the tools that were called."""
     usage: Usage | None = None
@@ -112,6 +115,8 @@ class Loop:
     """Whether the reader still handles an event."""
     _driver: asyncio.Task[None] | None = None
     _tasks: set[asyncio.Task[list[Step]]] = field(default_factory=set[asyncio.Task[list[Step]]])
+    _hook_error: HookError | None = None
+    """Of a hook that failed after a call: the turn ends with it when the other calls of the round have ended."""
 
     async def stream(self) -> AsyncGenerator[LoopEvent]:
         """Run the loop and yield its events. Closing the generator cancels what is in progress."""
@@ -174,6 +179,8 @@ class Loop:
             if self.drains_before_save:
                 await self._events.join()
             await self.journal.save_state(state)
+            if self._hook_error is not None and not self.machine.running:
+                raise self._hook_error
             self._start_tasks(steps)
             if not self._tasks:
                 self._emit(LoopEnded(self.machine.state, self.limit_notice))
@@ -208,18 +215,10 @@ class Loop:
         if step.notice:
             self.limit_notice = step.notice
             self.new_messages.append(ChatMessage.user(f"{step.notice} Answer now with what you have."))
-        request = replace(
-            self.request,
-            messages=(*self.request.messages, *self.new_messages),
-            tools=self.executor.definitions,
-            tool_choice=ToolChoice.none() if step.is_last else self.request.tool_choice,
-        )
-        reply_fold, started = ReplyFold(), time.monotonic()
-        async with aclosing(self.engine.stream_request(request)) as events:
-            async for event in events:
-                reply_fold.add(event)
-                self._emit(event)
-        reply = _with_unique_ids(reply_fold.reply())
+        started = time.monotonic()
+        hooks, context = self._hook_runner, self._hook_context(is_last=step.is_last)
+        answer = await ModelRound(self.engine, hooks, self._emit).ask(context.request, context)
+        reply, request = answer.reply, answer.request
         cost = ReplyCost.of(reply, time.monotonic() - started)
         # Recorded before the machine moves: after that its state must be saved without another await in between.
         place, model = f"{self.place}.{self.machine.usage.rounds + 1}", request.model or self.engine.traits.name
@@ -227,16 +226,55 @@ class Loop:
         await self.journal.record_reply(place, model, usage, cost)
         if usage is not None and self.on_usage is not None:
             self.on_usage(model, usage)
+        hooked, refusals = (reply, {}) if step.is_last else await self._hook_calls(reply, answer.refusal)
         self.reply = reply
         self.usage = add_usage(self.usage, reply.usage)
         self.receipts |= {call.id: call.receipt for call in reply.calls if call.receipt is not None}
-        self.new_messages.append(self.reply.as_message())
-        needs_approval = frozenset(call.id for call in self.reply.calls if self._needs_approval(call))
-        return self.machine.accept_reply(self.reply, needs_approval)
+        self.new_messages += [*answer.earlier, reply.as_message()]
+        for call in reply.calls:
+            if call.id in refusals:
+                self._emit(ToolFinished(self.executor.result_of(call, refusals[call.id])))
+        needs_approval = frozenset(call.id for call in hooked.calls if self._needs_approval(call))
+        return self.machine.accept_reply(hooked, needs_approval, refusals)
+
+    async def _hook_calls(self, reply: Reply, refusal: str) -> tuple[Reply, dict[str, Outcome]]:
+        """Return the reply with the arguments that will run, and what the model reads of the calls that will not.
+
+        Hooks see only valid calls. With a `refusal` none of the calls will run.
+        """
+        parts: list[ReplyPart] = []
+        refusals: dict[str, Outcome] = {}
+        for part in reply.parts if self.hooks else ():
+            answer: ReplyPart | Answered = part
+            if isinstance(part, ToolCall) and refusal:
+                answer = Answered(refusal, is_error=True, code=REFUSED)
+            elif isinstance(part, ToolCall) and self._fault_of(part) is None:
+                context = self._hook_context(repeats=self.machine.usage.repeats_of(part))
+                answer = await self._hook_runner.before_call(part, context, self._fault_of)
+            if isinstance(answer, Answered) and isinstance(part, ToolCall):
+                refusals[part.id] = answer
+            parts.append(part if isinstance(answer, Answered) else answer)
+        return (replace(reply, parts=tuple(parts)) if self.hooks else reply), refusals
+
+    def _fault_of(self, call: ToolCall) -> Outcome | None:
+        return self.executor.fault_of(call, self.context)
+
+    @property
+    def _hook_runner(self) -> HookRunner:
+        return HookRunner(self.hooks, self.executor.per_tool_timeout_seconds)
+
+    def _hook_context(self, *, is_last: bool = False, repeats: int = 0) -> HookContext:
+        request = replace(
+            self.request,
+            messages=(*self.request.messages, *self.new_messages),
+            tools=self.executor.definitions,
+            tool_choice=ToolChoice.none() if is_last else self.request.tool_choice,
+        )
+        return HookContext(request=request, caller=self.context, repeats=repeats)
 
     def _needs_approval(self, call: ToolCall) -> bool:
         """Whether to ask a person. Not about a call that may not run: the model reads why, and can correct itself."""
-        return self.executor.requires_confirmation(call) and self.executor.fault_of(call, self.context) is None
+        return self.executor.requires_confirmation(call) and self._fault_of(call) is None
 
     async def _run_call(self, call: ToolCall) -> list[Step]:
         self._emit(ToolStarted(call))
@@ -258,10 +296,22 @@ class Loop:
     async def _run_new_call(self, call: ToolCall, place: str, context: CallContext) -> Outcome:
         fault, entry = self.executor.fault_of(call, context), self._entry(call, place)
         if fault is None and entry is not None:
-            return await self.journal.run(entry, lambda: self.executor.run_valid(call, context))
+            return await self.journal.run(entry, lambda: self._run_effect(call, context))
         outcome = fault or NotDelivered(_TOOL_REMOVED)
         await self.journal.refuse(place, str(self.executor.result_of(call, outcome).content))
         return outcome
+
+    async def _run_effect(self, call: ToolCall, context: CallContext) -> Outcome:
+        """Run a call and the hooks after it: what they make of its result is what the journal records."""
+        outcome = await self.executor.run_valid(call, context)
+        if not self.hooks:
+            return outcome
+        try:
+            return await self._hook_runner.after_call(call, outcome, self._hook_context())
+        except HookError as error:
+            # The call has run: that is recorded before the turn fails.
+            self._hook_error = error
+            return withheld_outcome(error)
 
     async def _request_approval(self, call: ToolCall) -> list[Step]:
         place = self._place_of(call)
@@ -271,7 +321,7 @@ class Loop:
         entry = self._entry(call, place)
         if entry is None:
             return self._deny(call, _TOOL_REMOVED)
-        fault = self.executor.fault_of(call, self.context)
+        fault = self._fault_of(call)
         if fault is not None:
             # It was valid when the model wrote it: since then the tool or the caller's rights have changed.
             await self.journal.refuse(place, str(self.executor.result_of(call, fault).content))
@@ -307,10 +357,3 @@ class Loop:
             return None
         terms = self.executor.approval_terms(call)
         return CallEntry(place, call, tool, self.executor.requires_confirmation(call), terms)
-
-
-def _with_unique_ids(reply: Reply) -> Reply:
-    """Give calls that share an id different ones; otherwise their results could not be matched to them."""
-    ids = iter(make_unique(part.id for part in reply.parts if isinstance(part, ToolCall)))
-    parts = tuple(replace(part, id=next(ids)) if isinstance(part, ToolCall) else part for part in reply.parts)
-    return replace(reply, parts=parts)

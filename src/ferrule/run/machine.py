@@ -42,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from ferrule.core.call import FunctionCall, ToolCall
@@ -193,8 +194,16 @@ class Machine:
         places = [number for number, one in enumerate(self._round) if one.call.id == call_id]
         return f"{self.usage.rounds}.{places[0] if places else 0}"
 
-    def accept_reply(self, reply: Reply, needs_approval: frozenset[str] = frozenset()) -> list[Step]:
-        """The model has replied. `needs_approval` are the ids of the calls that a person must approve."""
+    def accept_reply(
+        self,
+        reply: Reply,
+        needs_approval: frozenset[str] = frozenset(),
+        refusals: Mapping[str, Outcome] = MappingProxyType({}),
+    ) -> list[Step]:
+        """The model has replied. `needs_approval` are the ids of the calls that a person must approve.
+
+        `refusals` are what the model reads of the calls that will not run, by their ids.
+        """
         if self.state is State.CLOSING or not reply.calls:
             self._move(Trigger.TOOL_CALLS if reply.calls else Trigger.ANSWERED, State.DONE)
             return [EndLoop(State.DONE)]
@@ -208,6 +217,9 @@ class Machine:
             self.usage.count_call(one.call)
             if refusal:
                 one.end(Answered(refusal, is_error=True, code="budget_exhausted"))
+            elif one.call.id in refusals:
+                outcome = refusals[one.call.id]
+                one.end(outcome, hint_for(self.usage.count_refusal(one.call, outcome)))
         return self._advance(Trigger.TOOL_CALLS)
 
     def accept_outcome(self, call_id: str, outcome: Outcome) -> list[Step]:

@@ -15,6 +15,7 @@ from ferrule.core.json_text import canonical, fingerprint
 from ferrule.core.outcome import Answered, Outcome
 
 HINT_AT, STOP_AT = 2, 3
+REPEAT_HINT = "This is the same result as before. Do something else, or answer."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +61,24 @@ class BudgetUsage:
         content = outcome.content if isinstance(outcome, Answered) else outcome.reason
         text = content if isinstance(content, str) else canonical(content)
         self.result_bytes += len(text.encode("utf-8", "surrogatepass"))
-        key = fingerprint([call.name, _arguments_key(call), type(outcome).__name__, text])
+        return self._count(f"{_call_key(call)}.{fingerprint([type(outcome).__name__, text])}")
+
+    def count_refusal(self, call: ToolCall, outcome: Outcome) -> int:
+        """Count a call that did not run. If it has had a result, it counts as one more of the same."""
+        earlier = self._results_of(call)
+        return self._count(max(earlier, key=self.seen.__getitem__)) if earlier else self.count_result(call, outcome)
+
+    def repeats_of(self, call: ToolCall) -> int:
+        """Return how often this call has had the same result."""
+        return max((self.seen[key] for key in self._results_of(call)), default=0)
+
+    def _count(self, key: str) -> int:
         self.seen[key] = self.seen.get(key, 0) + 1
         return self.seen[key]
+
+    def _results_of(self, call: ToolCall) -> list[str]:
+        prefix = f"{_call_key(call)}."
+        return [key for key in self.seen if key.startswith(prefix)]
 
 
 def limit_notice(policy: Policy, usage: BudgetUsage) -> str:
@@ -91,11 +107,12 @@ def refusal_of(policy: Policy, usage: BudgetUsage, call: ToolCall) -> str:
 
 def hint_for(times: int) -> str:
     """Return the hint that is appended to a repeated result; empty for the others."""
-    return "This is the same result as before. Do something else, or answer." if times == HINT_AT else ""
+    return REPEAT_HINT if times == HINT_AT else ""
 
 
-def _arguments_key(call: ToolCall) -> str:
+def _call_key(call: ToolCall) -> str:
     try:
-        return canonical(call.arguments)
+        arguments = canonical(call.arguments)
     except ValueError:
-        return call.function.arguments
+        arguments = call.function.arguments
+    return fingerprint([call.name, arguments])
