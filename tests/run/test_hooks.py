@@ -431,6 +431,8 @@ def test_text_that_was_held_is_dropped_and_leaves_no_trace() -> None:
     run = Run([hook], Reply.of("one"), Reply.of("two"))
     assert run.shown_text == "two"
     assert [message.content for message in run.loop.new_messages] == ["two"]
+    # Neither does the model read it again: it would repeat it.
+    assert [message.content for message in run.engine.requests[1].messages] == ["go", "again"]
 
 
 def test_held_text_is_shown_in_order_as_soon_as_the_hook_lets_it_go() -> None:

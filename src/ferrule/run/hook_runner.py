@@ -127,10 +127,10 @@ class HookRunner:
             raise _failure(hook, point, error) from error
 
 
-def retry_request(request: ToolCallRequest, reply: Reply, retry: Retry) -> ToolCallRequest:
-    """Return the request for a second try: the same, with the first reply and the hint at its end."""
+def retry_request(request: ToolCallRequest, shown: tuple[ChatMessage, ...], retry: Retry) -> ToolCallRequest:
+    """Return the request for a second try: the same, with what was shown of the first try and the hint at its end."""
     # Decided before the hint is appended: a policy that reads the last user message would take it for a new question.
-    messages = (*request.messages, reply.as_message(), ChatMessage.user(retry.hint))
+    messages = (*request.messages, *shown, ChatMessage.user(retry.hint))
     return replace(request, messages=messages, tool_choice=request.choice, tool_choice_policy=ChoicePolicy.AUTO)
 
 

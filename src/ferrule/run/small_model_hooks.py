@@ -25,15 +25,12 @@ from ferrule.run.hooks import CallRefusal, Hook, HookContext, Retry
 from ferrule.run.policy import HINT_AT, REPEAT_HINT
 from ferrule.schema.pointer import from_fragment, tokens_of
 
-ECHO_HINT: Final = "Do not repeat the tool's result or write a call. Answer the question in one short sentence."
+# It says what to do and not what to avoid: a small model that reads "do not repeat the result" repeats it.
+ECHO_HINT: Final = "Now answer my question in one short sentence, in your own words."
 _REPEATED: Final = "This call has given the same result twice and was not run again. Answer now with what you have."
+_TAGS: Final = ("<tool_response>", "<tool_call>")
 # What models write around JSON: code fences, the tags of tool results and calls, commas between objects.
-_WRAPPERS: Final = (
-    "```json",
-    "```",
-    *(f"<{slash}tool_{kind}>" for slash in ("", "/") for kind in ("response", "call")),
-)
-_SKIPPED: Final = (*_WRAPPERS, REPEAT_HINT)
+_SKIPPED: Final = ("```json", "```", *_TAGS, "</tool_response>", "</tool_call>", REPEAT_HINT)
 _LONGEST: Final = max(map(len, _SKIPPED))
 _CALL_KEYS: Final = (
     frozenset({"name", "arguments"}),
@@ -122,12 +119,14 @@ class _Echoes:
         if not rest:
             return count > 0
         # JSON that cannot be read, but begins like a call, is no answer either.
+        if _is_tagged(text, rest):
+            return True
         return self._begins(rest) and (is_cut or count > 0 or _squeeze(rest).startswith(_OPENINGS))
 
     def may_be_echo(self, text: str) -> bool:
         """Whether an echo can begin like this."""
         _, rest = self._skip(text)
-        return not rest or self._begins(rest)
+        return not rest or self._begins(rest) or _is_tagged(text, rest)
 
     def _skip(self, text: str) -> tuple[int, str]:
         """Skip what is an echo, and return how many values that were, and the rest."""
@@ -140,7 +139,7 @@ class _Echoes:
                 value, end = value_at(text, at)
             except (ValueError, RecursionError):
                 return count, text[at:]
-            if not self._is_known(value):
+            if not self._is_known(value) and not text[:at].rstrip().endswith(_TAGS):
                 return count, text[at:]
             count, at = count + 1, end
 
@@ -220,6 +219,11 @@ def _skip_wrappers(text: str, at: int) -> int:
         if not wrapper or (len(text) - at < _LONGEST and any(one.startswith(text[at:]) for one in _SKIPPED)):
             return at
         at += len(wrapper)
+
+
+def _is_tagged(text: str, rest: str) -> bool:
+    """Whether the rest is JSON right after a tag that only results and calls have: whatever it is, it is no answer."""
+    return rest.startswith(("{", "[")) and text.removesuffix(rest).rstrip().endswith(_TAGS)
 
 
 def _squeeze(text: str) -> str:
