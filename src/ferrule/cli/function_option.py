@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from argparse import ArgumentTypeError
 from collections.abc import Iterable
-from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+from ferrule.errors import DefinitionError
 from ferrule.schema.tool_decorator import FunctionTool, tool
+from ferrule.server.config.python_module import load_module
 
 AnyTool = FunctionTool[Any, Any]
 
@@ -38,18 +36,7 @@ def _tool(value: Any, place: str) -> AnyTool:
 
 
 def _module(where: str) -> ModuleType:
-    path = Path(where)
     try:
-        if path.suffix != ".py":
-            sys.path.insert(0, "")
-            return importlib.import_module(where)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None:
-            raise ArgumentTypeError(f"{where} cannot be loaded")
-        module = importlib.util.module_from_spec(spec)
-        # Type hints are resolved by name in the module, which is looked up in sys.modules.
-        sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
-    except (ImportError, OSError, SyntaxError) as problem:
-        raise ArgumentTypeError(f"{where} cannot be loaded: {problem}") from problem
-    return module
+        return load_module(where)
+    except DefinitionError as problem:
+        raise ArgumentTypeError(problem.message) from problem

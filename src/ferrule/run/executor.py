@@ -295,6 +295,8 @@ class ToolSettings:
     """The names of the tools to offer; empty offers all."""
     tools_require_confirmation_for_side_effects: bool = True
     """Whether each call of a tool with side effects needs a person's approval."""
+    hooks: tuple[str, ...] = ()
+    """Hooks around the gateway's calls: `echo`, `empty_arguments`, `repetition`, and your own as `module:name`."""
 
     def __post_init__(self) -> None:
         for name in ("tools_max_iterations", "tools_per_tool_timeout_seconds", "tools_max_parallel"):

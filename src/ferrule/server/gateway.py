@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ferrule.core.context import Principal
 from ferrule.core.request import ToolCallRequest
 from ferrule.errors import AuthorityError
+from ferrule.run.hooks import Hook
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.auth.request_limits import RequestLimits
 from ferrule.server.config.config import Config
@@ -28,6 +29,8 @@ class Gateway:
     tool_catalog: ToolCatalog
     ledger: Ledger
     telemetry: Telemetry = field(default_factory=Telemetry)
+    hooks: tuple[Hook, ...] = ()
+    """Run around the calls that the gateway runs."""
     shutdown_callbacks: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
     """Called before engines, tools and ledger are closed."""
 

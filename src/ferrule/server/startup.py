@@ -18,6 +18,7 @@ from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
+from ferrule.server.hook_names import load_hooks
 from ferrule.server.observability.telemetry import Telemetry
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.tool_catalog import ToolCatalog
@@ -37,6 +38,7 @@ async def open_gateway(
     `sources` are the tool sources that the configuration names. The caller creates them: see `cli.serve_sources`.
     """
     PROCESS_BUDGET.max_bytes = config.limits.cache_bytes
+    hooks = load_hooks(config.tools.hooks)
     async with AsyncExitStack() as stack:
         telemetry = telemetry or Telemetry()
         router = build_router(config, load)
@@ -50,7 +52,7 @@ async def open_gateway(
         await tool_catalog.open()
         stack.push_async_callback(tool_catalog.close)
         ledger = await _open_ledger(config, stack)
-        gateway = Gateway(config, router, tool_catalog, ledger, telemetry)
+        gateway = Gateway(config, router, tool_catalog, ledger, telemetry, hooks)
         # The first callback runs last: when every answer has ended.
         gateway.shutdown_callbacks.append(gateway.traces.start())
         # Pushed last, so that it runs first, while engines, tools and ledger are still open.

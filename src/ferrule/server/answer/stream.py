@@ -337,6 +337,7 @@ def conversation_options(gateway: Gateway, turn: Turn, instructions: str | None 
         "context": CallContext(principal=turn.principal),
         "instructions": instructions or "",
         "on_usage": gateway.tool_usage.record_usage,
+        "hooks": gateway.hooks,
     }
 
 

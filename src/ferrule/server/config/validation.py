@@ -15,6 +15,7 @@ from ferrule.engines.registry import check_engine_spec, parse_engine_spec
 from ferrule.errors import DefinitionError
 from ferrule.server.config.config import Config, EngineConfig
 from ferrule.server.config.layers import ConfigProblem, format_path, suggest
+from ferrule.server.hook_names import find_hook_errors
 from ferrule.server.secret_mask import mask_secrets
 from ferrule.server.startup import host_of, is_loopback
 
@@ -34,6 +35,7 @@ def find_errors(config: Config) -> list[ConfigProblem]:
         *_address_errors(config),
         *_source_errors(config),
         *_webhook_errors(config),
+        *find_hook_errors(config.tools.hooks),
     ]
 
 
