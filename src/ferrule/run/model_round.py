@@ -62,12 +62,16 @@ class ModelRound:
 
     async def _stream(self, request: ToolCallRequest, context: HookContext) -> tuple[Reply, TextHold]:
         fold = ReplyFold()
-        hold = TextHold(self.emit, (lambda text: self.hooks.holds_text(text, context)) if self.hooks.can_hold else None)
+        hold = TextHold(self.emit, lambda text: self.hooks.holds_text(text, context))
+        # Without such a hook, every event of every conversation would take one more step for nothing.
+        take = hold.add if self.hooks.can_hold else self.emit
         async with aclosing(self.engine.stream_request(request)) as events:
             async for event in events:
                 fold.add(event)
-                hold.add(event)
-        return _with_unique_ids(fold.reply()), hold
+                take(event)
+        reply = _with_unique_ids(fold.reply())
+        hold.is_text_shown = hold.is_text_shown or (bool(reply.text) and not self.hooks.can_hold)
+        return reply, hold
 
 
 def _with_unique_ids(reply: Reply) -> Reply:

@@ -15,11 +15,11 @@ _SHORT, _GROWTH = 256, 8
 
 
 class TextHold:
-    """`holds` says whether a text may not be shown yet; None keeps nothing back."""
+    """`holds` says whether a text may not be shown yet."""
 
-    def __init__(self, emit: Callable[[Event], None], holds: Callable[[str], bool] | None = None) -> None:
+    def __init__(self, emit: Callable[[Event], None], holds: Callable[[str], bool]) -> None:
         self._emit = emit
-        self._holds = holds
+        self._holds: Callable[[str], bool] | None = holds
         self._events: list[Event] = []
         self._text = ""
         self._next_length = 0
