@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ferrule import FerruleError, SchemaError, UnrenderableError, errors
-from ferrule.errors import InterruptedAnswerError
+from ferrule.errors import HookError, InterruptedAnswerError
 
 
 def tree_of(cls: type[FerruleError]) -> Iterator[tuple[str, str]]:
@@ -32,7 +32,11 @@ def tree_in_docstring() -> Iterator[tuple[str, str]]:
         above.append((column, name))
 
 
-EXTRA_ARGUMENTS = {UnrenderableError: {"where": "here"}, InterruptedAnswerError: {"conversation": "conv_1"}}
+EXTRA_ARGUMENTS = {
+    UnrenderableError: {"where": "here"},
+    InterruptedAnswerError: {"conversation": "conv_1"},
+    HookError: {"hook": "brief"},
+}
 CLASSES = [FerruleError, *(getattr(errors, name) for name, _ in tree_of(FerruleError))]
 
 
