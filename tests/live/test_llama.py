@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
-from ferrule import ChatMessage, ToolCallRequest
+from ferrule import ChatMessage, EngineError, ToolCallRequest, load_engine
 from ferrule.engines.llama import LlamaGenerator, facts_of_file
 from lab.servers import MODEL
 from live.model import generator, smol
+from waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -44,3 +47,20 @@ def test_a_context_larger_than_the_model_was_trained_on_is_not_promised() -> Non
     assert asyncio.run(generator().facts()).context == 4096
     greedy = LlamaGenerator(MODEL, threads=1, slots=1, context=16_384)
     assert asyncio.run(greedy.facts()).context == 8192
+
+
+def test_a_closed_engine_frees_its_model_at_once_and_refuses_requests(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    shutil.copy(MODEL, path)
+
+    def is_mapped() -> bool:
+        return str(path) in Path("/proc/self/maps").read_text(encoding="utf-8")
+
+    engine = load_engine(f"llama:{path}?threads=1&slots=1&context=512")
+    assert engine.ask_sync("Hello!", max_tokens=2).usage is not None
+    assert is_mapped()
+    engine.close_sync()
+    # The thread that generated may hold it for a moment.
+    eventually(lambda: not is_mapped())
+    with pytest.raises(EngineError, match="closed"):
+        engine.ask_sync("Hello!", max_tokens=2)

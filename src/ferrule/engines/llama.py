@@ -68,7 +68,7 @@ class LlamaGenerator:
         self._context = context
         # The library also listens on loopback. The key keeps other processes out.
         self._key = secrets.token_hex(32)
-        self._server = _start_server(path, threads, slots, context, gpu_layers, self._key)
+        self._server: Any = _start_server(path, threads, slots, context, gpu_layers, self._key)
         self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="llama")
 
     async def facts(self) -> ModelFacts:
@@ -94,7 +94,7 @@ class LlamaGenerator:
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Send a request over loopback: the library has no function for its tokenizer."""
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
-        request = Request(f"{self._server.listening_address}{path}", dumps(body).encode(), headers)
+        request = Request(f"{self._open_server.listening_address}{path}", dumps(body).encode(), headers)
         try:
             with _WITHOUT_PROXY.open(request, timeout=_TOKENIZE_TIMEOUT) as answer:
                 return cast("dict[str, Any]", loads(answer.read().decode()))
@@ -111,7 +111,7 @@ class LlamaGenerator:
             return stopped.is_set()
 
         body = completion_body(request)
-        completion = loop.run_in_executor(self._threads, self._server.handle_completions, body, on_chunk)
+        completion = loop.run_in_executor(self._threads, self._open_server.handle_completions, body, on_chunk)
         completion.add_done_callback(lambda _: chunks.put_nowait(None))
         decoder = CompletionDecoder()
         try:
@@ -125,7 +125,15 @@ class LlamaGenerator:
             stopped.set()
 
     async def close(self) -> None:
+        """Free the model. Its memory is not Python's, so the garbage collector would keep it for a long time."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._server = None
+
+    @property
+    def _open_server(self) -> Any:
+        if self._server is None:
+            raise EngineError("the engine is closed", code="engine_closed", hint="Load it again.")
+        return self._server
 
 
 def facts_of_file(path: Path) -> ModelFacts:
