@@ -34,7 +34,7 @@ from lab.saved_parts import SavedParts
 from lab.servers import MODEL, QWEN
 from lab.versions import describe_versions
 
-_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-weights\nscripts/long hooks\n```"
+_COMMAND: Final = "```sh\nscripts/setup-llama\nscripts/setup-weights\nscripts/long hooks --smol {} --qwen {}\n```"
 _MODELS: Final[Mapping[str, tuple[Any, TextOptions]]] = {
     "SmolLM2-135M": (MODEL, TextOptions(format="hermes")),
     "Qwen2.5-Coder-0.5B": (QWEN, TextOptions()),
@@ -50,7 +50,8 @@ _ABOUT: Final = (
     "*Mended*: useful only with the hook. *Disturbed*: useful only without it. *Without need*: useful without it, and "
     "the hook did something all the same. A task without a fault is the same with the hook, because each run has an "
     "engine of its own: with a shared prompt cache, greedy decoding is not repeatable. The hint of `echo` was chosen "
-    "on four of SmolLM2's tasks, so its figure there is a little too good."
+    "on SmolLM2's tasks 1, 7, 14 and 18, counted from 0, and JSON after a tag was made a fault after a first run of "
+    "its tasks: its figures are too good by that."
 )
 
 
@@ -225,7 +226,8 @@ def main() -> None:
                 print_table(tables[-1], console)
     if not arguments.print:
         shown = [markdown(table) for table in tables]
-        publish("hooks", "Hooks for small models", [_COMMAND, describe_versions(), _ABOUT, *shown])
+        command = _COMMAND.format(arguments.smol, arguments.qwen)
+        publish("hooks", "Hooks for small models", [command, describe_versions(), _ABOUT, *shown])
         saved.clear()
 
 
