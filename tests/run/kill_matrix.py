@@ -112,12 +112,21 @@ async def allow(call: ToolCall) -> Decision:
     return Decision(True)
 
 
+Watch = Callable[[SqlLedger, Kill], None]
+"""Adds points to the transactions of a ledger."""
+
+
 async def run_conversation(
-    address: str, file: Path, id: str, kill: Kill | None, clock: Callable[[], float]
+    address: str,
+    file: Path,
+    id: str,
+    kill: Kill | None,
+    clock: Callable[[], float],
+    watch: Watch = kill_in_transactions,
 ) -> dict[str, Any]:
     async with await open_ledger(address) as ledger:
         if kill is not None:
-            kill_in_transactions(ledger, kill)
+            watch(ledger, kill)
         conversation = await ToolConversation.open(
             *(ledger, id, Scripted(), tools_into(file, kill or (lambda point: None))),
             decide=allow,
@@ -151,13 +160,13 @@ def fork(work: Callable[[], None]) -> int:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def points(address: str, folder: Path) -> list[str]:
+def points(address: str, folder: Path, watch: Watch = kill_in_transactions) -> list[str]:
     """Return every point that a conversation passes if no process dies."""
     out = folder / "points"
 
     def work() -> None:
         passed: list[str] = []
-        asyncio.run(run_conversation(address, folder / "rehearsal", "rehearsal", passed.append, time.time))
+        asyncio.run(run_conversation(address, folder / "rehearsal", "rehearsal", passed.append, time.time, watch))
         out.write_text(json.dumps(passed))
         os._exit(0)
 

@@ -10,8 +10,9 @@ import pytest
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.postgres import PostgresLedger
+from ferrule.run.ledger.transaction import Transaction, execute
 from run.ledger_databases import ANN, LEASE, Database, postgres_database
-from waiting import PATIENCE
+from waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -88,5 +89,44 @@ def test_an_unreachable_server_and_a_closed_ledger_are_different_errors(here: Da
         with pytest.raises(LedgerError) as refusal:
             await ledger.load("c")
         assert refusal.value.code == "ledger_closed"
+
+    asyncio.run(scenario())
+
+
+def idle_limit(where: str) -> str:
+    async def shown() -> str:
+        ledger = await PostgresLedger.connect(where)
+        connection = await ledger._connect()
+        try:
+            row = await (await connection.execute("SHOW idle_in_transaction_session_timeout")).fetchone()
+            return str(row[0]) if row else ""
+        finally:
+            await connection.close()
+            await ledger.close()
+
+    return asyncio.run(shown())
+
+
+def test_a_process_that_sleeps_holds_no_lock_for_long_and_another_limit_is_kept(cluster: Path) -> None:
+    where = postgres_database(cluster).where
+    assert idle_limit(where) == "5s"
+    assert idle_limit(f"{where}%20-cidle_in_transaction_session_timeout%3D2min") == "2min"
+
+
+def test_a_transaction_that_slept_for_too_long_may_be_tried_again(here: Database) -> None:
+    where = f"{here.where}%20-cidle_in_transaction_session_timeout%3D1s"
+    sleepers = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+
+    def sleeping() -> Transaction[int]:
+        yield from execute("versions")
+        # Blocks the event loop, as a machine that sleeps does, until the server has ended the transaction.
+        eventually(lambda: here.execute(sleepers, ())[0][0] == 0)
+        return len((yield from execute("versions")).rows)
+
+    async def scenario() -> None:
+        async with await PostgresLedger.connect(where) as ledger:
+            with pytest.raises(LedgerUnavailableError) as refusal:
+                await ledger._transact(sleeping())
+            assert refusal.value.retryable
 
     asyncio.run(scenario())

@@ -28,6 +28,12 @@ _STATEMENTS["has_ledger"] = b"SELECT to_regclass('ferrule_ledger') IS NOT NULL"
 _TABLES_LOCK = 7_305_801_174
 # "started" must be on disk before the effect begins. Stricter settings than "on" are kept.
 _DURABLE = b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+# A process that is frozen inside a transaction, such as one on a machine that sleeps, holds its locks for as long as it
+# sleeps, and nobody could take its conversation over. So the server ends such a transaction. Another limit is kept.
+_NO_LOCKS_ASLEEP = (
+    b"SELECT set_config('idle_in_transaction_session_timeout', '5s', false) "
+    b"WHERE current_setting('idle_in_transaction_session_timeout') = '0'"
+)
 
 
 class PostgresLedger(SqlLedger):
@@ -84,7 +90,11 @@ class PostgresLedger(SqlLedger):
                         return await _run(connection, transaction)
                 finally:
                     await self._release(connection)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as fault:
+            except (
+                psycopg.OperationalError,
+                psycopg.InterfaceError,
+                psycopg.errors.IdleInTransactionSessionTimeout,
+            ) as fault:
                 raise LedgerUnavailableError(f"the ledger's database: {fault}", hint="Try again.") from fault
             except (UnicodeEncodeError, psycopg.DataError) as fault:
                 raise unstorable_error() from fault
@@ -96,6 +106,7 @@ class PostgresLedger(SqlLedger):
         # Each statement must see what was committed before it, also after it has waited for a row's lock.
         await connection.set_isolation_level(_psycopg().IsolationLevel.READ_COMMITTED)
         await connection.execute(_DURABLE)
+        await connection.execute(_NO_LOCKS_ASLEEP)
         return connection
 
     async def _release(self, connection: Connection) -> None:
