@@ -322,7 +322,7 @@ def test_another_worker_answers_if_one_is_killed_before_it_said_anything() -> No
         options = ["--nats", server.url, "--engine", "fake:hello?times=9"]
         with worker_process(*options) as first:
             os.kill(first.pid, signal.SIGSTOP)
-            async with Bus(server.url, heartbeat_timeout=2.0) as bus:
+            async with Bus(server.url, stream_heartbeat_timeout=2.0) as bus:
                 asked = asyncio.create_task(BusEngine(bus).generate_with_tools(ASKED))
                 # The suspended worker has the request. It never answers, and loses its connection.
                 await asyncio.sleep(0)
@@ -339,7 +339,7 @@ def test_a_model_that_is_killed_in_mid_answer_gives_a_retryable_error() -> None:
         with subprocess.Popen([sys.executable, "-c", script, server.url], stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            async with Bus(server.url, heartbeat_timeout=2.0) as bus:
+            async with Bus(server.url, stream_heartbeat_timeout=2.0) as bus:
                 said: list[Event] = []
 
                 async def read_and_kill() -> None:

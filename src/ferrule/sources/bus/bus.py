@@ -42,7 +42,7 @@ from ferrule.sources.bus.micro import (
     stats_subject,
 )
 from ferrule.sources.bus.names import ToolNames
-from ferrule.sources.bus.request_reply import HEARTBEAT_TIMEOUT, ItemCallback, RequestReply
+from ferrule.sources.bus.request_reply import HEARTBEAT_TIMEOUT, STREAM_HEARTBEAT_TIMEOUT, ItemCallback, RequestReply
 from ferrule.sources.bus.subject import (
     Capability,
     cancel_subject,
@@ -91,13 +91,18 @@ class Bus(Source):
         credentials: str = "",
         inbox: str = "",
         heartbeat_timeout: float = HEARTBEAT_TIMEOUT,
+        stream_heartbeat_timeout: float = STREAM_HEARTBEAT_TIMEOUT,
         attempts: int = ATTEMPTS,
     ) -> None:
         self.id = id
         self.tenant = tenant
         self.connection = Connection(url, credentials, f"ferrule-{id}", inbox)
         self._key = validate_key(key)
-        self._requests = RequestReply(self.connection, heartbeat_timeout=heartbeat_timeout)
+        self._requests = RequestReply(
+            self.connection,
+            heartbeat_timeout=heartbeat_timeout,
+            stream_heartbeat_timeout=stream_heartbeat_timeout,
+        )
         self._attempts = attempts
         self._names = ToolNames(bindings)
         self._definitions_by_hash: dict[str, ToolDefinition] = {}

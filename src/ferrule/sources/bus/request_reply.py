@@ -1,8 +1,8 @@
 """RequestReply: requests that wait for their replies in one private inbox. It knows frames, nothing of tools or tokens.
 
 Each call has a reply subject that nobody can guess, under a prefix that no other client may read. A worker sends a
-heartbeat every second while a call runs. After `heartbeat_timeout` seconds without one it counts as dead. An answer may
-come in pieces before its final frame; a piece that is missing ends the request.
+heartbeat every second while a call runs. After `heartbeat_timeout` seconds without one it counts as dead, or after
+`stream_heartbeat_timeout` if the answer comes in pieces. A piece that is missing ends the request.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from ferrule.sources.bus.frame import (
 from ferrule.sources.bus.subject import call_id_of
 
 HEARTBEAT_TIMEOUT = 3.0
+STREAM_HEARTBEAT_TIMEOUT = 15.0
+"""For answers in pieces. They come from models, and a machine that reads a long prompt sends its heartbeats late."""
 _CHECKS_PER_TIMEOUT = 12
 _NOT_SENT = Rejection("not_delivered", "there is no connection to the bus", 503)
 ProgressCallback = Callable[[Progress], None]
@@ -46,6 +48,7 @@ class _PendingRequest:
     last_heard_at: float
     deadline: float
     on_progress: ProgressCallback
+    heartbeat_timeout: float
     on_item: ItemCallback = _ignore_item
     items: int = 0
 
@@ -66,9 +69,16 @@ class _PendingRequest:
 class RequestReply:
     """Requests over an open connection. `request` may be called concurrently."""
 
-    def __init__(self, connection: Connection, *, heartbeat_timeout: float = HEARTBEAT_TIMEOUT) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        heartbeat_timeout: float = HEARTBEAT_TIMEOUT,
+        stream_heartbeat_timeout: float = STREAM_HEARTBEAT_TIMEOUT,
+    ) -> None:
         self._connection = connection
         self._heartbeat_timeout = heartbeat_timeout
+        self._stream_heartbeat_timeout = stream_heartbeat_timeout
         self._prefix = ""
         self._pending: dict[str, _PendingRequest] = {}
         self._watch_task: asyncio.Task[None] | None = None
@@ -92,7 +102,7 @@ class RequestReply:
         headers: Mapping[str, str] | None,
         seconds: float,
         on_progress: ProgressCallback,
-        on_item: ItemCallback = _ignore_item,
+        on_item: ItemCallback | None = None,
         cancel_subject: Callable[[str], str] | None = None,
     ) -> Frame:
         """Send one request and return its final frame. Progress in heartbeats goes to `on_progress`.
@@ -102,7 +112,11 @@ class RequestReply:
         """
         reply = self._prefix + os.urandom(8).hex()
         now = time.monotonic()
-        pending = _PendingRequest(asyncio.get_running_loop().create_future(), now, now + seconds, on_progress, on_item)
+        pending = _PendingRequest(
+            asyncio.get_running_loop().create_future(), now, now + seconds, on_progress, self._heartbeat_timeout
+        )
+        if on_item is not None:
+            pending.on_item, pending.heartbeat_timeout = on_item, self._stream_heartbeat_timeout
         self._pending[reply] = pending
         try:
             if not await self._connection.send(subject, body, reply, headers):
@@ -138,7 +152,7 @@ class RequestReply:
                 pending.finish(frame)
 
     async def _watch(self) -> None:
-        pause = self._heartbeat_timeout / _CHECKS_PER_TIMEOUT
+        pause = min(self._heartbeat_timeout, self._stream_heartbeat_timeout) / _CHECKS_PER_TIMEOUT
         checked_at = time.monotonic()
         while True:
             await asyncio.sleep(pause)
@@ -150,7 +164,7 @@ class RequestReply:
                 pending.last_heard_at += stall
                 if now >= pending.deadline:
                     pending.finish(UnknownOutcome("the deadline passed while it ran", code="timeout"))
-                elif now - pending.last_heard_at > self._heartbeat_timeout:
+                elif now - pending.last_heard_at > pending.heartbeat_timeout:
                     pending.finish(
-                        UnknownOutcome(f"no heartbeat from the worker for {self._heartbeat_timeout:g} seconds")
+                        UnknownOutcome(f"no heartbeat from the worker for {pending.heartbeat_timeout:g} seconds")
                     )
