@@ -182,6 +182,22 @@ def test_an_approved_call_of_the_tools_api_runs_without_its_caller_who_gets_the_
     run_story(story)
 
 
+def test_a_call_that_has_started_is_running_and_never_reported_as_not_run() -> None:
+    async def story(world: World) -> None:
+        waiting = (await world.call("pay_slowly", {"amount": 3}, call_id="c")).json()["approval"]
+        await world.decide(waiting["id"], approve=True)
+        await asyncio.wait_for(world.has_started.wait(), PATIENCE)
+        for _ in range(3):
+            answer = await world.client.get(f"/v1/conversations/{waiting['conversation']}/result", bearer("ann"))
+            assert (answer.status, answer.json()["status"]) == (202, "running")
+        world.gate.set()
+        result = await _result(world, waiting["conversation"])
+        assert result["call"]["outcome"]["content"] == "paid 3"
+        assert world.done["pay_slowly"] == 1
+
+    run_story(story)
+
+
 def test_an_approved_call_over_mcp_without_an_id_runs_once_and_its_repetition_gets_the_result() -> None:
     async def story(world: World) -> None:
         params = {"name": "pay", "arguments": {"amount": 3}}

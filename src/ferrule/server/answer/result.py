@@ -24,7 +24,8 @@ from ferrule.server.gateway import Gateway
 
 WAITING, RUNNING, INTERRUPTED, COMPLETED, FAILURE = "waiting", "running", "interrupted", "completed", "failed"
 STATUSES = (WAITING, RUNNING, INTERRUPTED, COMPLETED, FAILURE)
-_UNSTARTED = frozenset({CallState.PROPOSED, CallState.AWAITING_APPROVAL, CallState.APPROVED})
+# A call that has started has no outcome yet: it is not known whether it will have happened.
+_OPEN = frozenset({CallState.PROPOSED, CallState.AWAITING_APPROVAL, CallState.APPROVED, CallState.STARTED})
 
 
 async def result_of(gateway: Gateway, record: ConversationRecord, now: float) -> tuple[str, dict[str, Any]]:
@@ -36,7 +37,7 @@ async def result_of(gateway: Gateway, record: ConversationRecord, now: float) ->
     is_busy = record.lease_until > now or (continuation is not None and continuation.status == DUE)
     state = cast("dict[str, Any]", record.state or {})
     calls = await ledger.calls(record.id)
-    is_open = state.get("loop") or ("turn" not in state and any(call.state in _UNSTARTED for call in calls))
+    is_open = state.get("loop") or ("turn" not in state and any(call.state in _OPEN for call in calls))
     if is_open:
         pending = [
             one.id
