@@ -32,8 +32,8 @@ ANSWERS: dict[str, tuple[dict[str, Any], Callable[[Any], bool]]] = {
     "list_corpora": ({}, lambda found: [one["corpus"] for one in found] == ["garden", "house"]),
     "translate": ({"text": "apples", "to": "de"}, lambda found: found == {"text": "Äpfel", "not_in_the_table": []}),
     "find_neighbour": (
-        {"can": "translate"},
-        lambda found: found == [{"neighbour": "kitchen", "can": ["language.translate@1.0"]}],
+        {"can": "trans."},
+        lambda found: found == [{"neighbour": "kitchen", "can": ["trans.text@1.0"]}],
     ),
     "list_marketplace": ({"about": "nobody sells this 😀"}, lambda found: found == []),
     "describe_image": (

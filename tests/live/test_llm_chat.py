@@ -336,7 +336,10 @@ def test_another_worker_answers_if_one_is_killed_before_it_said_anything() -> No
 def test_a_model_that_is_killed_in_mid_answer_gives_a_retryable_error() -> None:
     async def scenario(server: NatsServer) -> None:
         script = "from live.test_llm_chat import serve_slowly; import sys; serve_slowly(sys.argv[1])"
-        with subprocess.Popen([sys.executable, "-c", script, server.url], stdout=subprocess.PIPE, text=True) as process:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with subprocess.Popen(
+            [sys.executable, "-c", script, server.url], stdout=subprocess.PIPE, text=True, env=environment
+        ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             async with Bus(server.url, stream_heartbeat_timeout=2.0) as bus:
