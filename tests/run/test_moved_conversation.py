@@ -92,7 +92,7 @@ def test_a_turn_that_waits_for_approval_is_approved_in_another_process_and_runs_
     both = calls(("echo", {"value": "é"}), ("post", {"text": "hi"}))
     first = relay.step(both)
     assert (first["state"], first["unfinished"], relay.written) == ("waiting", True, "")
-    # Whoever loads it without deciding changes nothing.
+    # A process that loads it without deciding changes nothing.
     for _ in range(2):
         assert relay.step({"look": True})["state"] == "waiting"
     assert relay.written == ""

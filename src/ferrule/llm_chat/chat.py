@@ -104,7 +104,8 @@ class _LoopFrames:
                 self._encoder = FrameEncoder()
             case LoopEnded(_, reason):
                 yield from FrameEncoder().feed(replace(self.finish, usage=self.usage)) if self.finish else ()
-                yield from ({"type": "limit", "message": reason} for _ in [reason] if reason)
+                if reason:
+                    yield {"type": "limit", "message": reason}
             case _:
                 yield from self._encoder.feed(event)
 

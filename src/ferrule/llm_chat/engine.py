@@ -46,20 +46,11 @@ from ferrule.llm_chat.frames import FrameDecoder
 from ferrule.schema.admission_cache import admit_schema, admit_tools
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import DEFAULT_URL
-from ferrule.sources.bus.subject import Capability
+from ferrule.sources.bus.subject import MODEL, Capability
 from ferrule.sources.bus.token import LOCAL
 
+_TOTAL, _TRIES = 3600.0, 3
 _NOTE = "generated on the bus, checked by the caller"
-
-
-@dataclass(slots=True)
-class _Connected:
-    """A bus that is opened with the first request."""
-
-    bus: Bus
-    is_owned: bool
-    is_open: bool = False
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class BusEngine(Engine):
@@ -76,18 +67,20 @@ class BusEngine(Engine):
     def __init__(
         self,
         bus: Bus,
-        capability: str = "llm.chat@2.0",
+        capability: str = str(MODEL),
         *,
         context: CallContext | None = None,
-        total: float = 3600.0,
-        tries: int = 3,
+        total: float = _TOTAL,
+        tries: int = _TRIES,
         is_owned: bool = False,
     ) -> None:
         self.traits = Traits(name="bus", honours=ALL_CHOICES)
         self._capability = Capability.read(capability)
         self._context = context or CallContext(principal=Principal(tenant=bus.tenant))
         self._total, self._tries = total, tries
-        self._connected = _Connected(bus, is_owned, is_open=not is_owned)
+        self._bus, self._is_owned = bus, is_owned
+        self._is_open = not is_owned
+        self._opening = asyncio.Lock()
 
     async def stream_request(self, request: ToolCallRequest) -> AsyncGenerator[Event, None]:
         admitted = replace(
@@ -95,14 +88,14 @@ class BusEngine(Engine):
         )
         offered = {tool.name: tool for tool in admitted.choice.select_tools(admitted.tools)}
         body = encode_body(admitted)
-        bus = await self._open_bus()
+        await self._open()
         for remaining in reversed(range(self._tries)):
             answer = _Answer(
                 admitted, ReceiptWriter(offered, Receipt(how=How.VALIDATED, engine="bus", path=str(self._capability)))
             )
             context = replace(self._context, deadline=time.time() + self._total)
             outcome: Outcome = NotDelivered("nothing was sent")
-            async with aclosing(bus.stream_capability(self._capability, body, context)) as items:
+            async with aclosing(self._bus.stream_capability(self._capability, body, context)) as items:
                 async for item in items:
                     if isinstance(item, Answered | NotDelivered | Unknown):
                         outcome = item
@@ -118,18 +111,16 @@ class BusEngine(Engine):
                 raise error
 
     async def close(self) -> None:
-        connected = self._connected
-        if connected.is_owned and connected.is_open:
-            connected.is_open = False
-            await connected.bus.close()
+        if self._is_owned and self._is_open:
+            self._is_open = False
+            await self._bus.close()
 
-    async def _open_bus(self) -> Bus:
-        connected = self._connected
-        async with connected.lock:
-            if not connected.is_open:
-                await connected.bus.open()
-                connected.is_open = True
-        return connected.bus
+    async def _open(self) -> None:
+        """Open a bus of its own with the first request."""
+        async with self._opening:
+            if not self._is_open:
+                await self._bus.open()
+                self._is_open = True
 
 
 @dataclass(slots=True)
@@ -208,8 +199,8 @@ def bus(
     principal: str = "local",
     credentials: str = "",
     inbox: str = "",
-    total: float = 3600.0,
-    tries: int = 3,
+    total: float = _TOTAL,
+    tries: int = _TRIES,
 ) -> BusEngine:
     """Make the engine of a string such as `bus:llm.chat@2.0?nats=nats://127.0.0.1:4222`."""
     connected = Bus(

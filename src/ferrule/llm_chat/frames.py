@@ -40,15 +40,21 @@ ChatFrame: TypeAlias = dict[str, Any]
 
 
 @dataclass(slots=True)
+class _OpenCall:
+    """A call that is being sent. `id` is unique among the calls of the reply; `engine_id` may not be."""
+
+    engine_id: str
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
 class FrameEncoder:
     """Encodes the events of one reply. `arguments_delta` is never a whole object before its `tool_call` comes."""
 
     _sequence: EventSequence = field(default_factory=partial(EventSequence, is_live=True))
-    _engine_ids: list[str] = field(default_factory=list[str])
-    _ids: list[str] = field(default_factory=list[str])
-    """The ids in frames, where each is unique."""
-    _names: list[str] = field(default_factory=list[str])
-    _arguments: list[list[str]] = field(default_factory=list[list[str]])
+    _calls: list[_OpenCall] = field(default_factory=list["_OpenCall"])
 
     def feed(self, event: Event) -> Iterator[ChatFrame]:
         match event:
@@ -69,16 +75,14 @@ class FrameEncoder:
             case ReasoningDelta(text):
                 yield {"type": "reasoning", "text": text}
             case CallStart(_, id, name):
-                self._engine_ids.append(id)
-                self._ids.append(make_unique((*self._ids, id))[-1])
-                self._names.append(name)
-                self._arguments.append([])
-                yield {"type": "tool_call_delta", "id": self._ids[-1], "name": name, "arguments_delta": ""}
+                unique = make_unique((*(call.id for call in self._calls), id))[-1]
+                self._calls.append(_OpenCall(id, unique, name))
+                yield {"type": "tool_call_delta", "id": unique, "name": name, "arguments_delta": ""}
             case ArgumentsDelta(index, json):
-                self._arguments[index].append(json)
-                yield {"type": "tool_call_delta", "id": self._ids[index], "arguments_delta": json}
+                self._calls[index].arguments.append(json)
+                yield {"type": "tool_call_delta", "id": self._calls[index].id, "arguments_delta": json}
             case CallEnd(index, complete, receipt):
-                yield self._call_end(index, complete, receipt)
+                yield self._call_end(self._calls[index], complete, receipt)
             case Finish(reason, usage):
                 known = {} if usage is None else {"usage": asdict(usage)}
                 yield {"type": "done", "finish_reason": reason.value, **known}
@@ -86,14 +90,14 @@ class FrameEncoder:
                 # Handled by `feed`; `EventSequence` returns no diagnostics.
                 pass
 
-    def _call_end(self, index: int, complete: bool, receipt: Receipt | None) -> ChatFrame:
-        call = {"id": self._ids[index], "name": self._names[index]}
+    def _call_end(self, call: _OpenCall, complete: bool, receipt: Receipt | None) -> ChatFrame:
+        named = {"id": call.id, "name": call.name}
         known = {} if receipt is None else {"receipt": receipt.as_dict()}
+        text = "".join(call.arguments)
         if complete:
-            return {"type": "tool_call", **call, "arguments": loads("".join(self._arguments[index])), **known}
-        function = self._sequence.extension.incomplete.get(self._engine_ids[index])
-        text = function.arguments if function else "".join(self._arguments[index])
-        return {"type": "tool_call_incomplete", **call, "arguments": text, **known}
+            return {"type": "tool_call", **named, "arguments": loads(text), **known}
+        function = self._sequence.extension.incomplete.get(call.engine_id)
+        return {"type": "tool_call_incomplete", **named, "arguments": function.arguments if function else text, **known}
 
 
 @dataclass(slots=True)

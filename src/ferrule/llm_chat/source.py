@@ -24,9 +24,9 @@ from ferrule.engines.engine import Engine
 from ferrule.errors import FerruleError
 from ferrule.llm_chat.body import decode_body
 from ferrule.llm_chat.frames import FrameEncoder
+from ferrule.sources.bus.subject import MODEL
 from ferrule.sources.source import Source
 
-CAPABILITY, VERSION = "llm.chat", "2.0"
 _log = logging.getLogger(__name__)
 
 _DEFINITION = (
@@ -36,7 +36,7 @@ _DEFINITION = (
     .parameter("tools", {"type": "array", "items": {"type": "object"}}, "the tools that the model may call")
     .parameter("tool_choice", {}, "auto, none, required, or one tool")
     .parameter("max_tokens", JsonSchema.integer(minimum=1), "how many tokens the answer may have")
-    .bound_to(CAPABILITY, VERSION)
+    .bound_to(MODEL.name, MODEL.version)
     .done()
 )
 
@@ -68,7 +68,7 @@ class ChatSource(Source):
                         await context.emit(frame)
         except FerruleError as error:
             if hides_details(error):
-                _log.warning("llm.chat: %s: %s", error.code, error.message)
+                _log.warning("%s: %s: %s", MODEL, error.code, error.message)
             return Answered(_error_body(error), is_error=True, code=caller_error(error).code)
         reply = folding.reply()
         # A caller that has read the pieces needs to know only that there are no more of them.

@@ -23,7 +23,7 @@ from ferrule.core.message import Role
 from ferrule.core.reply import Reply
 from ferrule.run.hooks import CallRefusal, Hook, HookContext, Retry
 from ferrule.run.policy import HINT_AT, REPEAT_HINT
-from ferrule.schema.pointer import from_fragment, tokens_of
+from ferrule.schema.refs import local_target
 
 # It says what to do and not what to avoid: a small model that reads "do not repeat the result" repeats it.
 ECHO_HINT: Final = "Now answer my question in one short sentence, in your own words."
@@ -254,10 +254,7 @@ def _resolved(schema: object, root: object) -> dict[str, Any]:
     if not isinstance(schema, dict):
         return {}
     members = cast("dict[str, Any]", schema)
-    reference = members.get("$ref")
-    if not isinstance(reference, str):
+    if not isinstance(members.get("$ref"), str):
         return members
-    target: object = root
-    for token in tokens_of(from_fragment(reference.removeprefix("#"))):
-        target = cast("dict[str, Any]", target).get(token) if isinstance(target, dict) else None
-    return cast("dict[str, Any]", target) if isinstance(target, dict) else {}
+    target = local_target(members["$ref"], root)
+    return target if isinstance(target, dict) else {}

@@ -44,6 +44,7 @@ from ferrule.sources.bus.micro import (
 from ferrule.sources.bus.names import ToolNames
 from ferrule.sources.bus.request_reply import HEARTBEAT_TIMEOUT, STREAM_HEARTBEAT_TIMEOUT, ItemCallback, RequestReply
 from ferrule.sources.bus.subject import (
+    MODEL,
     Capability,
     cancel_subject,
     changes_subject,
@@ -55,7 +56,6 @@ from ferrule.sources.bus.token import LOCAL, sign_token, validate_key
 from ferrule.sources.source import Source
 from ferrule.sources.status import SourceStatus, Trust
 
-MODEL_CAPABILITY = "llm.chat"
 ATTEMPTS = 8
 # Workers of one server may have different tools. A worker without the tool rejects the call at once, so many tries
 # are cheap.
@@ -134,7 +134,7 @@ class Bus(Source):
         served = await self.definitions()
         if not self._names.uses_bindings:
             # A model is asked by programs. Offered as a tool, it would be called by other models.
-            served = {capability: tool for capability, tool in served.items() if capability.name != MODEL_CAPABILITY}
+            served = {capability: tool for capability, tool in served.items() if capability.name != MODEL.name}
         return self._names.offer(served)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: CallContext) -> Outcome:

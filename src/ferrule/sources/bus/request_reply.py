@@ -60,10 +60,13 @@ class _PendingRequest:
         if self.answer.done():
             return
         if item.index != self.items:
-            self.finish(UnknownOutcome(f"piece {self.items} of the answer was lost"))
+            self.finish(self.lost_piece())
             return
         self.items += 1
         self.on_item(item.value)
+
+    def lost_piece(self) -> UnknownOutcome:
+        return UnknownOutcome(f"piece {self.items} of the answer was lost")
 
 
 class RequestReply:
@@ -136,20 +139,19 @@ class RequestReply:
             return
         pending.last_heard_at = time.monotonic()
         try:
-            frame, items = read_frame(message.headers, message.data), counted_items(message.headers)
+            frame = read_frame(message.headers, message.data)
+            if not isinstance(frame, Heartbeat | StreamItem):
+                # The last frame. It may say how many pieces came before it.
+                is_whole = counted_items(message.headers) in (None, pending.items)
+                pending.finish(frame if is_whole else pending.lost_piece())
+                return
         except BusError as problem:
             pending.finish(UnknownOutcome(f"the worker's reply is invalid: {problem.message}"))
             return
-        match frame:
-            case StreamItem():
-                pending.take(frame)
-            case Heartbeat(progress):
-                if progress is not None and not pending.answer.done():
-                    pending.on_progress(progress)
-            case _ if items is not None and items != pending.items:
-                pending.finish(UnknownOutcome(f"piece {pending.items} of the answer was lost"))
-            case _:
-                pending.finish(frame)
+        if isinstance(frame, StreamItem):
+            pending.take(frame)
+        elif frame.progress is not None and not pending.answer.done():
+            pending.on_progress(frame.progress)
 
     async def _watch(self) -> None:
         pause = min(self._heartbeat_timeout, self._stream_heartbeat_timeout) / _CHECKS_PER_TIMEOUT

@@ -69,6 +69,10 @@ class Capability:
         return f"{_ROOT}.{encode_part(tenant)}.{encode_part(self.server)}.{encode_part(self.tool)}.{self.major}"
 
 
+MODEL = Capability("llm", "chat", 2, 0)
+"""A model on the bus (`llm_chat`). Programs ask it; it is no tool of other models."""
+
+
 def version_of(text: str) -> tuple[int, int]:
     match = _VERSION.fullmatch(text)
     if match is None:

@@ -108,8 +108,8 @@ class Worker:
         """Messages for the operator: tools that are not served, and why."""
         self._tools: dict[str, _ServedTool] = {}
         self._definitions: dict[str, bytes] = {}
-        self._subjects: set[str] = set()
-        self._cancel_subjects: set[str] = set()
+        self._servers: set[str] = set()
+        """The server names that are subscribed."""
         self._running = RunningCalls(self._send, heartbeat=heartbeat)
         self._deduplicator = Deduplicator()
         self._is_stopping = False
@@ -167,16 +167,12 @@ class Worker:
         self._tools = served
         endpoints = [new_tool.endpoint for new_tool in served.values()]
         self._definitions = {new_tool.fingerprint: definition_bytes(new_tool.definition) for new_tool in endpoints}
-        subjects = {server_wildcard(self._tenant, new_tool.endpoint.capability.server) for new_tool in served.values()}
-        for subject in sorted(subjects - self._subjects):
-            await self.connection.subscribe(subject, self._on_request, QUEUE)
-        for server in sorted({new_tool.endpoint.capability.server for new_tool in served.values()}):
-            subject = cancel_subject(self._tenant, server, "*")
-            if subject not in self._cancel_subjects:
-                # Without the queue: the worker that runs the call must get it.
-                self._cancel_subjects.add(subject)
-                await self.connection.subscribe(subject, self._on_cancellation)
-        self._subjects |= subjects
+        servers = {endpoint.capability.server for endpoint in endpoints}
+        for server in sorted(servers - self._servers):
+            await self.connection.subscribe(server_wildcard(self._tenant, server), self._on_request, QUEUE)
+            # Without the queue: the worker that runs the call must get it.
+            await self.connection.subscribe(cancel_subject(self._tenant, server, "*"), self._on_cancellation)
+        self._servers |= servers
         await self.connection.flush()
         await self.connection.send(changes_subject(self._tenant))
 
@@ -206,10 +202,9 @@ class Worker:
 
     async def _on_request(self, message: Message) -> None:
         """Handle every request, one after the other. It never waits for a tool."""
-        if cancelled_id(message.subject) is not None:
-            await self._on_cancellation(message)
-            return
         if not message.reply:
+            # Nobody waits for an answer. NATS reports a caller that is gone in this way.
+            await self._on_cancellation(message)
             return
         served = self._tools.get(message.subject)
         if served is None:
