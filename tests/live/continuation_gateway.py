@@ -25,6 +25,10 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import ALL_CHOICES, Engine, Traits
 from ferrule.engines.fake import events_of
 from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.step import Step
+from ferrule.run.ledger.tables import STATEMENTS
+from ferrule.run.ledger.transaction import Statement
+from ferrule.run.ledger.writes import Kind
 from ferrule.schema.tool_decorator import tool
 from ferrule.server.app import application
 from ferrule.server.config.config import Config, EngineConfig, ServerConfig, TracesConfig
@@ -34,8 +38,8 @@ from ferrule.sources.functions import Functions
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()
 LEASE = 1.0
-# What is read, and what happens again and again: there is nothing to lose in them.
-_READS = ("find_", "load", "events_after", "renew", "check_version", "is_uncollected", "_audit", "_verify")
+# They happen again and again: there is nothing to lose in them.
+_REPEATED = ("set_lease", "note_version", "raise_version")
 
 
 class Paying(Engine):
@@ -70,28 +74,33 @@ class Points:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watch(self, ledger: SqlLedger) -> None:
-        real: Callable[[Any], Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
+        """A point after each step that was written, and after each statement that writes by itself."""
+        real: Callable[..., Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
 
-        async def transact(transaction: Any) -> Any:
-            name = transaction.gi_code.co_name
-            if name.startswith(_READS):
-                return await real(transaction)
-            points: list[str] = []
-
+        async def transact(transaction: Any, **options: Any) -> Any:
             def watched() -> Any:
-                result = yield from transaction
-                # An empty result claimed nothing: it comes with every look for something to send.
-                if result != ():
-                    points.append(f"{name} {self.number(name)}")
-                    self.reach(f"{points[0]}: not committed")
-                return result
+                try:
+                    wanted = next(transaction)
+                    while True:
+                        result = yield wanted
+                        name = written_by(wanted)
+                        if name and result.count:
+                            self.reach(f"{name} {self.number(name)}: written")
+                        wanted = transaction.send(result)
+                except StopIteration as done:
+                    return done.value
 
-            result = await real(watched())
-            if points:
-                self.reach(f"{points[0]}: committed")
-            return result
+            return await real(watched(), **options)
 
         ledger._transact = transact  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+
+
+def written_by(wanted: Statement | Step) -> str:
+    """What was written: a step by its audit rows, a statement by its name. Empty for a statement that reads."""
+    if isinstance(wanted, Step):
+        return "+".join(str(row[3]) for row in wanted.rows[Kind.AUDIT])
+    is_read = STATEMENTS[wanted.name].startswith("SELECT") or wanted.name in _REPEATED
+    return "" if is_read else wanted.name
 
 
 async def main(ledger: str, effects: Path, points: Points, webhook: str) -> None:

@@ -31,8 +31,8 @@ from waiting import PATIENCE
 pytestmark = pytest.mark.live
 _GATEWAY = Path(__file__).with_name("continuation_gateway.py")
 # Between these two, nobody can say whether the payment was made: it is reported as unknown and not repeated.
-_INSIDE = ("start 1: committed", "effect: begins", "effect: made", "finish 1: not committed")
-_SAMPLE = frozenset({"approve 1: committed", "effect: made", "finish 1: committed", "end 1: not committed"})
+_INSIDE = ("started 1: written", "effect: begins", "effect: made")
+_SAMPLE = frozenset({"approved 1: written", "effect: made", "done 1: written", "end_continuation 1: written"})
 
 
 @dataclass(slots=True)

@@ -2,9 +2,9 @@
 
 For every point it forks a process that stops there by SIGSTOP, like a machine that sleeps. Another process resumes from
 the ledger while the first one sleeps. Then the first one wakes and goes on with what it was doing. The points are after
-each commit and at the beginning, in the middle and at the end of each effect. With LIMIT, which is appended to the
-address of the first process, also after every statement, with the transaction open: it sets how long the server
-lets a transaction idle. It prints one line of JSON for each point.
+each statement and step, and at the beginning, in the middle and at the end of each effect. LIMIT is appended to the
+address of the first process: it sets how long the server lets a transaction of several statements idle. It prints one
+line of JSON for each point.
 """
 
 from __future__ import annotations
@@ -21,26 +21,21 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.errors import FerruleError
+from ferrule.run.ledger.postgres import PostgresLedger
 from ferrule.run.ledger.sql import SqlLedger
-from run.kill_matrix import Kill, Watch, fork, points, run_conversation
+from run.kill_matrix import Kill, Watch, described, fork, points, run_conversation
 
 GAVE_UP = 3
 """The exit code of a process that woke and was told that it no longer owns the conversation."""
 
 
-def stop_after_commits(ledger: SqlLedger, stop: Kill) -> None:
-    _stop_in_transactions(ledger, stop, is_inside=False)
-
-
 def stop_after_statements(ledger: SqlLedger, stop: Kill) -> None:
-    _stop_in_transactions(ledger, stop, is_inside=True)
-
-
-def _stop_in_transactions(ledger: SqlLedger, stop: Kill, *, is_inside: bool) -> None:
-    real: Callable[[Any], Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
+    """Stop after each statement and step. SQLite locks its file for a transaction of several: not inside those."""
+    real: Callable[..., Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
+    is_server = isinstance(ledger, PostgresLedger)
     count = 0
 
-    async def transact(transaction: Any) -> Any:
+    async def transact(transaction: Any, *, is_atomic: bool = False) -> Any:
         nonlocal count
         count += 1
         number, name = count, transaction.gi_code.co_name
@@ -48,17 +43,18 @@ def _stop_in_transactions(ledger: SqlLedger, stop: Kill, *, is_inside: bool) -> 
         def stopping_transaction() -> Any:
             statements = 0
             try:
-                statement = next(transaction)
+                wanted = next(transaction)
                 while True:
-                    result = yield statement
+                    result = yield wanted
                     statements += 1
-                    stop(f"{number} {name}: statement {statements}")
-                    statement = transaction.send(result)
+                    if is_server or not is_atomic:
+                        stop(f"{number} {name}: {described(wanted)} {statements}")
+                    wanted = transaction.send(result)
             except StopIteration as done:
                 return done.value
 
-        result = await real(stopping_transaction() if is_inside else transaction)
-        stop(f"{number} {name}: committed")
+        result = await real(stopping_transaction(), is_atomic=is_atomic)
+        stop(f"{number} {name}: returned")
         return result
 
     ledger._transact = transact  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
@@ -76,7 +72,7 @@ def chosen(found: list[str]) -> list[str]:
 def main(address: str, folder: Path, limit: str) -> None:
     for late in ("psycopg", "ferrule.run.ledger.postgres", "ferrule.run.ledger.sqlite"):
         import_module(late)
-    watch = stop_after_statements if limit else stop_after_commits
+    watch = stop_after_statements
     for number, point in enumerate(chosen(points(address, folder, watch))):
         attempt, report = 0, None
         while report is None:

@@ -1,8 +1,8 @@
 """One conversation of three tool steps, killed at one point after another: `kill_matrix.py LEDGER FOLDER`.
 
 For every point it forks a process that dies there by SIGKILL, then another one that resumes from the ledger. The points
-are: with all statements of a transaction executed and nothing committed, after its commit, and at the beginning, in the
-middle and at the end of each effect. It prints one line of JSON for each point.
+are: after each statement and each step, which is committed by then, and at the beginning, in the middle and at the end
+of each effect. It prints one line of JSON for each point.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ferrule.core.call import ToolCall
 from ferrule.core.context import CallContext, Principal
@@ -31,7 +31,11 @@ from ferrule.run.conversation import ToolConversation
 from ferrule.run.executor import UNKNOWN_MESSAGE
 from ferrule.run.journal import Decision
 from ferrule.run.ledger.address import open_ledger
+from ferrule.run.ledger.ledger import AuditRecord
 from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.step import Step
+from ferrule.run.ledger.transaction import Statement
+from ferrule.run.ledger.writes import Kind
 from ferrule.schema.tool_decorator import tool
 
 STEPS = ("look", "pay", "post")
@@ -87,25 +91,42 @@ def tools_into(file: Path, kill: Kill) -> list[Any]:
 
 
 def kill_in_transactions(ledger: SqlLedger, kill: Kill) -> None:
-    """Add two points to die at to every transaction of this ledger."""
-    real: Callable[[Any], Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
+    """Add points to die at to every transaction of this ledger: after each statement and step, and at its end."""
+    real: Callable[..., Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
     count = 0
 
-    async def transact(transaction: Any) -> Any:
+    async def transact(transaction: Any, *, is_atomic: bool = False) -> Any:
         nonlocal count
         count += 1
         number, name = count, transaction.gi_code.co_name
 
         def dying_transaction() -> Any:
-            result = yield from transaction
-            kill(f"{number} {name}: not committed")
-            return result
+            statements = 0
+            try:
+                wanted = next(transaction)
+                while True:
+                    result = yield wanted
+                    statements += 1
+                    # One of several statements names what it stores by its content, and is not repeated later.
+                    if not is_atomic:
+                        kill(f"{number} {name}: {described(wanted)} {statements}")
+                    wanted = transaction.send(result)
+            except StopIteration as done:
+                return done.value
 
-        result = await real(dying_transaction())
-        kill(f"{number} {name}: committed")
+        result = await real(dying_transaction(), is_atomic=is_atomic)
+        kill(f"{number} {name}: returned")
         return result
 
     ledger._transact = transact  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+
+
+def described(wanted: Statement | Step) -> str:
+    """What a process has just had executed: a statement by its name, a step by what it adds to the audit log."""
+    if isinstance(wanted, Statement):
+        return f"statement {wanted.name}"
+    audit = [AuditRecord(*cast("Any", row)) for row in wanted.rows.get(Kind.AUDIT, ())]
+    return f"step {' '.join(f'{row.kind}={row.call_id}' for row in audit)}"
 
 
 async def allow(call: ToolCall) -> Decision:

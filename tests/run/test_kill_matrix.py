@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,10 +47,9 @@ def test_killed_at_any_edge_a_conversation_is_finished_by_another_process_and_no
 
 def lost_at(point: str, points: list[str]) -> list[str]:
     """Return the step that was started and not recorded as ended when its process died at this point."""
-    name, _, what = point.partition(": ")
-    _, _, work = name.partition(" ")
-    if (work, what) == ("start", "committed") or (work == "finish" and what != "committed"):
-        # The n-th call to be started or finished is the n-th step's.
-        turns = list(dict.fromkeys(other.partition(": ")[0] for other in points if f" {work}: " in other))
-        name = STEPS[turns.index(name)]
-    return [name] if name in CHANGING else []
+    states: dict[str, str] = {}
+    for passed in points[: points.index(point) + 1]:
+        for kind, call_id in re.findall(r"(started|done|failed)=(\S+)", passed):
+            states[call_id] = kind
+    # The n-th call to be started is the n-th step's.
+    return [step for step, state in zip(STEPS, states.values(), strict=False) if state == "started" if step in CHANGING]

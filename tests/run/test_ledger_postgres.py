@@ -66,7 +66,7 @@ def test_a_start_is_on_disk_even_where_the_server_commits_lazily(here: Database)
 
     async def scenario() -> list[str]:
         async with await PostgresLedger.connect(lazy) as ledger:
-            connection = await ledger._connect()
+            connection = await ledger._connect(is_writer=True)
             values = [
                 (await (await connection.execute(f"SHOW {name}".encode())).fetchall())[0][0]
                 for name in ("synchronous_commit", "default_transaction_isolation")
@@ -76,7 +76,7 @@ def test_a_start_is_on_disk_even_where_the_server_commits_lazily(here: Database)
             await connection.close()
             return values
 
-    assert asyncio.run(scenario()) == ["on", "serializable", "read committed"]
+    assert asyncio.run(scenario()) == ["on", "read committed", "read committed"]
 
 
 def test_an_unreachable_server_and_a_closed_ledger_are_different_errors(here: Database, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_an_unreachable_server_and_a_closed_ledger_are_different_errors(here: Da
 def idle_limit(where: str) -> str:
     async def shown() -> str:
         ledger = await PostgresLedger.connect(where)
-        connection = await ledger._connect()
+        connection = await ledger._connect(is_writer=True)
         try:
             row = await (await connection.execute("SHOW idle_in_transaction_session_timeout")).fetchone()
             return str(row[0]) if row else ""
@@ -126,7 +126,7 @@ def test_a_transaction_that_slept_for_too_long_may_be_tried_again(here: Database
     async def scenario() -> None:
         async with await PostgresLedger.connect(where) as ledger:
             with pytest.raises(LedgerUnavailableError) as refusal:
-                await ledger._transact(sleeping())
+                await ledger._transact(sleeping(), is_atomic=True)
             assert refusal.value.retryable
 
     asyncio.run(scenario())

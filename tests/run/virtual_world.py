@@ -23,8 +23,8 @@ from ferrule.errors import EngineUnavailableError, FencedError, LedgerError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.ledger.ledger import ApprovalState
-from ferrule.run.ledger.sql import SqlLedger, check_version
-from ferrule.run.ledger.sqlite import DIALECT, run_in_transaction
+from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.sqlite import make_tables, run_transaction
 from ferrule.run.ledger.transaction import Transaction
 from ferrule.run.machine import State
 from ferrule.schema.tool_decorator import tool
@@ -44,15 +44,16 @@ class MemoryLedger(SqlLedger):
     """The real ledger over SQLite without a file or a thread. `is_alive` is that of the owning process."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
         self.connection = connection
         self.is_alive = True
 
-    async def _transact(self, transaction: Transaction[T]) -> T:
+    async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
         # A pause, so that other tasks run in between.
         await asyncio.sleep(0.0001)
         if not self.is_alive:
             await asyncio.Event().wait()
-        return run_in_transaction(self.connection, transaction)
+        return run_transaction(self.connection, transaction, is_atomic=is_atomic)
 
     async def close(self) -> None:
         return
@@ -74,7 +75,7 @@ class World:
         self.luck = random.Random(self.seed)
         self.broker = Broker(self.luck, self.trouble)
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        run_in_transaction(self.connection, check_version(), DIALECT.tables())
+        make_tables(self.connection)
 
     async def run(self) -> ToolConversation:
         """Run until the conversation is over; new processes resume it as often as needed."""

@@ -50,14 +50,14 @@ class Cut:
         self._real: Callable[..., Awaitable[Any]] = ledger._transact
         ledger._transact = self.transact
 
-    async def transact(self, work: Any, *more: Any) -> Any:
+    async def transact(self, work: Any, **options: Any) -> Any:
         self.count += 1
         if self.count > self._after:
             if self.count == self._after + 1 and self._is_made:
-                await self._real(work, *more)
+                await self._real(work, **options)
             self.is_cut = True
             raise LedgerUnavailableError("cut off")
-        return await self._real(work, *more)
+        return await self._real(work, **options)
 
 
 @asynccontextmanager

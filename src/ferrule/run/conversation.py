@@ -9,7 +9,7 @@ and another process can resume it in the middle of a turn.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -28,8 +28,10 @@ from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.hooks import Hook, to_hooks
+from ferrule.run.journal import LoopState
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import Ledger
+from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.loop import Loop, decide_later, deny_all
 from ferrule.run.machine import FINAL_STATES, Machine, State
 from ferrule.run.tool_binding import Tools, bind_tools
@@ -129,8 +131,10 @@ class ToolConversation(Closable):
         self._lease: Lease | None = None
         self._releases = True
         self._patience = 0.0
-        self._unfinished_loop: dict[str, Any] | None = None
-        """The saved loop of a turn that has not ended."""
+        self._unfinished_loop: LoopState | None = None
+        """The loop of a turn that has not ended."""
+        self._stored: Sequence[ChatMessage] = ()
+        """The messages as the ledger has them: those of the conversation and of an unfinished turn."""
         self._turn_record: TurnRecord | None = None
         """Of the last turn, if it has ended."""
 
@@ -192,6 +196,9 @@ class ToolConversation(Closable):
         state = lease.record.state
         if state is not None:
             self._restore(state)
+        stored = self._all_messages(self._unfinished_loop)
+        # The state of an earlier version contains its messages: they are stored as rows with the next one.
+        self._stored = stored if lease.record.messages == len(stored) else ()
 
     @property
     def is_unfinished(self) -> bool:
@@ -265,8 +272,7 @@ class ToolConversation(Closable):
         The events are those of the whole turn: what was done before is not done again, but reported again.
         """
         if self._unfinished_loop is not None:
-            added = messages_from_json(self._unfinished_loop["added"])
-            for event in message_events(added, self._saved_receipts()):
+            for event in message_events(self._unfinished_loop.messages, self._saved_receipts()):
                 yield event
         elif self._turn_record is not None:
             for event in self.replay():
@@ -310,7 +316,8 @@ class ToolConversation(Closable):
 
     def save(self) -> dict[str, Any]:
         """Return the conversation as JSON, without the engine and the tools: pass these to `load` again."""
-        return self._state(self._unfinished_loop)
+        loop = self._unfinished_loop
+        return self._state(messages_as_json(self.messages), None if loop is None else loop.as_dict())
 
     @staticmethod
     def load(data: Mapping[str, Any], engine: Engine | str, tools: Tools = (), **options: Any) -> ToolConversation:
@@ -347,7 +354,7 @@ class ToolConversation(Closable):
         async with AsyncExitStack() as stack:
             if self._lease is not None:
                 await stack.enter_async_context(self._lease)
-                loop.journal = self._lease.journal(self._state, self._patience)
+                loop.journal = self._lease.journal(self._save_in_ledger, self._patience)
                 loop.drains_before_save = self._lease.save_override is not None
             try:
                 while (event := await loop.next_event()) is not None:
@@ -356,7 +363,7 @@ class ToolConversation(Closable):
                 await loop.stop()
                 self._end_turn(loop)
             if self._lease is not None:
-                await self._lease.save(self.save())
+                await self._save_in_ledger(self._unfinished_loop)
 
     def _loop(self, executor: ToolExecutor) -> Loop:
         """Return a new loop, or restore the one that was interrupted."""
@@ -364,21 +371,22 @@ class ToolConversation(Closable):
         loop = Loop(self.engine, executor, request, self._context, self._decide, place=str(len(self.messages)))
         loop.on_usage, loop.hooks = self._on_usage, self._hooks
         if self._unfinished_loop is not None:
-            loop.place = self._unfinished_loop["place"]
-            loop.new_messages = list(messages_from_json(self._unfinished_loop["added"]))
+            data = self._unfinished_loop.data
+            loop.place = data["place"]
+            loop.new_messages = list(self._unfinished_loop.messages)
             last = loop.new_messages[-1].parts if loop.new_messages else ()
             loop.reply = Reply(tuple(part for part in last if not isinstance(part, ToolResult)))
             # An earlier release saved neither.
-            loop.usage = usage_from_list(self._unfinished_loop.get("usage"))
+            loop.usage = usage_from_list(data.get("usage"))
             loop.receipts = self._saved_receipts()
-            loop.machine = Machine.from_dict(self._unfinished_loop["machine"], executor.policy)
+            loop.machine = Machine.from_dict(data["machine"], executor.policy)
         return loop
 
     def _end_turn(self, loop: Loop) -> None:
         state = loop.machine.state
         self._last = ConversationTurn(loop.reply, (), state)
         if state is State.WAITING or (self._lease is not None and state not in FINAL_STATES):
-            self._unfinished_loop = loop.as_dict()
+            self._unfinished_loop = loop.snapshot()
             return
         if state is State.DONE:
             start, finish = len(self.messages), loop.reply.finish_reason
@@ -388,11 +396,27 @@ class ToolConversation(Closable):
         self._unfinished_loop = None
 
     def _saved_receipts(self) -> dict[str, Receipt]:
-        return receipts_from_dict((self._unfinished_loop or {}).get("receipts", {}))
+        return receipts_from_dict(self._unfinished_loop.data.get("receipts", {}) if self._unfinished_loop else {})
 
-    def _state(self, loop: dict[str, Any] | None) -> dict[str, Any]:
-        state = {"version": _VERSION, "messages": messages_as_json(self.messages), "loop": loop}
+    def _state(self, messages: object, loop: Mapping[str, Any] | None) -> dict[str, Any]:
+        state = {"version": _VERSION, "messages": messages, "loop": loop}
         return state if self._turn_record is None else {**state, "turn": self._turn_record.as_dict()}
+
+    async def _save_in_ledger(self, loop: LoopState | None) -> None:
+        """Save the conversation and its loop; of the messages only those that the ledger does not have."""
+        assert self._lease is not None
+        messages = self._all_messages(loop)
+        same = zip(messages, self._stored, strict=False)
+        first = next((number for number, (one, stored) in enumerate(same) if one is not stored), None)
+        if first is None:
+            first = min(len(messages), len(self._stored))
+        added = len(loop.messages) if loop is not None else 0
+        rest = self._state(len(self.messages), None if loop is None else {**loop.data, "added": added})
+        await self._lease.save(StateUpdate(rest, messages_as_json(messages[first:]), first))
+        self._stored = messages
+
+    def _all_messages(self, loop: LoopState | None) -> list[ChatMessage]:
+        return [*self.messages, *(loop.messages if loop is not None else ())]
 
     def _restore(self, data: Mapping[str, Any]) -> None:
         if data.get("version") != _VERSION:
@@ -400,7 +424,8 @@ class ToolConversation(Closable):
                 f"cannot load a conversation of version {data.get('version')!r}: this release reads version {_VERSION}"
             )
         self.messages = list(messages_from_json(data["messages"]))
-        self._unfinished_loop = data.get("loop")
+        loop = data.get("loop")
+        self._unfinished_loop = None if loop is None else _loop_state(loop)
         self._turn_record = TurnRecord.from_dict(data["turn"]) if data.get("turn") else None
 
     async def _ask_once(self, messages: Iterable[ChatMessage] | None = None) -> AsyncGenerator[LoopEvent]:
@@ -423,6 +448,11 @@ class ToolConversation(Closable):
         self.messages.append(reply.as_message())
         self._last = ConversationTurn(reply, reply.calls, State.WAITING if reply.calls else State.DONE)
         yield LoopEnded(self._last.state)
+
+
+def _loop_state(data: Mapping[str, Any]) -> LoopState:
+    rest = {name: value for name, value in data.items() if name != "added"}
+    return LoopState(rest, tuple(messages_from_json(data["added"])))
 
 
 def messages_of(data: Mapping[str, Any]) -> tuple[ChatMessage, ...]:

@@ -5,11 +5,12 @@ The loop asks its journal about everything that must not happen twice; how that 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ferrule.core.call import ToolCall
+from ferrule.core.message import ChatMessage, messages_as_json
 from ferrule.core.outcome import Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.approval_terms import ApprovalTerms
@@ -56,6 +57,18 @@ class ApprovalRequest:
     decision: Decision | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """A loop at one moment: JSON, and the messages that it has added to the conversation."""
+
+    data: Mapping[str, Any]
+    messages: tuple[ChatMessage, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return both as JSON."""
+        return {**self.data, "added": messages_as_json(self.messages)}
+
+
 class Journal(Protocol):
     """What a loop needs in order to record its steps."""
 
@@ -63,8 +76,8 @@ class Journal(Protocol):
         """Return the key by which the tool can recognize this call: the same for every attempt."""
         ...
 
-    async def save_state(self, state: dict[str, Any], /) -> None:
-        """Save the loop as it is now, as JSON."""
+    async def save_state(self, state: LoopState, /) -> None:
+        """Save the loop as it is now."""
         ...
 
     async def record_reply(self, place: str, model: str, usage: ToolUsage | None, cost: ReplyCost, /) -> None:
@@ -102,7 +115,7 @@ class NoJournal:
     def idempotency_key(self, place: str, call: ToolCall) -> str:
         return call.id
 
-    async def save_state(self, state: dict[str, Any], /) -> None:
+    async def save_state(self, state: LoopState, /) -> None:
         return
 
     async def record_reply(self, place: str, model: str, usage: ToolUsage | None, cost: ReplyCost, /) -> None:

@@ -7,11 +7,12 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ferrule.core.context import Principal
 from ferrule.errors import FencedError, LedgerUnavailableError
+from ferrule.run.journal import LoopState
 from ferrule.run.ledger.ledger import ConversationRecord, Ledger
+from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger_journal import LedgerJournal
 
 # How often a lease is renewed before it would expire.
@@ -31,7 +32,7 @@ class Lease:
     principal: Principal
     seconds: float
     clock: Callable[[], float]
-    save_override: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False)
+    save_override: Callable[[StateUpdate], Awaitable[None]] | None = field(default=None, repr=False)
     """Saves the state instead of the ledger's `save`, in one transaction with whatever belongs to it."""
     _renewal: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -57,23 +58,22 @@ class Lease:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _SLOWEST_POLL_SECONDS)
 
-    def journal(self, wrap_state: Callable[[dict[str, Any]], dict[str, Any]], patience: float) -> LedgerJournal:
+    def journal(self, save: Callable[[LoopState], Awaitable[None]], patience: float) -> LedgerJournal:
         return LedgerJournal(
             self.ledger,
             self.record.id,
             self.principal,
             self.record.epoch,
-            wrap_state,
+            save,
             patience=patience,
             clock=self.clock,
-            save_override=self.save,
         )
 
-    async def save(self, state: dict[str, Any]) -> None:
+    async def save(self, update: StateUpdate) -> None:
         if self.save_override is not None:
-            await self.save_override(state)
+            await self.save_override(update)
             return
-        await self.ledger.save(self.record.id, self.record.epoch, state, now=self.clock())
+        await self.ledger.save(self.record.id, self.record.epoch, update, now=self.clock())
 
     async def __aenter__(self) -> Lease:
         """Renew the lease now, and then again and again until the context ends."""

@@ -11,14 +11,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Answered, Outcome, Unknown
 from ferrule.errors import ApprovalError
-from ferrule.run.journal import ApprovalRequest, CallEntry, Decision, Effect
+from ferrule.run.journal import ApprovalRequest, CallEntry, Decision, Effect, LoopState
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, Ledger
 from ferrule.run.reply_record import ReplyCost, ReplyRecord
@@ -38,30 +37,25 @@ _OUTCOME_BY_STATE: Mapping[CallState, Outcome] = {
 
 @dataclass(slots=True)
 class LedgerJournal:
-    """`wrap_state` turns a loop's state into the conversation's state, of which it is a part."""
+    """`save` saves a loop's state as part of the conversation's."""
 
     ledger: Ledger
     conversation: str
     principal: Principal
     epoch: int
-    wrap_state: Callable[[dict[str, Any]], dict[str, Any]] = lambda state: state
+    save: Callable[[LoopState], Awaitable[None]]
     approval_seconds: float = 24 * 3600.0
     """How long a requested approval can be given and used."""
     patience: float = 0.0
     """How many seconds to wait for a decision made elsewhere before the turn ends without it."""
     clock: Callable[[], float] = time.time
     poll_seconds: float = 0.2
-    save_override: Callable[[dict[str, Any]], Awaitable[None]] | None = None
-    """Saves the state instead of the ledger's `save`."""
 
     def idempotency_key(self, place: str, call: ToolCall) -> str:
         return f"{self.conversation}/{place}"
 
-    async def save_state(self, state: dict[str, Any], /) -> None:
-        if self.save_override is not None:
-            await self.save_override(self.wrap_state(state))
-            return
-        await self.ledger.save(self.conversation, self.epoch, self.wrap_state(state), now=self.clock())
+    async def save_state(self, state: LoopState, /) -> None:
+        await self.save(state)
 
     async def record_reply(self, place: str, model: str, usage: ToolUsage | None, cost: ReplyCost, /) -> None:
         reply = ReplyRecord(self.conversation, place, model, usage, cost)

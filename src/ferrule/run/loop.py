@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.call import Receipt, ToolCall
 from ferrule.core.context import CallContext, Progress
 from ferrule.core.event import Usage, add_usage
-from ferrule.core.message import ChatMessage, Role, messages_as_json
+from ferrule.core.message import ChatMessage, Role
 from ferrule.core.outcome import Answered, NotDelivered, Outcome
 from ferrule.core.reply import Reply, ReplyPart
 from ferrule.core.request import ToolCallRequest, ToolChoice
@@ -32,7 +32,7 @@ from ferrule.run.events import (
 )
 from ferrule.run.hook_runner import REFUSED, HookRunner, withheld_outcome
 from ferrule.run.hooks import Hook, HookContext
-from ferrule.run.journal import CallEntry, Decision, Journal, NoJournal
+from ferrule.run.journal import CallEntry, Decision, Journal, LoopState, NoJournal
 from ferrule.run.machine import (
     AppendResults,
     AskModel,
@@ -159,15 +159,15 @@ class Loop:
         self._events.put_nowait(event)
         self._has_changed.set()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything that another process needs to continue, as JSON."""
-        return {
+    def snapshot(self) -> LoopState:
+        """Return everything that another process needs to continue."""
+        data = {
             "place": self.place,
-            "added": messages_as_json(self.new_messages),
             "machine": self.machine.as_dict(),
             "usage": usage_as_list(self.usage),
             "receipts": {id: receipt.as_dict() for id, receipt in self.receipts.items()},
         }
+        return LoopState(data, tuple(self.new_messages))
 
     async def _drive(self) -> None:
         started = time.monotonic() - self.machine.usage.seconds
@@ -175,7 +175,7 @@ class Loop:
         while True:
             self._append_results(steps)
             # There is no await between the change of the machine and this, so the messages and the machine agree.
-            state = self.as_dict()
+            state = self.snapshot()
             if self.drains_before_save:
                 await self._events.join()
             await self.journal.save_state(state)

@@ -1,4 +1,4 @@
-"""The transactions on approvals: request, approve, deny, redeem. Independent of the database.
+"""The transitions of approvals: request, approve, deny, redeem. Independent of the database.
 
 An approval is matched by its binding, one hash over everything that was approved. The other fields only serve to
 explain a mismatch afterwards.
@@ -7,15 +7,16 @@ explain a mismatch afterwards.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 from ferrule.errors import ApprovalError, LedgerError
 from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
-from ferrule.run.ledger.audit_chain import append_audit
-from ferrule.run.ledger.claim import Claim, encode_json, require_canonical, require_name
+from ferrule.run.ledger.claim import Claim, require_canonical
 from ferrule.run.ledger.continuations import request_continuation
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, ConversationRecord
-from ferrule.run.ledger.transaction import Transaction, approval_of, execute, lock, lock_owned, require_call
+from ferrule.run.ledger.transaction import Transaction, approval_of, execute
+from ferrule.run.ledger.transition import Transition
+from ferrule.run.ledger.writes import Kind
 
 VOTE = "vote"
 """The kind of the audit row for an approval that needs more of them."""
@@ -29,6 +30,8 @@ _MISMATCHES = (
     ("tool_fingerprint", "approval_tool_changed", "the tool's definition has changed since"),
     ("arguments", "approval_arguments_changed", "it was given for other arguments"),
 )
+_ASKED = (CallState.AWAITING_APPROVAL, CallState.APPROVED)
+_OPEN = (ApprovalState.PENDING, ApprovalState.APPROVED)
 _UNUSABLE = {
     ApprovalState.PENDING: ("approval_pending", "nobody has decided on it yet"),
     ApprovalState.DENIED: ("approval_denied", "it was denied"),
@@ -38,37 +41,40 @@ _UNUSABLE = {
 
 
 def request_approval(
-    approval: str, conversation: str, call_id: str, epoch: int, expires: float, terms: ApprovalTerms, now: float
+    transition: Transition, approval: str, call_id: str, expires: float, terms: ApprovalTerms
 ) -> Transaction[Approval]:
-    record = yield from lock_owned(conversation, epoch)
-    call = yield from require_call(conversation, call_id)
-    expired = yield from execute("replace_approvals", conversation, call_id, float(now))
-    is_request_repeated = call.state in (CallState.AWAITING_APPROVAL, CallState.APPROVED) and expired.count
+    record, now = transition.record, transition.now
+    call = yield from transition.require_call(call_id)
+    is_request_repeated = False
+    if call.state in _ASKED:
+        for earlier in (yield from _approvals_for(record.id, call_id)):
+            if earlier.state in _OPEN and earlier.expires_at <= now:
+                transition.change_approval(earlier, replace(earlier, state=ApprovalState.REPLACED))
+                is_request_repeated = True
     if not call.needs_approval or not (call.state is CallState.PROPOSED or is_request_repeated):
         raise LedgerError(
             f"cannot request approval for {call_id!r}: the call is {call.state.value}", code="call_moved_on"
         )
     request = Approval(
-        *(approval, conversation, call_id, record.tenant, record.principal, call.tool, call.tool_fingerprint),
+        *(approval, record.id, call_id, record.tenant, record.principal, call.tool, call.tool_fingerprint),
         *(call.arguments, call.arguments_sha256, call.binding),
-        *(ApprovalState.PENDING, float(now), float(expires), "", None, ""),
+        *(ApprovalState.PENDING, now, float(expires), "", None, ""),
         *(terms.approvers, terms.four_eyes),
     )
-    yield from execute("add_approval", *_row(request))
-    yield from execute("move_call", CallState.AWAITING_APPROVAL.value, conversation, call_id, call.state.value)
+    transition.add_approval(request)
+    transition.change_call(call, replace(call, state=CallState.AWAITING_APPROVAL))
     detail: dict[str, object] = {"expires_at": request.expires_at, "binding": request.binding}
     if terms.approvers > 1 or terms.four_eyes:
-        yield from execute("set_terms", approval, terms.approvers, int(terms.four_eyes), 0)
+        transition.write(Kind.TERMS, approval, terms.approvers, int(terms.four_eyes), 0)
         detail |= {"approvers": terms.approvers, "four_eyes": terms.four_eyes}
-    yield from append_audit(record, now, CallState.AWAITING_APPROVAL.value, detail, call_id=call_id, approval=approval)
+    transition.audit(CallState.AWAITING_APPROVAL.value, detail, call_id=call_id, approval=approval)
     return request
 
 
 def approve(
-    approval: str, by: str, arguments: bytes | None, seen: str, terms: ApprovalTerms, now: float
+    transition: Transition, approval: str, by: str, arguments: bytes | None, seen: str, terms: ApprovalTerms
 ) -> Transaction[Approval]:
-    require_name(by, "a person's name")
-    pending, record = yield from _lock_pending(approval, now)
+    pending = yield from _require_pending(transition, approval)
     changes = yield from _require_current(pending, seen)
     changed = pending
     if arguments is not None:
@@ -81,20 +87,30 @@ def approve(
             needed=max(pending.needed, terms.approvers),
             four_eyes=pending.four_eyes or terms.four_eyes,
         )
-        values = (changed.arguments, changed.arguments_sha256, changed.binding)
-        yield from execute("set_arguments", *values, changed.conversation, changed.call_id)
     if changed.four_eyes and by == changed.principal:
         raise ApprovalError(f"{by} asked for this call, and another person must approve it", code="approval_own_call")
+    call = yield from _require_waiting(transition, pending)
+    bound = replace(
+        call, arguments=changed.arguments, arguments_sha256=changed.arguments_sha256, binding=changed.binding
+    )
     shas = {"arguments_sha256": changed.arguments_sha256, "was_sha256": pending.arguments_sha256}
     if changed.needed > 1:
-        changed = yield from _vote(pending, changed, by, changes, now)
+        changed = yield from _vote(transition, pending, changed, by, changes)
         if changed.votes < changed.needed:
+            if bound != call:
+                transition.change_call(call, bound)
             detail = {**shas, "votes": changed.votes, "needed": changed.needed}
-            yield from append_audit(record, now, VOTE, detail, call_id=changed.call_id, approval=approval, by=by)
+            transition.audit(VOTE, detail, call_id=changed.call_id, approval=approval, by=by)
             return changed
-    decided = replace(changed, state=ApprovalState.APPROVED, decided_by=by, decided_at=float(now))
-    yield from _store_decision(decided, now)
-    yield from _move_call(record, decided, CallState.APPROVED, now, {**shas, "binding": decided.binding})
+    decided = replace(changed, state=ApprovalState.APPROVED, decided_by=by, decided_at=transition.now)
+    _decide(
+        transition,
+        pending,
+        decided,
+        call,
+        replace(bound, state=CallState.APPROVED),
+        {**shas, "binding": decided.binding},
+    )
     return decided
 
 
@@ -102,20 +118,20 @@ def find_votes(approval: str) -> Transaction[tuple[Vote, ...]]:
     return tuple(Vote(*row) for row in (yield from execute("votes", approval)).rows)
 
 
-def deny(approval: str, by: str, why: str, now: float) -> Transaction[Approval]:
-    require_name(by, "a person's name")
-    pending, record = yield from _lock_pending(approval, now)
-    decided = replace(pending, state=ApprovalState.DENIED, decided_by=by, decided_at=float(now), why=why)
-    yield from _store_decision(decided, now)
-    yield from _move_call(record, decided, CallState.DENIED, now, {"why": why})
+def deny(transition: Transition, approval: str, by: str, why: str) -> Transaction[Approval]:
+    pending = yield from _require_pending(transition, approval)
+    call = yield from _require_waiting(transition, pending)
+    decided = replace(pending, state=ApprovalState.DENIED, decided_by=by, decided_at=transition.now, why=why)
+    _decide(transition, pending, decided, call, replace(call, state=CallState.DENIED), {"why": why})
     return decided
 
 
-def redeem(approval: str, claim: Claim, now: float) -> Transaction[None]:
-    """Use an approval up. Call this only inside the transaction that starts the call."""
-    update = yield from execute("redeem", approval, claim.binding, float(now))
-    if update.count != 1:
-        raise _refusal(claim, (yield from _require_approval(approval)), now)
+def redeem(transition: Transition, approval: str, claim: Claim) -> Transaction[None]:
+    """Use an approval up, in the step that starts the call."""
+    record = yield from _require_approval(transition, approval)
+    if record.binding != claim.binding or _unusable_error(record, transition.now) is not None:
+        raise _refusal(claim, record, transition.now)
+    transition.change_approval(record, replace(record, state=ApprovalState.REDEEMED))
 
 
 def find_approval(approval: str) -> Transaction[Approval | None]:
@@ -126,6 +142,14 @@ def find_approval(approval: str) -> Transaction[Approval | None]:
 def find_approval_for_call(conversation: str, call_id: str) -> Transaction[Approval | None]:
     rows = (yield from execute("approvals_for", conversation, call_id)).rows
     return approval_of(rows[-1]) if rows else None
+
+
+def find_conversation_of(approval: str) -> Transaction[str]:
+    """Return the conversation of an approval."""
+    record = yield from find_approval(approval)
+    if record is None:
+        raise _unknown_error()
+    return record.conversation
 
 
 def find_approvals(state: ApprovalState | None) -> Transaction[tuple[Approval, ...]]:
@@ -166,26 +190,37 @@ def _unusable_error(approval: Approval, now: float) -> ApprovalError | None:
     return None
 
 
-def _require_approval(approval: str) -> Transaction[Approval]:
-    record = yield from find_approval(approval)
+def _require_approval(transition: Transition, approval: str) -> Transaction[Approval]:
+    record = yield from transition.approval(approval)
     if record is None:
-        raise ApprovalError("there is no such approval", code="approval_unknown")
+        raise _unknown_error()
     return record
 
 
-def _lock_pending(approval: str, now: float) -> Transaction[tuple[Approval, ConversationRecord]]:
-    """Lock the conversation of a pending approval and return both.
+def _unknown_error() -> ApprovalError:
+    return ApprovalError("there is no such approval", code="approval_unknown")
 
-    It is read twice: once to find the conversation, and again after that is locked.
-    """
-    first = yield from _require_approval(approval)
-    record = yield from lock(first.conversation)
-    pending = yield from _require_approval(approval)
+
+def _approvals_for(conversation: str, call_id: str) -> Transaction[list[Approval]]:
+    return [approval_of(row) for row in (yield from execute("approvals_for", conversation, call_id)).rows]
+
+
+def _require_pending(transition: Transition, approval: str) -> Transaction[Approval]:
+    pending = yield from _require_approval(transition, approval)
+    if pending.conversation != transition.record.id:
+        raise ApprovalError("there is no such approval in this conversation", code="approval_unknown")
     if pending.state is not ApprovalState.PENDING:
         raise ApprovalError(f"the approval was already decided: it is {pending.state.value}", code="approval_decided")
-    if pending.expires_at <= now:
+    if pending.expires_at <= transition.now:
         raise ApprovalError("the approval can no longer be decided: it has expired", code="approval_expired")
-    return pending, record
+    return pending
+
+
+def _require_waiting(transition: Transition, approval: Approval) -> Transaction[CallRecord]:
+    call = yield from transition.require_call(approval.call_id)
+    if call.state is not CallState.AWAITING_APPROVAL:
+        raise ApprovalError(f"the call {call.id!r} is no longer waiting for approval", code="call_moved_on")
+    return call
 
 
 def _require_current(pending: Approval, seen: str) -> Transaction[int]:
@@ -200,39 +235,28 @@ def _require_current(pending: Approval, seen: str) -> Transaction[int]:
     return changes
 
 
-def _vote(pending: Approval, changed: Approval, by: str, changes: int, now: float) -> Transaction[Approval]:
+def _vote(transition: Transition, pending: Approval, changed: Approval, by: str, changes: int) -> Transaction[Approval]:
     """Count one person's approval of the arguments as they are in `changed`."""
     is_changed = changed.binding != pending.binding
-    if is_changed:
-        values = (changed.arguments, changed.arguments_sha256, changed.binding)
-        if (yield from execute("change_approval", *values, changed.id, float(now))).count != 1:
-            raise ApprovalError("the approval was decided in the meantime", code="approval_decided")
-    yield from execute("set_terms", changed.id, changed.needed, int(changed.four_eyes), changes + is_changed)
-    if not (yield from execute("add_vote", changed.id, by, changed.binding, float(now))).count:
+    votes = (yield from execute("votes_for", changed.id, changed.binding)).rows
+    if any(voter == by for voter, _ in votes):
         raise ApprovalError(f"{by} has approved it already; another person must approve it too", code="approval_voted")
-    return replace(changed, votes=len((yield from find_votes(changed.id))))
+    if is_changed:
+        transition.change_approval(pending, changed)
+    transition.write(Kind.TERMS, changed.id, changed.needed, int(changed.four_eyes), changes + is_changed)
+    transition.write(Kind.VOTE, changed.id, by, changed.binding, transition.now)
+    return replace(changed, votes=len(votes) + 1)
 
 
-def _store_decision(decided: Approval, now: float) -> Transaction[None]:
-    values = (decided.state.value, decided.decided_by, decided.decided_at, encode_json(decided.why))
-    bound = (decided.arguments, decided.arguments_sha256, decided.binding)
-    if (yield from execute("decide", *values, *bound, decided.id, float(now))).count != 1:
-        raise ApprovalError("the approval was decided in the meantime", code="approval_decided")
-
-
-def _move_call(
-    record: ConversationRecord, decided: Approval, state: CallState, now: float, detail: Mapping[str, object]
-) -> Transaction[None]:
-    before = CallState.AWAITING_APPROVAL.value
-    update = yield from execute("move_call", state.value, decided.conversation, decided.call_id, before)
-    if update.count != 1:
-        raise ApprovalError(f"the call {decided.call_id!r} is no longer waiting for approval", code="call_moved_on")
-    yield from append_audit(
-        record, now, state.value, detail, call_id=decided.call_id, approval=decided.id, by=decided.decided_by
-    )
-    yield from request_continuation(record.id, record.tenant, record.principal, now)
-
-
-def _row(approval: Approval) -> tuple[object, ...]:
-    values = astuple(approval)
-    return (*values[:10], approval.state.value, *values[11:15], encode_json(approval.why))
+def _decide(
+    transition: Transition,
+    pending: Approval,
+    decided: Approval,
+    call: CallRecord,
+    moved: CallRecord,
+    detail: Mapping[str, object],
+) -> None:
+    transition.change_approval(pending, decided)
+    transition.change_call(call, moved)
+    transition.audit(moved.state.value, detail, call_id=call.id, approval=decided.id, by=decided.decided_by)
+    request_continuation(transition)

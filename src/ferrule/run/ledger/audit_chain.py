@@ -1,48 +1,32 @@
-"""The hash chain of the audit log, one per conversation: appending to it, and finding the first row that was changed.
+"""The hash chain of the audit log, one per conversation: the hash of a row, and finding the first that was changed.
 
 There is one chain per conversation instead of one for all, so that conversations do not wait for each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, replace
+from collections.abc import Sequence
 
 from ferrule.core.json_text import canonical
-from ferrule.errors import LedgerError
-from ferrule.run.ledger.claim import encode_json, sha256
-from ferrule.run.ledger.ledger import AuditRecord, Breach, ConversationRecord
-from ferrule.run.ledger.transaction import Transaction, execute
+from ferrule.run.ledger.claim import sha256
+from ferrule.run.ledger.ledger import GENESIS, AuditRecord, Breach
 
-GENESIS = "0" * 64
-
-
-def append_audit(
-    record: ConversationRecord,
-    now: float,
-    kind: str,
-    detail: Mapping[str, object],
-    *,
-    call_id: str = "",
-    approval: str = "",
-    by: str = "",
-) -> Transaction[None]:
-    """Append one row, in the transaction that makes the change."""
-    ((seq, head),) = (yield from execute("head", record.id)).rows
-    detail_text = encode_json(detail)
-    row = AuditRecord(
-        record.id, seq + 1, float(now), kind, call_id, approval, by or record.owner, record.epoch, detail_text, head, ""
-    )
-    row = replace(row, hash=hash_of(row))
-    yield from execute("add_audit", *astuple(row))
-    update = yield from execute("move_head", row.seq, row.hash, record.id, seq)
-    if update.count != 1:
-        raise LedgerError(f"the audit log of {record.id!r} was appended to in the meantime", code="ledger_conflict")
+__all__ = ["GENESIS", "first_breach", "hash_of"]
 
 
 def hash_of(row: AuditRecord) -> str:
-    fields = asdict(row)
-    del fields["hash"], fields["previous"]
+    """Return the hash of a row: over the previous row's hash and all its other fields."""
+    fields = {
+        "approval": row.approval,
+        "at": row.at,
+        "by": row.by,
+        "call_id": row.call_id,
+        "conversation": row.conversation,
+        "detail": row.detail,
+        "epoch": row.epoch,
+        "kind": row.kind,
+        "seq": row.seq,
+    }
     return sha256((str(row.previous) + canonical(fields)).encode("utf-8", "surrogatepass"))
 
 

@@ -1,36 +1,38 @@
-"""The transactions on calls: propose, start, finish, refuse. Independent of the database."""
+"""The transitions of calls: propose, start, finish, refuse. Independent of the database."""
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import replace
 
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import ApprovalError, FencedError, LedgerError
 from ferrule.run.ledger.approvals import difference, redeem
-from ferrule.run.ledger.audit_chain import append_audit
 from ferrule.run.ledger.claim import Claim, encode_json, require_canonical, require_name
 from ferrule.run.ledger.ledger import CALL_TRANSITIONS, CallRecord, CallState, ConversationRecord
-from ferrule.run.ledger.transaction import Transaction, call_of, execute, lock_owned, require_call
+from ferrule.run.ledger.transaction import Transaction, call_of, execute
+from ferrule.run.ledger.transition import Transition
 from ferrule.run.machine import outcome_as_dict
 
 
-def propose(claim: Claim, epoch: int, side_effects: bool, needs_approval: bool, now: float) -> Transaction[CallRecord]:
+def propose(
+    transition: Transition, claim: Claim, side_effects: bool, needs_approval: bool, *, is_new: bool = False
+) -> Transaction[CallRecord]:
+    """Record a call. `is_new` says that there is none in its place, so it need not be looked for."""
     require_name(claim.call_id, "a call's id")
     require_name(claim.tool, "a tool's name")
     require_canonical(claim.arguments)
-    record = yield from lock_owned(claim.conversation, epoch)
-    _require_same_principal(record, claim)
-    fresh = CallRecord(
-        *(claim.conversation, claim.call_id, claim.tool, claim.tool_fingerprint),
-        *(claim.arguments, claim.arguments_sha256, claim.binding),
-        *(side_effects, needs_approval, CallState.PROPOSED, 0, None),
-    )
-    values = (*astuple(fresh)[:7], int(side_effects), int(needs_approval), CallState.PROPOSED.value, 0, "null")
-    if (yield from execute("add_call", *values)).count:
+    _require_same_principal(transition.record, claim)
+    existing = None if is_new else (yield from transition.call(claim.call_id))
+    if existing is None:
+        fresh = CallRecord(
+            *(claim.conversation, claim.call_id, claim.tool, claim.tool_fingerprint),
+            *(claim.arguments, claim.arguments_sha256, claim.binding),
+            *(side_effects, needs_approval, CallState.PROPOSED, 0, None),
+        )
+        transition.add_call(fresh)
         detail = {"tool": claim.tool, "needs_approval": needs_approval, **_hashes(claim)}
-        yield from append_audit(record, now, CallState.PROPOSED.value, detail, call_id=claim.call_id)
+        transition.audit(CallState.PROPOSED.value, detail, call_id=claim.call_id)
         return fresh
-    existing = yield from require_call(claim.conversation, claim.call_id)
     if (existing.binding, existing.side_effects, existing.needs_approval) != (
         claim.binding,
         side_effects,
@@ -44,52 +46,52 @@ def propose(claim: Claim, epoch: int, side_effects: bool, needs_approval: bool, 
     return existing
 
 
-def start(claim: Claim, epoch: int, approval: str, now: float) -> Transaction[bool]:
-    record = yield from lock_owned(claim.conversation, epoch)
-    if record.lease_until <= now:
+def start(transition: Transition, claim: Claim, approval: str) -> Transaction[bool]:
+    record = transition.record
+    if record.lease_until <= transition.now:
         # Another owner may take over at any moment and mark this effect as unknown before it has started.
         raise FencedError(
             f"the lease on {record.id!r} has expired", code="lease_over", hint="Renew it before you start a call."
         )
-    call = yield from require_call(claim.conversation, claim.call_id)
+    call = yield from transition.require_call(claim.call_id)
     if approval:
-        yield from redeem(approval, claim, now)
+        yield from redeem(transition, approval, claim)
     elif call.needs_approval:
         raise ApprovalError(f"the call {call.id!r} needs approval", code="approval_required")
     elif call.binding != claim.binding:
         why = difference(claim, call, record)
         raise LedgerError(f"the call {call.id!r} differs from the proposed one: {why}", code="call_changed")
-    how = "start_approved" if approval else "start_proposed"
-    update = yield from execute(how, epoch, claim.conversation, claim.call_id, claim.binding)
-    if update.count == 1:
-        yield from append_audit(
-            record, now, CallState.STARTED.value, _hashes(claim), call_id=call.id, approval=approval
-        )
-        return True
-    if approval:
-        # An error rolls the transaction back, so the approval is not used up.
-        raise LedgerError(f"the call {call.id!r} is {call.state.value}, not approved", code="call_moved_on")
-    return False
+    expected = CallState.APPROVED if approval else CallState.PROPOSED
+    if call.state is not expected or call.binding != claim.binding:
+        if approval:
+            # An error undoes the transition, so the approval is not used up.
+            raise LedgerError(f"the call {call.id!r} is {call.state.value}, not approved", code="call_moved_on")
+        return False
+    transition.change_call(call, replace(call, state=CallState.STARTED, epoch=record.epoch))
+    transition.audit(CallState.STARTED.value, _hashes(claim), call_id=call.id, approval=approval)
+    return True
 
 
-def finish(conversation: str, call_id: str, epoch: int, outcome: Outcome, now: float) -> Transaction[CallRecord]:
-    text = encode_json(outcome_as_dict(outcome))
-    record = yield from lock_owned(conversation, epoch)
-    call = yield from require_call(conversation, call_id)
+def finish(transition: Transition, call_id: str, outcome: Outcome) -> Transaction[CallRecord]:
+    encode_json(outcome_as_dict(outcome))
+    call = yield from transition.require_call(call_id)
     state = state_after(outcome)
     _require_step(call, state)
-    yield from execute("end_call", state.value, text, conversation, call_id, epoch)
-    yield from append_audit(record, now, state.value, {"code": outcome.code}, call_id=call_id)
-    return (yield from require_call(conversation, call_id))
+    if call.epoch != transition.record.epoch:
+        raise LedgerError(f"the call {call_id!r} was started by another owner", code="call_moved_on")
+    ended = replace(call, state=state, outcome=outcome)
+    transition.change_call(call, ended)
+    transition.audit(state.value, {"code": outcome.code}, call_id=call_id)
+    return ended
 
 
-def refuse(conversation: str, call_id: str, epoch: int, why: str, now: float) -> Transaction[CallRecord]:
-    record = yield from lock_owned(conversation, epoch)
-    call = yield from require_call(conversation, call_id)
+def refuse(transition: Transition, call_id: str, why: str) -> Transaction[CallRecord]:
+    call = yield from transition.require_call(call_id)
     _require_step(call, CallState.REFUSED)
-    yield from execute("move_call", CallState.REFUSED.value, conversation, call_id, call.state.value)
-    yield from append_audit(record, now, CallState.REFUSED.value, {"why": why}, call_id=call_id)
-    return (yield from require_call(conversation, call_id))
+    refused = replace(call, state=CallState.REFUSED)
+    transition.change_call(call, refused)
+    transition.audit(CallState.REFUSED.value, {"why": why}, call_id=call_id)
+    return refused
 
 
 def find_call(conversation: str, call_id: str) -> Transaction[CallRecord | None]:

@@ -5,7 +5,7 @@ The problem
     The conversation must still continue, once, and the caller must still learn of it.
 
 The shape
-    - A decision and its continuation are written in one transaction. So a decision is never without one.
+    - A decision and its continuation are written in one step. So a decision is never without one.
     - A continuation is *due* until some process has ended it. Any process may take it: the lease of the conversation
       decides which, and the calls of the conversation run at most once, as ever. A process that dies leaves it due.
     - Every further decision starts a new *generation*. A process ends only the generation that it took.
@@ -20,16 +20,19 @@ from typing import cast
 
 from ferrule.core.json_text import loads
 from ferrule.run.ledger.claim import encode_json
-from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
+from ferrule.run.ledger.continuation import DUE, Continuation, WebhookDelivery
 from ferrule.run.ledger.transaction import Row, Transaction, execute
+from ferrule.run.ledger.transition import Transition
+from ferrule.run.ledger.writes import Kind
 
 GRACE_SECONDS = 1.5
 """How long after a decision a caller who is still there may continue the conversation itself."""
 
 
-def request_continuation(conversation: str, tenant: str, principal: str, now: float) -> Transaction[None]:
-    """Call this only inside the transaction of a decision."""
-    yield from execute("request_continuation", conversation, tenant, principal, float(now + GRACE_SECONDS))
+def request_continuation(transition: Transition) -> None:
+    """Write it with the step of a decision."""
+    record, due_at = transition.record, transition.now + GRACE_SECONDS
+    transition.write(Kind.CONTINUATION, record.id, record.tenant, record.principal, 1, due_at, 0, DUE, "")
 
 
 def find_due(limit: int, now: float) -> Transaction[tuple[Continuation, ...]]:

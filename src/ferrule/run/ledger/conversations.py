@@ -1,103 +1,126 @@
-"""The transactions on conversations: open, renew, save, take over. Independent of the database."""
+"""The transitions of conversations: open, renew, save, take over. Independent of the database."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Unknown
 from ferrule.errors import FencedError, LedgerError
-from ferrule.run.ledger.audit_chain import GENESIS, append_audit
-from ferrule.run.ledger.claim import encode_json, require_name, sha256
-from ferrule.run.ledger.ledger import CallState, ConversationRecord
-from ferrule.run.ledger.transaction import Transaction, execute, lock, lock_owned, require_call
-from ferrule.run.machine import outcome_as_dict
+from ferrule.run.ledger.claim import require_name
+from ferrule.run.ledger.ledger import CallRecord, CallState, ConversationRecord
+from ferrule.run.ledger.saved_state import StateUpdate
+from ferrule.run.ledger.transaction import Transaction, call_of, execute
+from ferrule.run.ledger.transition import HeldConversations, Transition, conflict_error, find_owned, find_record
 
 _LOST_OUTCOME = Unknown("its owner stopped before the outcome was recorded", code="owner_lost")
+_DAY = 86_400
+_MAX_TRIES = 20
 
 
 def open_conversation(
-    conversation: str, principal: Principal, owner: str, lease: float, now: float
+    held: HeldConversations, conversation: str, principal: Principal, owner: str, lease: float, now: float
 ) -> Transaction[ConversationRecord]:
     names = {"a conversation's id": conversation, "a tenant": principal.tenant, "a principal": principal.name}
     for what, name in {**names, "an owner": owner}.items():
         require_name(name, what)
-    until = float(now + lease)
-    fresh = ConversationRecord(conversation, principal.tenant, principal.name, owner, 1, until, 0, "null")
-    values = (conversation, principal.tenant, principal.name, owner, 1, until, 0, "null", 0, GENESIS)
-    if (yield from execute("add_conversation", *values)).count:
-        yield from append_audit(fresh, now, "opened", {"lease_until": until})
-        return fresh
-    record = yield from lock(conversation)
+    now, until = float(now), float(now + lease)
+    whose = (conversation, principal.tenant, principal.name)
+    fresh = ConversationRecord(*whose, owner, 1, until, 0, "null", opened_at=now, changed_at=now, born=int(now) // _DAY)
+    transition = Transition(fresh, now)
+    transition.audit("opened", {"lease_until": until})
+    step = transition.step()
+    assert step is not None
+    if (yield step).count:
+        held.put(transition.record)
+        return transition.record
+    record = yield from find_record(conversation)
     if (record.tenant, record.principal) != (principal.tenant, principal.name):
         # The message does not say whose it is.
         raise LedgerError(f"the id {conversation!r} is taken", code="conversation_taken", hint="Use random ids.")
-    return (yield from _hand_over(record, owner, lease, now))
+    return (yield from take_over(held, conversation, owner, lease, now))
 
 
-def take_over(conversation: str, owner: str, lease: float, now: float) -> Transaction[ConversationRecord]:
+def take_over(
+    held: HeldConversations, conversation: str, owner: str, lease: float, now: float
+) -> Transaction[ConversationRecord]:
     require_name(owner, "an owner")
-    record = yield from lock(conversation)
-    return (yield from _hand_over(record, owner, lease, now))
+    for _ in range(_MAX_TRIES):
+        record = yield from find_record(conversation)
+        if record.lease_until > now:
+            raise FencedError(
+                f"{record.id!r} is leased to {record.owner!r} for {record.lease_until - now:.3f} more seconds",
+                code="conversation_held",
+                hint="Wait until the lease expires, or let its owner release it.",
+            )
+        transition = Transition.of(record, now)
+        transition.hand_over(owner, float(now + lease))
+        transition.audit("taken_over", {"was": record.owner, "lease_until": transition.record.lease_until})
+        yield from mark_lost_calls(transition)
+        step = transition.step()
+        assert step is not None
+        if (yield step).count:
+            held.put(transition.record)
+            # Read after it was taken: now nobody else changes it.
+            return (yield from _with_state(transition.record))
+    raise conflict_error(conversation)
 
 
-def _hand_over(record: ConversationRecord, owner: str, lease: float, now: float) -> Transaction[ConversationRecord]:
-    update = yield from execute("take_over", owner, float(now + lease), record.id, record.epoch, float(now))
-    if update.count != 1:
-        raise FencedError(
-            f"{record.id!r} is leased to {record.owner!r} for {record.lease_until - now:.3f} more seconds",
-            code="conversation_held",
-            hint="Wait until the lease expires, or let its owner release it.",
-        )
-    new_record = yield from lock(record.id)
-    yield from append_audit(new_record, now, "taken_over", {"was": record.owner, "lease_until": new_record.lease_until})
-    yield from mark_lost_calls(new_record, now)
-    return new_record
-
-
-def mark_lost_calls(record: ConversationRecord, now: float) -> Transaction[tuple[str, ...]]:
+def mark_lost_calls(transition: Transition) -> Transaction[tuple[str, ...]]:
     """Mark calls that were started in an earlier epoch and have no outcome as unknown: they may have run."""
-    call_ids = [row[0] for row in (yield from execute("left_started", record.id, record.epoch)).rows]
-    for call_id in call_ids:
-        call = yield from require_call(record.id, call_id)
-        outcome = encode_json(outcome_as_dict(_LOST_OUTCOME))
-        yield from execute("end_call", CallState.UNKNOWN.value, outcome, record.id, call_id, call.epoch)
+    record = transition.record
+    rows = (yield from execute("left_started", record.id, record.epoch)).rows
+    lost: list[CallRecord] = [call_of(row) for row in rows]
+    for call in lost:
+        transition.change_call(call, replace(call, state=CallState.UNKNOWN, outcome=_LOST_OUTCOME))
         detail = {"started_in": call.epoch, "code": _LOST_OUTCOME.code}
-        yield from append_audit(record, now, CallState.UNKNOWN.value, detail, call_id=call_id)
-    return tuple(call_ids)
+        transition.audit(CallState.UNKNOWN.value, detail, call_id=call.id)
+    return tuple(call.id for call in lost)
 
 
-def mark_unknown(conversation: str, epoch: int, now: float) -> Transaction[tuple[str, ...]]:
-    record = yield from lock_owned(conversation, epoch)
-    return (yield from mark_lost_calls(record, now))
-
-
-def renew(conversation: str, epoch: int, lease: float, now: float) -> Transaction[None]:
+def renew(held: HeldConversations, conversation: str, epoch: int, lease: float, now: float) -> Transaction[None]:
     # No audit row: a renewal changes only a time, every few seconds.
-    yield from lock_owned(conversation, epoch)
-    yield from execute("set_lease", float(now + lease), conversation, epoch)
+    until = float(now + lease)
+    if not (yield from execute("set_lease", until, conversation, epoch)).count:
+        yield from find_owned(conversation, epoch)
+    known = held.get(conversation, epoch)
+    if known is not None:
+        held.put(replace(known, lease_until=until))
 
 
-def release(conversation: str, epoch: int, now: float) -> Transaction[None]:
-    record = yield from lock_owned(conversation, epoch)
+def release(transition: Transition) -> Transaction[None]:
     # Zero instead of now: the next owner's clock may be behind.
-    yield from execute("set_lease", 0.0, conversation, epoch)
-    yield from append_audit(record, now, "released", {})
+    transition.set_lease(0.0)
+    transition.audit("released", {})
+    return
+    yield
 
 
-def save(conversation: str, epoch: int, state: object, now: float) -> Transaction[int]:
-    text = encode_json(state)
-    record = yield from lock_owned(conversation, epoch)
-    yield from execute("save", text, conversation, epoch)
-    yield from append_audit(
-        record, now, "saved", {"version": record.version + 1, "state_sha256": sha256(text.encode())}
-    )
-    return record.version + 1
+def save(transition: Transition, update: StateUpdate) -> Transaction[int]:
+    transition.save(update)
+    return transition.record.version
+    yield
 
 
 def load(conversation: str, principal: Principal | None) -> Transaction[ConversationRecord | None]:
-    rows = (yield from execute("conversation", conversation)).rows
+    rows = (yield from execute("conversation_head", conversation)).rows
     if not rows:
         return None
     record = ConversationRecord(*rows[0])
     if principal is not None and (record.tenant, record.principal) != (principal.tenant, principal.name):
         return None
-    return record
+    return (yield from _with_state(record))
+
+
+def _with_state(record: ConversationRecord) -> Transaction[ConversationRecord]:
+    """Return the conversation with its state and its messages, as of one moment."""
+    for _ in range(_MAX_TRIES):
+        if not record.version:
+            return record
+        messages = (yield from execute("messages", record.born, record.id, record.messages)).rows
+        ((version, state),) = (yield from execute("state", record.id)).rows
+        if version == record.version:
+            # Messages are written with a new version: these belong to the state.
+            return replace(record, state_text=state, message_texts=tuple(row[0] for row in messages))
+        record = yield from find_record(record.id)
+    raise conflict_error(record.id)

@@ -33,16 +33,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from ferrule.core.context import Principal
-from ferrule.core.json_text import loads
+from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Outcome
 from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
+from ferrule.run.ledger.saved_state import StateUpdate, with_messages
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.reply_record import ReplyRecord
@@ -86,6 +87,10 @@ class ApprovalState(StrEnum):
     REPLACED = "replaced"
 
 
+GENESIS = "0" * 64
+"""The hash before the first audit row of a conversation."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationRecord:
     """A conversation and its owner. `epoch` grows with every change of owner; an earlier owner can write nothing."""
@@ -98,11 +103,30 @@ class ConversationRecord:
     lease_until: float
     version: int
     state_text: str
+    """The state without its messages: see `saved_state`."""
+    seq: int = 0
+    """The number of the last audit row. It grows with every step."""
+    head: str = GENESIS
+    """The hash of the last audit row."""
+    messages: int = 0
+    opened_at: float = 0.0
+    changed_at: float = 0.0
+    title: str = ""
+    """The beginning of the first user message, or else the tool that was called first; empty if neither is known."""
+    born: int = 0
+    """The day on which it was opened, since 1970. Its rows are kept together by it, and forgotten together."""
+    message_texts: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def state(self) -> Any:
         """The messages and the machine as they were last saved; None before the first save."""
-        return loads(self.state_text)
+        return with_messages(loads(self.state_text), [loads(text) for text in self.message_texts])
+
+    def with_state(self, state: Any) -> ConversationRecord:
+        """Return the conversation as it is after this state was saved."""
+        update = StateUpdate.of(state)
+        texts = tuple(map(dumps, update.messages))
+        return replace(self, state_text=dumps(update.rest), messages=update.count, message_texts=texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +293,11 @@ class Ledger(ABC):
         """End the lease, so that another owner can open the conversation at once."""
 
     @abstractmethod
-    async def save(self, conversation: str, epoch: int, state: Any, *, now: float) -> int:
-        """Save the state, which is JSON, and return the new version."""
+    async def save(self, conversation: str, epoch: int, state: Any | StateUpdate, *, now: float) -> int:
+        """Save the state, which is JSON, and return the new version. With an update only the new messages are written.
+
+        A state of which `messages` is a list is stored as rows, one for each message.
+        """
 
     @abstractmethod
     async def take_over(self, conversation: str, owner: str, lease: float, *, now: float) -> ConversationRecord:

@@ -1,19 +1,27 @@
-"""PostgresLedger: the ledger for many machines, in PostgreSQL 13 or newer. The only file that imports psycopg.
+"""PostgresLedger: the ledger for several machines, in PostgreSQL 13 or newer. The only file that imports psycopg.
 
-Every change first locks its conversation's row. So changes to one conversation run one after another, and changes to
-different ones in parallel, over a small pool of connections.
+Reads take any of a few connections. Steps are written by one task (`StepWriter`): those that arrive while a statement
+is on its way go together into the next one, so that many conversations share a commit.
+
+A connection pool in transaction mode, such as PgBouncer, gives each statement another connection to the server. Then
+nothing may be set for a connection or prepared in it. Such a pool is recognized, and neither is done.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger.sql import SqlLedger, check_version, unstorable_error
-from ferrule.run.ledger.tables import VERSION, Dialect
+from ferrule.run.ledger.sql import SqlLedger, unstorable_error
+from ferrule.run.ledger.step import Step
+from ferrule.run.ledger.step_sql import damaged_error, postgres_write
+from ferrule.run.ledger.step_writer import StepWriter
+from ferrule.run.ledger.tables import INDEXES, TABLES, VERSION, Dialect
 from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction, execute
+from ferrule.run.ledger.upgrade import fill_conversations, find_version, note_version
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -21,34 +29,53 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Connection: TypeAlias = "AsyncConnection[tuple[Any, ...]]"
 
-DIALECT = Dialect(placeholder="%s", integer="BIGINT", real="DOUBLE PRECISION", blob="BYTEA", for_update=" FOR UPDATE")
+DIALECT = Dialect(
+    placeholder="%s",
+    integer="BIGINT",
+    real="DOUBLE PRECISION",
+    blob="BYTEA",
+    unless_exists="IF NOT EXISTS ",
+    half_full=" WITH (fillfactor = 70)",
+)
 _STATEMENTS = {name: text.encode() for name, text in DIALECT.statements().items()}
 _STATEMENTS["has_ledger"] = b"SELECT to_regclass('ferrule_ledger') IS NOT NULL"
 # Two processes that create the tables at the same time would fail. The number is arbitrary, but must not change.
 _TABLES_LOCK = 7_305_801_174
 # "started" must be on disk before the effect begins. Stricter settings than "on" are kept.
 _DURABLE = b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-# A process that is frozen inside a transaction, such as one on a machine that sleeps, holds its locks for as long as it
-# sleeps, and nobody could take its conversation over. So the server ends such a transaction. Another limit is kept.
+# Each statement must see what was committed before it, also after it has waited for a row's lock.
+_NEWEST = b"SELECT set_config('default_transaction_isolation', 'read committed', false)"
+# A process that is frozen inside a transaction of several statements holds its locks for as long as it sleeps. So the
+# server ends such a transaction. Another limit is kept.
 _NO_LOCKS_ASLEEP = (
     b"SELECT set_config('idle_in_transaction_session_timeout', '5s', false) "
     b"WHERE current_setting('idle_in_transaction_session_timeout') = '0'"
 )
+# The statements that write steps are always the same few: planning them anew costs more than a better plan saves. They
+# find rows by their keys, also where a table was small when they were planned.
+_SAME_PLAN = (
+    b"SELECT set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false), "
+    b"set_config('enable_hashjoin', 'off', false), set_config('enable_mergejoin', 'off', false)"
+)
+_SERVER = b"SELECT pg_backend_pid(), current_setting('synchronous_commit')"
 
 
 class PostgresLedger(SqlLedger):
     """A ledger in PostgreSQL. Create it with `PostgresLedger.connect`."""
 
     def __init__(self, dsn: str, connections: int) -> None:
+        super().__init__()
         self._dsn = dsn
         self._slots = asyncio.Semaphore(connections)
         self._free: list[Connection] = []
+        self._free_writers: list[Connection] = []
         self._has_tables = False
         self._is_closed = False
+        self._writer = StepWriter(self._write_steps)
 
     @staticmethod
     async def connect(dsn: str, *, connections: int = 4, must_answer: bool = True) -> PostgresLedger:
-        """Open the ledger in this database. Up to `connections` transactions run at the same time.
+        """Open the ledger in this database. Up to `connections` statements run at the same time.
 
         With `must_answer=False` a database that cannot be reached is connected, and its tables are made, on first use.
         """
@@ -62,60 +89,109 @@ class PostgresLedger(SqlLedger):
 
     async def close(self) -> None:
         self._is_closed = True
-        while self._free:
-            await self._free.pop().close()
+        await self._writer.close()
+        for free in (self._free, self._free_writers):
+            while free:
+                await free.pop().close()
 
     async def _make_tables(self) -> None:
-        # CREATE TABLE IF NOT EXISTS takes locks even if the table exists, and running transactions would have to wait.
-        if not await self._commit(_has_tables()):
-            await self._commit(check_version(), [f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})", *DIALECT.tables()])
+        # CREATE TABLE IF NOT EXISTS takes locks even if the table exists, and running statements would have to wait.
+        async with self._connection() as connection:
+            if not await _run(connection, _has_tables()):
+                async with connection.transaction():
+                    await connection.execute(f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})".encode())
+                    await _execute_all(connection, TABLES)
+                    before = await _run(connection, find_version())
+                    for text in DIALECT.new_columns():
+                        await connection.execute(text.encode())
+                    await _execute_all(connection, INDEXES)
+                    await _run(connection, note_version(before))
+                if before is not None:
+                    await _run(connection, fill_conversations())
         self._has_tables = True
 
-    async def _transact(self, transaction: Transaction[T]) -> T:
+    async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
         if not self._has_tables:
             await self._make_tables()
-        return await self._commit(transaction)
+        if is_atomic:
+            async with self._connection() as connection, connection.transaction():
+                return await _run(connection, transaction)
+        try:
+            wanted = next(transaction)
+            while True:
+                wanted = transaction.send(await self._execute(wanted))
+        except StopIteration as done:
+            return done.value
 
-    async def _commit(self, transaction: Transaction[T], setup: Sequence[str] = ()) -> T:
+    async def _execute(self, wanted: Statement | Step) -> QueryResult:
+        if isinstance(wanted, Step):
+            return QueryResult(count=int(await self._writer.write(wanted)))
+        async with self._connection() as connection:
+            return await _execute(connection, wanted)
+
+    async def _write_steps(self, steps: Sequence[Step]) -> set[int]:
+        """Write steps of different conversations in one statement. Returns the numbers of those that were written."""
+        text, parameters = postgres_write(steps)
+        async with self._connection(is_writer=True) as connection:
+            cursor = await connection.execute(text.encode(), parameters)
+            return {row[0] for row in await cursor.fetchall()}
+
+    @asynccontextmanager
+    async def _connection(self, *, is_writer: bool = False) -> AsyncGenerator[Connection]:
+        """Lend a connection. What goes wrong with the database meanwhile is raised as an error of the ledger."""
         psycopg = _psycopg()
         if self._is_closed:
             raise LedgerError("the ledger is closed", code="ledger_closed")
+        free = self._free_writers if is_writer else self._free
         async with self._slots:
             try:
-                connection = self._free.pop() if self._free else await self._connect()
+                connection = free.pop() if free else await self._connect(is_writer=is_writer)
                 try:
-                    async with connection.transaction():
-                        for text in setup:
-                            await connection.execute(text.encode())
-                        return await _run(connection, transaction)
+                    yield connection
                 finally:
-                    await self._release(connection)
+                    await self._release(connection, free)
             except (
                 psycopg.OperationalError,
                 psycopg.InterfaceError,
                 psycopg.errors.IdleInTransactionSessionTimeout,
             ) as fault:
                 raise LedgerUnavailableError(f"the ledger's database: {fault}", hint="Try again.") from fault
+            except psycopg.errors.DivisionByZero as fault:
+                raise damaged_error() from fault
             except (UnicodeEncodeError, psycopg.DataError) as fault:
                 raise unstorable_error() from fault
             except psycopg.Error as fault:
                 raise LedgerError(f"the ledger's database: {fault}", code="ledger_damaged") from fault
 
-    async def _connect(self) -> Connection:
+    async def _connect(self, *, is_writer: bool) -> Connection:
         connection: Connection = await _psycopg().AsyncConnection.connect(self._dsn, autocommit=True)
-        # Each statement must see what was committed before it, also after it has waited for a row's lock.
-        await connection.set_isolation_level(_psycopg().IsolationLevel.READ_COMMITTED)
-        await connection.execute(_DURABLE)
-        await connection.execute(_NO_LOCKS_ASLEEP)
+        (pid, synchronous) = await _row(connection, _SERVER)
+        if pid != connection.info.backend_pid:
+            connection.prepare_threshold = None
+            _require_durable(synchronous)
+            return connection
+        connection.prepare_threshold = 2
+        for setting in (_DURABLE, _NEWEST, _NO_LOCKS_ASLEEP, *((_SAME_PLAN,) if is_writer else ())):
+            await connection.execute(setting)
         return connection
 
-    async def _release(self, connection: Connection) -> None:
+    async def _release(self, connection: Connection, free: list[Connection]) -> None:
         """Return a connection to the pool. One that broke, or is inside a transaction, is closed instead."""
         is_idle = connection.info.transaction_status == _psycopg().pq.TransactionStatus.IDLE
         if is_idle and not self._is_closed:
-            self._free.append(connection)
+            free.append(connection)
         else:
             await connection.close()
+
+
+def _require_durable(synchronous_commit: str) -> None:
+    if synchronous_commit == "off":
+        raise LedgerError(
+            "synchronous_commit is off, and a connection pool keeps it so: a power cut could make an effect happen "
+            "twice",
+            code="ledger_not_durable",
+            hint="ALTER DATABASE ... SET synchronous_commit = on",
+        )
 
 
 def _has_tables() -> Transaction[bool]:
@@ -124,12 +200,24 @@ def _has_tables() -> Transaction[bool]:
     return [row[0] for row in (yield from execute("versions")).rows] == [VERSION]
 
 
+async def _row(connection: Connection, text: bytes) -> tuple[Any, ...]:
+    row = await (await connection.execute(text)).fetchone()
+    assert row is not None
+    return row
+
+
+async def _execute_all(connection: Connection, texts: Sequence[str]) -> None:
+    for text in DIALECT.schema(texts):
+        await connection.execute(text.encode())
+
+
 async def _run(connection: Connection, transaction: Transaction[T]) -> T:
-    """Run a transaction: execute each statement that it yields and send back the result."""
+    """Run a transaction without steps on one connection."""
     try:
-        statement = next(transaction)
+        wanted = next(transaction)
         while True:
-            statement = transaction.send(await _execute(connection, statement))
+            assert isinstance(wanted, Statement)
+            wanted = transaction.send(await _execute(connection, wanted))
     except StopIteration as done:
         return done.value
 

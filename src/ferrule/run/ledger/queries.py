@@ -11,9 +11,7 @@ from ferrule.core.json_text import escape_text
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import Approval, ApprovalState
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
-from ferrule.run.ledger.title import MAX_PREFIX_CHARS, PREFIX_CHARS, title_of_state
-from ferrule.run.ledger.transaction import Row, Transaction, approval_of, execute
-from ferrule.run.timeline_entry import title_of
+from ferrule.run.ledger.transaction import Transaction, approval_of, execute
 
 _LATEST = 1e300
 """Later than every time: where a list has no cursor."""
@@ -29,14 +27,12 @@ def find_conversations(
         if not rows:
             raise LedgerError("the cursor names no conversation", code="bad_cursor", hint="Start without a cursor.")
         at, last = rows[0][0], query.after
-    owner = (tenant, query.principal, query.principal)
-    contents = (query.text, like_pattern(query.text), query.tool, query.tool, int(query.is_untraced))
-    start = (float(at), float(at), last)
-    rows = (yield from execute("conversations_of", PREFIX_CHARS, *owner, *start, *contents, query.limit)).rows
-    lines: list[ConversationSummary] = []
-    for row in rows:
-        lines.append((yield from _line(row)))
-    return tuple(lines)
+    pattern = like_pattern(query.text)
+    contents = (query.text, pattern, pattern, query.tool, query.tool, int(query.is_untraced))
+    whose = (tenant, query.principal) if query.principal else (tenant,)
+    name = "conversations_of_by" if query.principal else "conversations_of"
+    rows = (yield from execute(name, *whose, float(at), last, *contents, query.limit)).rows
+    return tuple(ConversationSummary(*row) for row in rows)
 
 
 def find_tenant_approvals(tenant: str, state: ApprovalState | None) -> Transaction[tuple[Approval, ...]]:
@@ -57,15 +53,6 @@ def find_earlier_approvals(
         rows = (yield from execute("approved_before", tenant, tool, time)).rows
         approvals[tool, time] = approval_of(rows[0]) if rows else None
     return tuple(approvals[one] for one in keys)
-
-
-def _line(row: Row) -> Transaction[ConversationSummary]:
-    *about, beginning, tool = row
-    title = title_of_state(beginning)
-    if title is None and len(beginning) == PREFIX_CHARS:
-        rows = (yield from execute("state_beginning", MAX_PREFIX_CHARS, about[0])).rows
-        title = title_of_state(rows[0][0]) if rows else None
-    return ConversationSummary(*about, title=title or title_of(tool or ""))
 
 
 def like_pattern(text: str) -> str:

@@ -26,7 +26,7 @@ from ferrule.run.ledger import (
 )
 from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.audit_chain import GENESIS, first_breach
-from ferrule.run.ledger.claim import Claim
+from ferrule.run.ledger.claim import Claim, require_name
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.ledger import (
     Approval,
@@ -41,21 +41,37 @@ from ferrule.run.ledger.ledger import (
     ResponseStatus,
     StoredRequest,
 )
+from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
-from ferrule.run.ledger.tables import UPGRADABLE, VERSION
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.ledger.transaction import Transaction, execute
+from ferrule.run.ledger.transition import Body, HeldConversations, Transition, change
 from ferrule.run.reply_record import ReplyRecord
-from ferrule.run.tool_usage import UsageQuery, UsageReport
+from ferrule.run.tool_usage import ToolUsage, UsageQuery, UsageReport
 
 T = TypeVar("T")
 
 
+_MAX_KNOWN_OFFERS = 10_000
+_MAX_VERIFY_TRIES = 100
+
+
 class SqlLedger(Ledger):
-    """`_transact` runs one transaction that is durable when it returns. If it raises, nothing is changed."""
+    """`_transact` runs a transaction: its statements and steps are durable, each by itself, when they return.
+
+    With `is_atomic` all its statements are one transaction of the database; it has no steps then.
+    """
+
+    def __init__(self) -> None:
+        self._held = HeldConversations()
+        self._known_offers: set[str] = set()
 
     @abstractmethod
-    async def _transact(self, transaction: Transaction[T]) -> T: ...
+    async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T: ...
+
+    async def _change(self, conversation: str, epoch: int | None, now: float, body: Body[T]) -> T:
+        async with self._held.one_at_a_time(conversation):
+            return await self._transact(change(self._held, conversation, epoch, now, body))
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,39 +84,44 @@ class SqlLedger(Ledger):
     async def open(
         self, conversation: str, principal: Principal, owner: str, lease: float, *, now: float
     ) -> ConversationRecord:
-        return await self._transact(conversations.open_conversation(conversation, principal, owner, lease, now))
+        return await self._transact(
+            conversations.open_conversation(self._held, conversation, principal, owner, lease, now)
+        )
 
     async def load(self, conversation: str, principal: Principal | None = None) -> ConversationRecord | None:
         return await self._transact(conversations.load(conversation, principal))
 
     async def renew(self, conversation: str, epoch: int, lease: float, *, now: float) -> None:
-        await self._transact(conversations.renew(conversation, epoch, lease, now))
+        await self._transact(conversations.renew(self._held, conversation, epoch, lease, now))
 
     async def release(self, conversation: str, epoch: int, *, now: float) -> None:
-        await self._transact(conversations.release(conversation, epoch, now))
+        await self._change(conversation, epoch, now, conversations.release)
 
-    async def save(self, conversation: str, epoch: int, state: Any, *, now: float) -> int:
-        return await self._transact(conversations.save(conversation, epoch, state, now))
+    async def save(self, conversation: str, epoch: int, state: Any | StateUpdate, *, now: float) -> int:
+        update = _update(state)
+        return await self._change(conversation, epoch, now, lambda one: conversations.save(one, update))
 
     async def take_over(self, conversation: str, owner: str, lease: float, *, now: float) -> ConversationRecord:
-        return await self._transact(conversations.take_over(conversation, owner, lease, now))
+        return await self._transact(conversations.take_over(self._held, conversation, owner, lease, now))
 
     async def propose(
         self, claim: Claim, epoch: int, *, side_effects: bool, needs_approval: bool, now: float
     ) -> CallRecord:
-        return await self._transact(calls.propose(claim, epoch, side_effects, needs_approval, now))
+        return await self._change(
+            claim.conversation, epoch, now, lambda one: calls.propose(one, claim, side_effects, needs_approval)
+        )
 
     async def start(self, claim: Claim, epoch: int, *, approval: str = "", now: float) -> bool:
-        return await self._transact(calls.start(claim, epoch, approval, now))
+        return await self._change(claim.conversation, epoch, now, lambda one: calls.start(one, claim, approval))
 
     async def finish(self, conversation: str, call_id: str, epoch: int, outcome: Outcome, *, now: float) -> CallRecord:
-        return await self._transact(calls.finish(conversation, call_id, epoch, outcome, now))
+        return await self._change(conversation, epoch, now, lambda one: calls.finish(one, call_id, outcome))
 
     async def refuse(self, conversation: str, call_id: str, epoch: int, why: str, *, now: float) -> CallRecord:
-        return await self._transact(calls.refuse(conversation, call_id, epoch, why, now))
+        return await self._change(conversation, epoch, now, lambda one: calls.refuse(one, call_id, why))
 
     async def mark_unknown(self, conversation: str, epoch: int, *, now: float) -> tuple[str, ...]:
-        return await self._transact(conversations.mark_unknown(conversation, epoch, now))
+        return await self._change(conversation, epoch, now, conversations.mark_lost_calls)
 
     async def call(self, conversation: str, call_id: str) -> CallRecord | None:
         return await self._transact(calls.find_call(conversation, call_id))
@@ -120,8 +141,9 @@ class SqlLedger(Ledger):
     ) -> Approval:
         # Random, because anyone who guesses an id could decide on the approval.
         id = secrets.token_hex(16)
-        return await self._transact(
-            approvals.request_approval(id, conversation, call_id, epoch, expires, terms or ApprovalTerms(), now)
+        demands = terms or ApprovalTerms()
+        return await self._change(
+            conversation, epoch, now, lambda one: approvals.request_approval(one, id, call_id, expires, demands)
         )
 
     async def approve(
@@ -134,13 +156,20 @@ class SqlLedger(Ledger):
         terms: ApprovalTerms | None = None,
         now: float,
     ) -> Approval:
-        return await self._transact(approvals.approve(approval, by, arguments, seen, terms or ApprovalTerms(), now))
+        require_name(by, "a person's name")
+        conversation = await self._transact(approvals.find_conversation_of(approval))
+        demands = terms or ApprovalTerms()
+        return await self._change(
+            conversation, None, now, lambda one: approvals.approve(one, approval, by, arguments, seen, demands)
+        )
 
     async def votes(self, approval: str) -> tuple[Vote, ...]:
         return await self._transact(approvals.find_votes(approval))
 
     async def deny(self, approval: str, by: str, why: str = "", *, now: float) -> Approval:
-        return await self._transact(approvals.deny(approval, by, why, now))
+        require_name(by, "a person's name")
+        conversation = await self._transact(approvals.find_conversation_of(approval))
+        return await self._change(conversation, None, now, lambda one: approvals.deny(one, approval, by, why))
 
     async def approval(self, approval: str) -> Approval | None:
         return await self._transact(approvals.find_approval(approval))
@@ -161,7 +190,13 @@ class SqlLedger(Ledger):
         *,
         now: float,
     ) -> None:
-        await self._transact(responses.add_response(response, epoch, events, state, decisions, now))
+        update = None if state is None else _update(state)
+        await self._change(
+            response.conversation,
+            epoch,
+            now,
+            lambda one: responses.add_response(one, response, events, update, decisions),
+        )
 
     async def append_events(
         self,
@@ -175,8 +210,14 @@ class SqlLedger(Ledger):
         reach: int = 0,
         now: float,
     ) -> ResponseRecord:
-        work = responses.append_events(response, epoch, events, first, state, status, reach, now)
-        return await self._transact(work)
+        conversation = await self._transact(responses.find_conversation_of(response))
+        update = None if state is None else _update(state)
+        return await self._change(
+            conversation,
+            epoch,
+            now,
+            lambda one: responses.append_events(one, response, events, first, update, status, reach),
+        )
 
     async def response(self, response: str, principal: Principal | None = None) -> ResponseRecord | None:
         return await self._transact(responses.find_response(response, principal))
@@ -188,10 +229,20 @@ class SqlLedger(Ledger):
         return await self._transact(responses.find_unfinished(limit, now))
 
     async def cancel_response(self, response: str, principal: Principal, *, now: float) -> ResponseRecord | None:
-        return await self._transact(responses.request_cancel(response, principal, now))
+        record = await self.response(response, principal)
+        if record is None:
+            return None
+        return await self._change(
+            record.conversation, None, now, lambda one: responses.request_cancel(one, response, principal)
+        )
 
     async def delete_response(self, response: str, principal: Principal, *, now: float) -> bool:
-        return await self._transact(responses.delete_response(response, principal, now))
+        record = await self.response(response, principal)
+        if record is None:
+            return False
+        return await self._change(
+            record.conversation, None, now, lambda one: responses.delete_response(one, response, principal)
+        )
 
     async def claim_request(self, request: StoredRequest, *, is_retry: bool, now: float) -> StoredRequest:
         return await self._transact(stored_requests.claim_request(request, is_retry, now))
@@ -218,7 +269,8 @@ class SqlLedger(Ledger):
         webhook: str = "",
         now: float,
     ) -> bool:
-        return await self._transact(continuations.end(continuation, status, code, message, webhook, now))
+        work = continuations.end(continuation, status, code, message, webhook, now)
+        return await self._transact(work, is_atomic=True)
 
     async def postpone_continuation(
         self, continuation: Continuation, until: float, *, code: str = "", message: str = ""
@@ -262,10 +314,10 @@ class SqlLedger(Ledger):
         return await self._transact(queries.find_conversations(tenant, query))
 
     async def record_requests(self, requests: Sequence[TracedRequest]) -> None:
-        await self._transact(traces.record_requests(requests))
+        await self._transact(traces.record_requests(requests), is_atomic=True)
 
     async def touch_requests(self, ids: Sequence[str], *, now: float) -> None:
-        await self._transact(traces.touch_requests(ids, now))
+        await self._transact(traces.touch_requests(ids, now), is_atomic=True)
 
     async def traces_of(self, tenant: str, query: TraceQuery) -> tuple[TraceSummary, ...]:
         return await self._transact(traces.find_traces(tenant, query))
@@ -274,10 +326,27 @@ class SqlLedger(Ledger):
         return await self._transact(traces.find_trace(id, tenant, stale_before))
 
     async def forget_traces(self, before: float) -> int:
-        return await self._transact(traces.forget_traces(before))
+        return await self._transact(traces.forget_traces(before), is_atomic=True)
 
     async def record_reply(self, reply: ReplyRecord, epoch: int, *, now: float) -> None:
-        await self._transact(replies.record_reply(reply, epoch, now))
+        offer = await self._store_offer(reply.tool_usage)
+
+        def record(transition: Transition) -> Transaction[None]:
+            replies.record_reply(transition, reply, offer)
+            return
+            yield
+
+        await self._change(reply.conversation, epoch, now, record)
+
+    async def _store_offer(self, usage: ToolUsage | None) -> str:
+        """Store the set of tools that a model was offered, and return its id. Sets are few, and seldom new."""
+        offer = tool_usage.offer_id(usage)
+        if usage is not None and offer not in self._known_offers:
+            await self._transact(tool_usage.store_offer(offer, usage.offered), is_atomic=True)
+            if len(self._known_offers) >= _MAX_KNOWN_OFFERS:
+                self._known_offers.clear()
+            self._known_offers.add(offer)
+        return offer
 
     async def usage_report(self, query: UsageQuery) -> UsageReport:
         return await self._transact(tool_usage.find_usage(query))
@@ -300,17 +369,8 @@ def unstorable_error() -> LedgerError:
     return LedgerError("a ledger cannot store this text", code="bad_name", hint="Use an id that the ledger returned.")
 
 
-def check_version() -> Transaction[None]:
-    """Check that the database has the version that this release writes. A new or an older one is set to it."""
-    versions = [row[0] for row in (yield from execute("versions")).rows]
-    if not versions:
-        yield from execute("note_version", VERSION)
-    elif len(versions) == 1 and versions[0] in UPGRADABLE:
-        yield from execute("raise_version", VERSION, versions[0])
-    elif versions != [VERSION]:
-        raise LedgerError(
-            f"the ledger has version {max(versions)}; this release needs version {VERSION}", code="ledger_version"
-        )
+def _update(state: Any | StateUpdate) -> StateUpdate:
+    return state if isinstance(state, StateUpdate) else StateUpdate.of(state)
 
 
 def _conversation_ids() -> Transaction[list[str]]:
@@ -322,8 +382,16 @@ def _audit(conversation: str) -> Transaction[tuple[AuditRecord, ...]]:
 
 
 def _verify(conversation: str) -> Transaction[Breach | None]:
-    # Locked, so that the rows and the head are consistent.
-    yield from execute("lock_conversation", conversation)
-    heads = (yield from execute("head", conversation)).rows
-    last, head = heads[0] if heads else (0, GENESIS)
-    return first_breach(conversation, (yield from _audit(conversation)), last, head)
+    breach = None
+    for _ in range(_MAX_VERIFY_TRIES):
+        last, head = yield from _head(conversation)
+        breach = first_breach(conversation, (yield from _audit(conversation)), last, head)
+        if breach is None or (last, head) == (yield from _head(conversation)):
+            return breach
+        # A step came in between: the rows are newer than the head.
+    return breach
+
+
+def _head(conversation: str) -> Transaction[tuple[int, str]]:
+    rows = (yield from execute("head", conversation)).rows
+    return rows[0] if rows else (0, GENESIS)

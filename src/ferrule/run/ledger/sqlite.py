@@ -3,25 +3,32 @@
 It uses a write-ahead log with `synchronous=FULL`, so that commits survive a power cut; SQLite's usual setting for that
 log (NORMAL) does not guarantee it. Transactions begin with BEGIN IMMEDIATE, so that none reads first and then finds
 that it cannot write.
+
+A step is one transaction in the thread, and nothing waits inside it for the program. A process that is stopped just
+then keeps the file locked until it continues: SQLite runs inside the process, and no server could end the transaction.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
-from ferrule.run.ledger.sql import SqlLedger, check_version, unstorable_error
-from ferrule.run.ledger.tables import Dialect
+from ferrule.run.ledger.sql import SqlLedger, unstorable_error
+from ferrule.run.ledger.step import Step
+from ferrule.run.ledger.step_sql import sqlite_write
+from ferrule.run.ledger.tables import INDEXES, TABLES, Dialect
 from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction
+from ferrule.run.ledger.upgrade import fill_conversations, find_version, note_version
 
 T = TypeVar("T")
 
-DIALECT = Dialect(placeholder="?", integer="INTEGER", real="REAL", blob="BLOB", for_update="")
+DIALECT = Dialect(placeholder="?", integer="INTEGER", real="REAL", blob="BLOB", unless_exists="", half_full="")
 _STATEMENTS = DIALECT.statements()
 
 
@@ -29,6 +36,7 @@ class SqliteLedger(SqlLedger):
     """A ledger in a SQLite file. Create it with `SqliteLedger.connect`."""
 
     def __init__(self, path: Path, wait: float) -> None:
+        super().__init__()
         self._path = path
         self._wait = wait
         self._thread = ThreadPoolExecutor(1, "ferrule-ledger")
@@ -51,12 +59,12 @@ class SqliteLedger(SqlLedger):
             self._connection = None
         self._thread.shutdown()
 
-    async def _transact(self, transaction: Transaction[T]) -> T:
+    async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
         if self._connection is None:
             raise LedgerError("the ledger is closed", code="ledger_closed")
         # If the task is cancelled here, the thread still completes the transaction.
         connection = self._connection
-        return await self._in_thread(lambda: run_in_transaction(connection, transaction))
+        return await self._in_thread(lambda: run_transaction(connection, transaction, is_atomic=is_atomic))
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
@@ -76,33 +84,61 @@ class SqliteLedger(SqlLedger):
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        run_in_transaction(connection, check_version(), DIALECT.tables())
+        make_tables(connection)
 
 
-def run_in_transaction(connection: sqlite3.Connection, transaction: Transaction[T], setup: Sequence[str] = ()) -> T:
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables, or raise them to the version of this release."""
+    with _transaction(connection):
+        _execute_all(connection, TABLES)
+        before = _run(connection, find_version())
+        columns = connection.execute("SELECT name FROM pragma_table_info('ferrule_conversation')").fetchall()
+        for text in DIALECT.new_columns([name for (name,) in columns]):
+            connection.execute(text)
+        _execute_all(connection, INDEXES)
+        _run(connection, note_version(before))
+    if before is not None:
+        _run(connection, fill_conversations())
+
+
+def run_transaction(connection: sqlite3.Connection, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
+    """Run a transaction, each statement and step by itself, or with `is_atomic` all its statements in one."""
+    if not is_atomic:
+        return _run(connection, transaction)
+    with _transaction(connection):
+        return _run(connection, transaction)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for text in setup:
-            connection.execute(text)
-        result = _run(connection, transaction)
+        yield
         connection.execute("COMMIT")
-        return result
     finally:
         # Still open only if something was raised.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
+def _execute_all(connection: sqlite3.Connection, texts: Sequence[str]) -> None:
+    for text in DIALECT.schema(texts):
+        connection.execute(text)
+
+
 def _run(connection: sqlite3.Connection, transaction: Transaction[T]) -> T:
-    """Run a transaction: execute each statement that it yields and send back the result."""
+    """Run a transaction: execute each statement and step that it yields, and send back the result."""
     try:
-        statement = next(transaction)
+        wanted = next(transaction)
         while True:
-            statement = transaction.send(_execute(connection, statement))
+            wanted = transaction.send(_execute(connection, wanted))
     except StopIteration as done:
         return done.value
 
 
-def _execute(connection: sqlite3.Connection, statement: Statement) -> QueryResult:
-    cursor = connection.execute(_STATEMENTS[statement.name], statement.values)
+def _execute(connection: sqlite3.Connection, wanted: Statement | Step) -> QueryResult:
+    if isinstance(wanted, Step):
+        with _transaction(connection):
+            return QueryResult(count=int(sqlite_write(connection, wanted)))
+    cursor = connection.execute(_STATEMENTS[wanted.name], wanted.values)
     return QueryResult(cursor.fetchall(), cursor.rowcount)

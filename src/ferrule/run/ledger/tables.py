@@ -5,14 +5,18 @@ Some columns keep words that the code no longer uses (`needs_leave`, `fate`): ex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-VERSION = 5
-# Each version only adds tables to the one before, so these are upgraded by creating what is missing.
-UPGRADABLE = (1, 2, 3, 4)
+VERSION = 6
+# Each version only adds tables and columns to the one before, so these are upgraded by creating what is missing.
+UPGRADABLE = (1, 2, 3, 4, 5)
 
-CONVERSATION = "id, tenant, principal, owner, epoch, lease_until, version, state"
+# Everything of a conversation but its state, in the order of `ConversationRecord`.
+CONVERSATION_HEAD = (
+    "id, tenant, principal, owner, epoch, lease_until, version, 'null', audit_seq, audit_head, messages, opened_at, "
+    "changed_at, title, born"
+)
 CALL = (
     "conversation, id, tool, tool_fingerprint, arguments, arguments_sha256, binding, side_effects, needs_leave, "
     "state, epoch, outcome"
@@ -55,20 +59,26 @@ class Dialect:
     integer: str
     real: str
     blob: str
-    for_update: str
-    """Locks the rows that are read until the transaction ends."""
+    unless_exists: str
+    """Adds a column only if there is none."""
+    half_full: str
+    """Leaves space on the pages of a table whose rows change often, so that its indexes need not change with them."""
 
-    def tables(self) -> list[str]:
-        return [
-            text.replace("INT8", self.integer).replace("REAL8", self.real).replace("BYTES", self.blob)
-            for text in TABLES
-        ]
+    def schema(self, texts: Sequence[str]) -> list[str]:
+        """Return statements that create tables and columns in this dialect."""
+        types = {"INT8": self.integer, "REAL8": self.real, "BYTES": self.blob, " HALF_FULL": self.half_full}
+        for name, own in types.items():
+            texts = [text.replace(name, own) for text in texts]
+        return list(texts)
+
+    def new_columns(self, existing: Sequence[str] = ()) -> list[str]:
+        """Return the statements that add the columns that do not exist."""
+        missing = {name: kind for name, kind in NEW_COLUMNS.items() if name not in existing}
+        add = f"ALTER TABLE ferrule_conversation ADD COLUMN {self.unless_exists}"
+        return self.schema([f"{add}{name} {kind}" for name, kind in missing.items()])
 
     def statements(self) -> dict[str, str]:
-        return {
-            name: text.replace("?", self.placeholder).replace(" FOR UPDATE", self.for_update)
-            for name, text in STATEMENTS.items()
-        }
+        return {name: text.replace("?", self.placeholder) for name, text in STATEMENTS.items()}
 
 
 TABLES = (
@@ -76,7 +86,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ferrule_conversation (
         id TEXT PRIMARY KEY, tenant TEXT NOT NULL, principal TEXT NOT NULL, owner TEXT NOT NULL, epoch INT8 NOT NULL,
         lease_until REAL8 NOT NULL, version INT8 NOT NULL, state TEXT NOT NULL,
-        audit_seq INT8 NOT NULL, audit_head TEXT NOT NULL)""",
+        audit_seq INT8 NOT NULL, audit_head TEXT NOT NULL) HALF_FULL""",
     """CREATE TABLE IF NOT EXISTS ferrule_call (
         conversation TEXT NOT NULL REFERENCES ferrule_conversation (id), id TEXT NOT NULL, tool TEXT NOT NULL,
         tool_fingerprint TEXT NOT NULL, arguments BYTES NOT NULL, arguments_sha256 TEXT NOT NULL,
@@ -94,9 +104,6 @@ TABLES = (
         conversation TEXT NOT NULL, seq INT8 NOT NULL, at REAL8 NOT NULL, kind TEXT NOT NULL, call_id TEXT NOT NULL,
         approval TEXT NOT NULL, decided_by TEXT NOT NULL, epoch INT8 NOT NULL, detail TEXT NOT NULL,
         previous TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (conversation, seq))""",
-    # Lists are by tenant and newest first. The age of a conversation is that of its first audit row.
-    "CREATE INDEX IF NOT EXISTS ferrule_conversation_tenant ON ferrule_conversation (tenant, principal)",
-    "CREATE INDEX IF NOT EXISTS ferrule_audit_opened ON ferrule_audit (at, conversation) WHERE seq = 1",
     "CREATE INDEX IF NOT EXISTS ferrule_approval_tenant ON ferrule_approval (tenant, requested_at)",
     "CREATE INDEX IF NOT EXISTS ferrule_approval_tool ON ferrule_approval (tenant, tool, decided_at)",
     # Since version 2.
@@ -171,6 +178,26 @@ TABLES = (
     "WHERE history_key <> ''",
     """CREATE TABLE IF NOT EXISTS ferrule_trace_tool (
         trace TEXT NOT NULL, tool TEXT NOT NULL, PRIMARY KEY (trace, tool))""",
+    # Since version 6. A message is written once. `born` is that of its conversation.
+    """CREATE TABLE IF NOT EXISTS ferrule_message (
+        born INT8 NOT NULL, conversation TEXT NOT NULL, n INT8 NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (conversation, n, born))""",
+)
+# What the conversations of earlier versions lack. Those that exist are filled in afterwards: see `upgrade`.
+NEW_COLUMNS: Mapping[str, str] = {
+    "messages": "INT8 NOT NULL DEFAULT 0",
+    "opened_at": "REAL8 NOT NULL DEFAULT 0",
+    "changed_at": "REAL8 NOT NULL DEFAULT 0",
+    "title": "TEXT NOT NULL DEFAULT ''",
+    "born": "INT8 NOT NULL DEFAULT 0",
+}
+# Lists are by tenant and newest first.
+INDEXES = (
+    "CREATE INDEX IF NOT EXISTS ferrule_conversation_opened ON ferrule_conversation (tenant, opened_at, id)",
+    "CREATE INDEX IF NOT EXISTS ferrule_conversation_principal "
+    "ON ferrule_conversation (tenant, principal, opened_at, id)",
+    "DROP INDEX IF EXISTS ferrule_conversation_tenant",
+    "DROP INDEX IF EXISTS ferrule_audit_opened",
 )
 
 
@@ -188,6 +215,11 @@ _FROM_PICKS = (
 _FINAL_STATE = (
     "COALESCE((SELECT k.state FROM ferrule_call k WHERE k.conversation = p.conversation "
     "AND RTRIM(k.id, '~') = p.call_id ORDER BY LENGTH(k.id) DESC LIMIT 1), '')"
+)
+# Whether a conversation contains a text: in a message, or in the state of an earlier version.
+_CONTAINS_TEXT = (
+    "(EXISTS (SELECT 1 FROM ferrule_message m WHERE m.conversation = {id} AND LOWER(m.body) LIKE ? ESCAPE '!') "
+    "OR EXISTS (SELECT 1 FROM ferrule_conversation s WHERE s.id = {id} AND LOWER(s.state) LIKE ? ESCAPE '!'))"
 )
 # Sorted by the audit log, because ids do not sort as numbers do. Searched only if there is a call at all.
 _FIRST_TOOL = (
@@ -227,47 +259,37 @@ STATEMENTS: Mapping[str, str] = {
     "note_version": "INSERT INTO ferrule_ledger (version) VALUES (?) ON CONFLICT (version) DO NOTHING",
     "raise_version": "UPDATE ferrule_ledger SET version = ? WHERE version = ?",
     "versions": "SELECT version FROM ferrule_ledger ORDER BY version",
-    # Conversations. Every change begins by reading one for update: so changes to it run one after another.
-    "conversation": f"SELECT {CONVERSATION} FROM ferrule_conversation WHERE id = ?",
-    "lock_conversation": f"SELECT {CONVERSATION} FROM ferrule_conversation WHERE id = ? FOR UPDATE",
-    "add_conversation": _insert("ferrule_conversation", f"{CONVERSATION}, audit_seq, audit_head")
-    + " ON CONFLICT (id) DO NOTHING",
+    # Conversations. What changes one is a step: see `step_sql`.
+    "conversation_head": f"SELECT {CONVERSATION_HEAD} FROM ferrule_conversation WHERE id = ?",
+    "state": "SELECT version, state FROM ferrule_conversation WHERE id = ?",
+    "messages": "SELECT body FROM ferrule_message WHERE born = ? AND conversation = ? AND n < ? ORDER BY n",
     "set_lease": "UPDATE ferrule_conversation SET lease_until = ? WHERE id = ? AND epoch = ?",
-    "save": "UPDATE ferrule_conversation SET state = ?, version = version + 1 WHERE id = ? AND epoch = ?",
-    "take_over": "UPDATE ferrule_conversation SET owner = ?, epoch = epoch + 1, lease_until = ? "
-    "WHERE id = ? AND epoch = ? AND lease_until <= ?",
     "every_conversation": "SELECT id FROM ferrule_conversation UNION SELECT conversation FROM ferrule_audit ORDER BY 1",
-    "opened_at": "SELECT a.at FROM ferrule_conversation c JOIN ferrule_audit a ON a.conversation = c.id AND a.seq = 1 "
-    "WHERE c.id = ? AND c.tenant = ?",
-    # The beginning of the state, for the title, is read only for the rows of the page, after sorting.
-    "conversations_of": "SELECT t.id, t.tenant, t.principal, t.version, t.lease_until, t.opened_at, t.changed_at, "
-    f"SUBSTR(s.state, 1, ?), {_FIRST_TOOL} FROM ("
-    "SELECT c.id AS id, c.tenant AS tenant, c.principal AS principal, c.version AS version, "
-    "c.lease_until AS lease_until, a.at AS opened_at, z.at AS changed_at "
-    "FROM ferrule_audit a JOIN ferrule_conversation c ON c.id = a.conversation "
+    "opened_at": "SELECT opened_at FROM ferrule_conversation WHERE id = ? AND tenant = ?",
+    **{
+        f"conversations_of{suffix}": "SELECT c.id, c.tenant, c.principal, c.version, c.lease_until, c.opened_at, "
+        f"c.changed_at, c.title FROM ferrule_conversation c WHERE c.tenant = ? {whose}"
+        "AND (c.opened_at, c.id) < (?, ?) "
+        f"AND (? = '' OR {_CONTAINS_TEXT.format(id='c.id')}) "
+        "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = c.id AND k.tool = ?)) "
+        "AND (? = 0 OR NOT EXISTS (SELECT 1 FROM ferrule_traced_request r WHERE r.conversation = c.id)) "
+        "ORDER BY c.opened_at DESC, c.id DESC LIMIT ?"
+        for suffix, whose in {"": "", "_by": "AND c.principal = ? "}.items()
+    },
+    # For the upgrade: conversations of an earlier version, which have no time yet.
+    "unfilled": "SELECT c.id, a.at, z.at, SUBSTR(c.state, 1, ?), "
+    f"{_FIRST_TOOL.replace('t.id', 'c.id')} FROM ferrule_conversation c "
+    "JOIN ferrule_audit a ON a.conversation = c.id AND a.seq = 1 "
     "JOIN ferrule_audit z ON z.conversation = c.id AND z.seq = c.audit_seq "
-    "WHERE a.seq = 1 AND c.tenant = ? AND (? = '' OR c.principal = ?) AND (a.at < ? OR (a.at = ? AND c.id < ?)) "
-    "AND (? = '' OR LOWER(c.state) LIKE ? ESCAPE '!') "
-    "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = c.id AND k.tool = ?)) "
-    "AND (? = 0 OR NOT EXISTS (SELECT 1 FROM ferrule_traced_request r WHERE r.conversation = c.id)) "
-    "ORDER BY a.at DESC, c.id DESC LIMIT ?) t "
-    "JOIN ferrule_conversation s ON s.id = t.id ORDER BY t.opened_at DESC, t.id DESC",
-    "state_beginning": "SELECT SUBSTR(state, 1, ?) FROM ferrule_conversation WHERE id = ?",
+    "WHERE c.opened_at = 0 AND c.id > ? ORDER BY c.id LIMIT ?",
+    # A conversation whose messages are rows already keeps its `born`: they are found by it.
+    "fill": "UPDATE ferrule_conversation SET opened_at = ?, changed_at = ?, title = ?, "
+    "born = CASE WHEN messages = 0 THEN ? ELSE born END WHERE id = ? AND opened_at = 0",
     # Calls.
     "call": f"SELECT {CALL} FROM ferrule_call WHERE conversation = ? AND id = ?",
-    "calls": f"SELECT {CALL} FROM ferrule_call WHERE conversation = ? ORDER BY id",
-    "left_started": "SELECT id FROM ferrule_call WHERE conversation = ? AND state = 'started' AND epoch < ? "
+    "left_started": f"SELECT {CALL} FROM ferrule_call WHERE conversation = ? AND state = 'started' AND epoch < ? "
     "ORDER BY id",
-    "add_call": _insert("ferrule_call", CALL) + " ON CONFLICT (conversation, id) DO NOTHING",
-    "start_proposed": "UPDATE ferrule_call SET state = 'started', epoch = ? WHERE conversation = ? AND id = ? "
-    "AND binding = ? AND state = 'proposed' AND needs_leave = 0",
-    "start_approved": "UPDATE ferrule_call SET state = 'started', epoch = ? WHERE conversation = ? AND id = ? "
-    "AND binding = ? AND state = 'approved' AND needs_leave = 1",
-    "move_call": "UPDATE ferrule_call SET state = ? WHERE conversation = ? AND id = ? AND state = ?",
-    "end_call": "UPDATE ferrule_call SET state = ?, outcome = ? WHERE conversation = ? AND id = ? "
-    "AND state = 'started' AND epoch = ?",
-    "set_arguments": "UPDATE ferrule_call SET arguments = ?, arguments_sha256 = ?, binding = ? "
-    "WHERE conversation = ? AND id = ? AND state = 'awaiting_approval'",
+    "calls": f"SELECT {CALL} FROM ferrule_call WHERE conversation = ? ORDER BY id",
     # Approvals.
     "approval": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE id = ?",
     "approvals": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval ORDER BY requested_at, id",
@@ -284,29 +306,12 @@ STATEMENTS: Mapping[str, str] = {
     # An approval that expired after it was given still counts as given.
     "approved_before": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE tenant = ? AND tool = ? AND decided_at < ? "
     "AND state <> 'denied' ORDER BY decided_at DESC, id DESC LIMIT 1",
-    "add_approval": _insert("ferrule_approval", APPROVAL),
-    "replace_approvals": "UPDATE ferrule_approval SET state = 'replaced' WHERE conversation = ? AND call_id = ? "
-    "AND state IN ('pending', 'approved') AND expires_at <= ?",
-    "decide": "UPDATE ferrule_approval SET state = ?, decided_by = ?, decided_at = ?, why = ?, arguments = ?, "
-    "arguments_sha256 = ?, binding = ? WHERE id = ? AND state = 'pending' AND expires_at > ?",
-    "redeem": "UPDATE ferrule_approval SET state = 'redeemed' WHERE id = ? AND binding = ? AND state = 'approved' "
-    "AND expires_at > ?",
     # Approvals by several people. A vote counts for the arguments that it was given for.
     "terms": "SELECT approvers, four_eyes, changes FROM ferrule_approval_terms WHERE approval = ?",
-    "set_terms": _insert("ferrule_approval_terms", "approval, approvers, four_eyes, changes")
-    + " ON CONFLICT (approval) DO UPDATE SET approvers = excluded.approvers, four_eyes = excluded.four_eyes, "
-    "changes = excluded.changes",
-    "add_vote": _insert("ferrule_vote", "approval, voter, binding, at")
-    + " ON CONFLICT (approval, voter, binding) DO NOTHING",
+    "votes_for": "SELECT voter, at FROM ferrule_vote WHERE approval = ? AND binding = ?",
     "votes": "SELECT v.voter, v.at FROM ferrule_vote v JOIN ferrule_approval a ON a.id = v.approval "
     "WHERE v.approval = ? AND v.binding = a.binding ORDER BY v.at, v.voter",
-    "change_approval": "UPDATE ferrule_approval SET arguments = ?, arguments_sha256 = ?, binding = ? "
-    "WHERE id = ? AND state = 'pending' AND expires_at > ?",
     # Continuations and webhooks. A response that has not ended continues by itself.
-    "request_continuation": f"INSERT INTO ferrule_continuation ({CONTINUATION}) "
-    "VALUES (?, ?, ?, 1, ?, 0, 'due', '') ON CONFLICT (conversation) DO UPDATE SET "
-    "generation = ferrule_continuation.generation + 1, due_at = excluded.due_at, attempts = 0, "
-    "status = 'due', error = ''",
     "continuation": f"SELECT {CONTINUATION} FROM ferrule_continuation WHERE conversation = ?",
     "due_continuations": f"SELECT {', '.join(f'n.{name}' for name in CONTINUATION.split(', '))} "
     "FROM ferrule_continuation n JOIN ferrule_conversation c ON c.id = n.conversation "
@@ -332,19 +337,12 @@ STATEMENTS: Mapping[str, str] = {
     "delete_uncollected": "DELETE FROM ferrule_uncollected WHERE conversation = ? AND call_id = ?",
     # Responses.
     "response": f"SELECT {RESPONSE} FROM ferrule_response WHERE id = ?",
-    "add_response": _insert("ferrule_response", RESPONSE) + " ON CONFLICT (id) DO NOTHING",
-    "set_status": "UPDATE ferrule_response SET status = ?, reach = ? WHERE id = ? AND status IN " + _UNFINISHED,
-    "ask_to_cancel": "UPDATE ferrule_response SET cancelled = 1 WHERE id = ? AND cancelled = 0 AND status IN "
-    + _UNFINISHED,
-    "delete_response": "DELETE FROM ferrule_response WHERE id = ?",
     "responses_in": "SELECT id FROM ferrule_response WHERE conversation = ? ORDER BY id",
     "unfinished_responses": f"SELECT {', '.join(f'r.{name}' for name in RESPONSE.split(', '))} "
     "FROM ferrule_response r JOIN ferrule_conversation c ON c.id = r.conversation "
     f"WHERE r.status IN {_UNFINISHED} AND c.lease_until <= ? ORDER BY r.created, r.id LIMIT ?",
     "last_event": "SELECT COALESCE(MAX(seq), -1) FROM ferrule_response_event WHERE response = ?",
-    "add_event": _insert("ferrule_response_event", "response, seq, data"),
     "events_after": "SELECT data FROM ferrule_response_event WHERE response = ? AND seq > ? ORDER BY seq LIMIT ?",
-    "delete_events": "DELETE FROM ferrule_response_event WHERE response = ?",
     # Requests.
     "request": f"SELECT {REQUEST} FROM ferrule_request WHERE answer = ?",
     "add_request": _insert("ferrule_request", REQUEST) + " ON CONFLICT DO NOTHING",
@@ -355,10 +353,9 @@ STATEMENTS: Mapping[str, str] = {
     "AND idempotency_key = ?",
     # With the end of the lease and the time of the last change of the conversation that answers it.
     "request_by_body": f"SELECT {', '.join(f'r.{name}' for name in REQUEST.split(', '))}, "
-    "COALESCE(c.lease_until, 0.0), COALESCE(z.at, r.begun_at) FROM ferrule_request r "
+    "COALESCE(c.lease_until, 0.0), COALESCE(c.changed_at, r.begun_at) FROM ferrule_request r "
     "LEFT JOIN ferrule_response p ON p.id = r.answer "
     "LEFT JOIN ferrule_conversation c ON c.id = COALESCE(p.conversation, r.answer) "
-    "LEFT JOIN ferrule_audit z ON z.conversation = c.id AND z.seq = c.audit_seq "
     "WHERE r.body_sha256 = ? AND r.tenant = ? AND r.principal = ? AND r.api = ? "
     "ORDER BY r.begun_at DESC, r.answer DESC LIMIT 1",
     # Tool usage.
@@ -366,10 +363,6 @@ STATEMENTS: Mapping[str, str] = {
     "add_definition": _insert("ferrule_definition", "fingerprint, tool, description")
     + " ON CONFLICT (fingerprint) DO NOTHING",
     "add_offer": _insert("ferrule_offer", "id, fingerprint") + " ON CONFLICT (id, fingerprint) DO NOTHING",
-    "forget_selection": "DELETE FROM ferrule_selection WHERE conversation = ? AND place = ?",
-    "forget_picks": "DELETE FROM ferrule_pick WHERE conversation = ? AND selection = ?",
-    "add_selection": _insert("ferrule_selection", SELECTION),
-    "add_pick": _insert("ferrule_pick", PICK),
     **{name: text for suffix, whose in _TENANT_CONDITIONS.items() for name, text in _statistics(suffix, whose).items()},
     # Traces. What a request adds is summed up in its trace, so that a list need not read the requests.
     # In one statement: the request itself, if it was recorded when it began, and the traces that it may belong to.
@@ -406,8 +399,8 @@ STATEMENTS: Mapping[str, str] = {
     "AND (t.began_at < ? OR (t.began_at = ? AND t.id < ?)) "
     "AND (? = '' OR LOWER(t.title) LIKE ? ESCAPE '!' "
     "OR EXISTS (SELECT 1 FROM ferrule_traced_request r WHERE r.trace = t.id AND LOWER(r.messages) LIKE ? ESCAPE '!') "
-    "OR EXISTS (SELECT 1 FROM ferrule_traced_request r JOIN ferrule_conversation c ON c.id = r.conversation "
-    "WHERE r.trace = t.id AND LOWER(c.state) LIKE ? ESCAPE '!')) "
+    "OR EXISTS (SELECT 1 FROM ferrule_traced_request r "
+    f"WHERE r.trace = t.id AND {_CONTAINS_TEXT.format(id='r.conversation')})) "
     "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_trace_tool k WHERE k.trace = t.id AND k.tool = ?)) "
     "AND t.changed_at >= ? AND t.began_at < ?) u WHERE (? = '' OR u.status = ?) "
     "ORDER BY u.began_at DESC, u.id DESC LIMIT ?",
@@ -424,7 +417,5 @@ STATEMENTS: Mapping[str, str] = {
     "forget_trace": "DELETE FROM ferrule_trace WHERE id = ?",
     # The audit log.
     "head": "SELECT audit_seq, audit_head FROM ferrule_conversation WHERE id = ?",
-    "move_head": "UPDATE ferrule_conversation SET audit_seq = ?, audit_head = ? WHERE id = ? AND audit_seq = ?",
-    "add_audit": _insert("ferrule_audit", AUDIT),
     "audit": f"SELECT {AUDIT} FROM ferrule_audit WHERE conversation = ? ORDER BY seq",
 }

@@ -6,14 +6,15 @@ definition. Each reply adds one row, and one for each call. The outcome of a cal
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 from ferrule.core.json_text import digest, loads
 from ferrule.core.tool import ToolDefinition
 from ferrule.run.ledger.claim import encode_json
-from ferrule.run.ledger.ledger import CallState, ConversationRecord
+from ferrule.run.ledger.ledger import CallState
 from ferrule.run.ledger.transaction import Row, Transaction, execute
+from ferrule.run.ledger.transition import Transition
+from ferrule.run.ledger.writes import Kind
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import (
     PICKED,
@@ -31,20 +32,18 @@ _FAILED = frozenset({CallState.FAILED.value, CallState.UNKNOWN.value})
 _RowKey = tuple[str, str]
 
 
-def insert_usage(record: ConversationRecord, reply: ReplyRecord, usage: ToolUsage, now: float) -> Transaction[None]:
+def write_usage(transition: Transition, reply: ReplyRecord, usage: ToolUsage, offer: str) -> None:
     """Record the tool usage of a reply. If a model is asked again after a crash, the new usage replaces the old one."""
     fingerprints = {tool.name: tool.fingerprint for tool in usage.offered}
-    offer = yield from _store_offer(usage.offered, fingerprints)
-    where = (reply.conversation, reply.place)
-    yield from execute("forget_picks", *where)
-    yield from execute("forget_selection", *where)
+    record, where = transition.record, (reply.conversation, reply.place)
     demanded = fingerprints.get(usage.required_tool, "")
     about = (encode_json(reply.model), offer, demanded, int(usage.is_required), int(usage.is_unanswered))
-    yield from execute("add_selection", *where, record.tenant, record.principal, float(now), *about)
+    transition.write(Kind.SELECTION, *where, record.tenant, record.principal, transition.now, *about)
+    transition.write(Kind.PICK_REMOVAL, *where, len(usage.attempts))
     for number, attempt in enumerate(usage.attempts):
         call_id = "" if attempt.number is None else f"{reply.place}.{attempt.number}"
         columns = (fingerprints.get(attempt.tool, ""), call_id, attempt.status.value, encode_json(attempt.name))
-        yield from execute("add_pick", *where, number, *columns, int(attempt.is_retried), int(attempt.is_repeated))
+        transition.write(Kind.PICK, *where, number, *columns, int(attempt.is_retried), int(attempt.is_repeated))
 
 
 def find_usage(query: UsageQuery) -> Transaction[UsageReport]:
@@ -74,16 +73,18 @@ def find_usage(query: UsageQuery) -> Transaction[UsageReport]:
     return UsageReport(tuple(sorted(rows, key=_by_use)), tuple(UnknownToolName(*key, count) for key, count in most))
 
 
-def _store_offer(tools: tuple[ToolDefinition, ...], fingerprints: Mapping[str, str]) -> Transaction[str]:
-    """Return the id of a set of tools, and store the set if it is new."""
-    offer = digest(sorted(fingerprints.values()))
+def offer_id(usage: ToolUsage | None) -> str:
+    """Return the id of a set of tools; empty without one."""
+    return "" if usage is None else digest(sorted({tool.name: tool.fingerprint for tool in usage.offered}.values()))
+
+
+def store_offer(offer: str, tools: tuple[ToolDefinition, ...]) -> Transaction[None]:
+    """Store a set of tools, unless it is stored. It is named by its content, so it may be stored at any time."""
     if not (yield from execute("has_offer", offer)).rows:
         # Always in the same order, so that two writers of the same rows cannot deadlock.
-        for tool in sorted(tools, key=lambda one: fingerprints[one.name]):
-            fingerprint = fingerprints[tool.name]
-            yield from execute("add_definition", fingerprint, tool.name, encode_json(tool.description))
-            yield from execute("add_offer", offer, fingerprint)
-    return offer
+        for tool in sorted({tool.name: tool for tool in tools}.values(), key=lambda one: one.fingerprint):
+            yield from execute("add_definition", tool.fingerprint, tool.name, encode_json(tool.description))
+            yield from execute("add_offer", offer, tool.fingerprint)
 
 
 def _count(offers: list[Row], picks: list[Row], demands: list[Row]) -> dict[_RowKey, UsageCounts]:

@@ -65,7 +65,17 @@ def find_traces(tenant: str, query: TraceQuery) -> Transaction[tuple[TraceSummar
         yield from execute(
             "traces_of",
             *(float(query.stale_before), tenant, query.principal, query.principal, began_at, began_at, last),
-            *(query.text, pattern, pattern, pattern, query.tool, query.tool, float(query.since), float(query.until)),
+            *(
+                query.text,
+                pattern,
+                pattern,
+                pattern,
+                pattern,
+                query.tool,
+                query.tool,
+                float(query.since),
+                float(query.until),
+            ),
             *((query.status or "", query.status or "", query.limit)),
         )
     ).rows

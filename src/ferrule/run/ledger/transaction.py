@@ -1,19 +1,28 @@
-"""Transaction: a generator that yields statements and receives their results. It does no IO itself.
+"""Transaction: a generator that yields statements and steps, and receives their results. It does no IO itself.
 
-So the logic exists once for all databases. A driver runs a whole generator inside one database transaction, in a thread
-or on the event loop, and rolls everything back if it raises.
+So the logic exists once for all databases. A statement that is yielded alone is a transaction of its own; so is a step,
+which writes everything that belongs to a transition of a conversation, or nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ferrule.core.json_text import loads
-from ferrule.errors import FencedError, LedgerError
-from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState, ConversationRecord
+from ferrule.run.ledger.ledger import (
+    Approval,
+    ApprovalState,
+    CallRecord,
+    CallState,
+    ResponseRecord,
+    ResponseStatus,
+)
 from ferrule.run.machine import outcome_from_dict
+
+if TYPE_CHECKING:
+    from ferrule.run.ledger.step import Step
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -21,7 +30,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement, by its name in `tables.STATEMENTS`, and its values."""
+    """A statement, by its name in `tables.STATEMENTS`, and its values. It is committed by itself."""
 
     name: str
     values: tuple[object, ...] = ()
@@ -29,43 +38,17 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The rows that were read, or how many rows were changed."""
+    """The rows that were read, or how many rows were changed; for a step, 1 if it was written."""
 
     rows: list[Row] = field(default_factory=list[Row])
     count: int = 0
 
 
-Transaction: TypeAlias = Generator[Statement, QueryResult, T]
+Transaction: TypeAlias = "Generator[Statement | Step, QueryResult, T]"
 
 
 def execute(name: str, *values: object) -> Transaction[QueryResult]:
     return (yield Statement(name, values))
-
-
-def lock(conversation: str) -> Transaction[ConversationRecord]:
-    """Lock a conversation until the transaction ends, and return it."""
-    result = yield from execute("lock_conversation", conversation)
-    if not result.rows:
-        raise LedgerError(f"there is no conversation {conversation!r}", code="unknown_conversation")
-    return ConversationRecord(*result.rows[0])
-
-
-def lock_owned(conversation: str, epoch: int) -> Transaction[ConversationRecord]:
-    """Lock a conversation for the owner of this epoch. Raises `FencedError` for any other epoch."""
-    record = yield from lock(conversation)
-    if record.epoch != epoch:
-        raise FencedError(
-            f"{conversation!r} is in epoch {record.epoch}; this owner has epoch {epoch}",
-            hint="Another process has taken the conversation over. Stop, and load it again.",
-        )
-    return record
-
-
-def require_call(conversation: str, call_id: str) -> Transaction[CallRecord]:
-    result = yield from execute("call", conversation, call_id)
-    if not result.rows:
-        raise LedgerError(f"there is no call {call_id!r} in {conversation!r}", code="unknown_call")
-    return call_of(result.rows[0])
 
 
 def call_of(row: Row) -> CallRecord:
@@ -94,6 +77,12 @@ def approval_of(row: Row) -> Approval:
         four_eyes=bool(four_eyes),
         votes=votes,
     )
+
+
+def response_of(row: Row) -> ResponseRecord:
+    id, conversation, tenant, principal, status, model, created, reach, cancelled, request = row
+    whose = (id, conversation, tenant, principal)
+    return ResponseRecord(*whose, ResponseStatus(status), model, created, reach, bool(cancelled), request)
 
 
 def _decode_json(text: str) -> Any:

@@ -15,6 +15,7 @@ from ferrule.core.request import ToolCallRequest
 from ferrule.engines.engine import Engine
 from ferrule.run.events import LoopEvent
 from ferrule.run.lease import Lease
+from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.turn_record import TurnRecord, turn_events
 from ferrule.server.answer.plan import Turn
 from ferrule.server.gateway import Gateway
@@ -45,6 +46,7 @@ async def stream_keyed_reply(
             record = TurnRecord(len(request.messages), reply.finish_reason, reply.usage, receipts=receipts)
             messages = messages_as_json([*request.messages, reply.as_message()])
             # Of the same form as the state of a `ToolConversation`, so that whatever shows conversations can show it.
-            await lease.save({"version": _VERSION, "messages": messages, "loop": None, "turn": record.as_dict()})
+            state = {"version": _VERSION, "messages": messages, "loop": None, "turn": record.as_dict()}
+            await lease.save(StateUpdate.of(state))
     finally:
         await lease.release()

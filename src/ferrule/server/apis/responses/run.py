@@ -22,6 +22,7 @@ from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEnded
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.ledger import ApprovalState, ResponseRecord, ResponseStatus
+from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.machine import State
 from ferrule.server.answer.confirming_executor import executor_of
 from ferrule.server.answer.plan import ToolOwner, Turn
@@ -156,10 +157,10 @@ class ResponseRun:
         self._conversation = conversation
         return conversation
 
-    async def _save_state(self, state: dict[str, Any]) -> None:
+    async def _save_state(self, state: StateUpdate) -> None:
         """Write the loop's state and all events before it in one transaction, so that they are always consistent."""
         status = ResponseStatus(self.loop_encoder.encoder.response["status"]) if self._last_events else None
-        await self.event_log.flush(self._last_events, state=state, status=status, reach=len(state["messages"]))
+        await self.event_log.flush(self._last_events, state=state, status=status, reach=state.rest["messages"])
 
     async def _end(self, last: Events, state: dict[str, Any] | None = None) -> None:
         if state is None and self._conversation is not None:

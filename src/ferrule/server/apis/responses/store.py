@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from ferrule.core.context import Principal
@@ -88,7 +87,7 @@ class ResponseStore:
         epoch, now = lease.record.epoch, time.time()
         await self.gateway.ledger.add_response(record, epoch, events, state, verdicts, now=now)
         if state is not None:
-            lease.record = replace(lease.record, state_text=encode_json(state))
+            lease.record = lease.record.with_state(state)
         run = self._make_run(record, resume_record, principal, lease, encoder, events)
         self._start(run)
         return run

@@ -1,0 +1,305 @@
+"""Transition: one change of a conversation while it is put together. It reads, computes, and becomes one step.
+
+The logic of the ledger is generators that yield statements, which only read, and receive their results; so it exists
+once for all databases and does no IO itself. What they write is collected here, each row as it will be, and written at
+the end by one step (`step`). A row that is read again is read as it will be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from typing import TypeAlias, TypeVar
+from weakref import WeakValueDictionary
+
+from ferrule.errors import FencedError, LedgerError
+from ferrule.run.ledger.audit_chain import hash_of
+from ferrule.run.ledger.claim import encode_json, sha256
+from ferrule.run.ledger.ledger import Approval, AuditRecord, CallRecord, ConversationRecord, ResponseRecord
+from ferrule.run.ledger.saved_state import StateUpdate
+from ferrule.run.ledger.step import Step, Values, Version
+from ferrule.run.ledger.title import title_of_messages
+from ferrule.run.ledger.transaction import Transaction, approval_of, call_of, execute, response_of
+from ferrule.run.ledger.writes import Kind
+from ferrule.run.machine import outcome_as_dict
+from ferrule.run.timeline_entry import title_of
+
+T = TypeVar("T")
+_MAX_TRIES = 200
+"""More steps than this have come between the reading and the writing of one: something is wrong."""
+
+
+@dataclass(slots=True)
+class Transition:
+    """`record` is the conversation as it will be. Without `before` it is new."""
+
+    record: ConversationRecord
+    now: float
+    before: Version | None = None
+    state_text: str | None = None
+    _calls: dict[str, tuple[CallRecord | None, CallRecord]] = field(
+        default_factory=dict[str, tuple[CallRecord | None, CallRecord]]
+    )
+    """Each call that is written: as it was read, None if it is new, and as it will be."""
+    _approvals: dict[str, tuple[Approval | None, Approval]] = field(
+        default_factory=dict[str, tuple[Approval | None, Approval]]
+    )
+    _responses: dict[str, tuple[ResponseRecord | None, ResponseRecord]] = field(
+        default_factory=dict[str, tuple[ResponseRecord | None, ResponseRecord]]
+    )
+    _rows: dict[Kind, list[Values]] = field(default_factory=dict[Kind, list[Values]])
+
+    @staticmethod
+    def of(record: ConversationRecord, now: float) -> Transition:
+        return Transition(record, float(now), Version(record.epoch, record.seq))
+
+    def write(self, kind: Kind, *values: object) -> None:
+        self._rows.setdefault(kind, []).append(values)
+
+    # --- The conversation ---
+
+    def hand_over(self, owner: str, lease_until: float) -> None:
+        """Give the conversation to another owner, in a new epoch."""
+        assert self.before is not None
+        self.before = replace(self.before, lease_until=self.record.lease_until)
+        self.record = replace(self.record, owner=owner, epoch=self.record.epoch + 1, lease_until=lease_until)
+
+    def set_lease(self, until: float) -> None:
+        self.record = replace(self.record, lease_until=until)
+
+    def save(self, update: StateUpdate) -> None:
+        """Save a state, with an audit row that names everything in it by its hash."""
+        record = self.record
+        if update.first > record.messages:
+            raise LedgerError(
+                f"{record.id!r} has {record.messages} messages; number {update.first} does not follow",
+                code="message_gap",
+            )
+        texts = [encode_json(message) for message in update.messages]
+        for number, text in enumerate(texts, update.first):
+            self.write(Kind.MESSAGE, record.born, record.id, number, text)
+        self.state_text = encode_json(update.rest)
+        title = title_of_messages(update.messages) if not update.first else ""
+        self.record = replace(record, version=record.version + 1, messages=update.count, title=title or record.title)
+        detail: dict[str, object] = {
+            "version": self.record.version,
+            "state_sha256": sha256(self.state_text.encode()),
+            "messages": update.count,
+        }
+        if texts:
+            detail["messages_sha256"] = sha256("\n".join(texts).encode())
+        self.audit("saved", detail)
+
+    def audit(
+        self, kind: str, detail: Mapping[str, object], *, call_id: str = "", approval: str = "", by: str = ""
+    ) -> None:
+        """Append a row to the conversation's hash chain."""
+        record = self.record
+        row = AuditRecord(
+            *(record.id, record.seq + 1, self.now, kind, call_id, approval, by or record.owner, record.epoch),
+            *(encode_json(detail), record.head, ""),
+        )
+        row = replace(row, hash=hash_of(row))
+        self.write(Kind.AUDIT, *astuple(row))
+        self.record = replace(record, seq=row.seq, head=row.hash, changed_at=self.now)
+
+    # --- Calls, approvals, responses: read as they will be ---
+
+    def call(self, call_id: str) -> Transaction[CallRecord | None]:
+        if call_id in self._calls:
+            return self._calls[call_id][1]
+        rows = (yield from execute("call", self.record.id, call_id)).rows
+        return call_of(rows[0]) if rows else None
+
+    def require_call(self, call_id: str) -> Transaction[CallRecord]:
+        call = yield from self.call(call_id)
+        if call is None:
+            raise LedgerError(f"there is no call {call_id!r} in {self.record.id!r}", code="unknown_call")
+        return call
+
+    def add_call(self, call: CallRecord) -> None:
+        self._calls[call.id] = (None, call)
+        if not self.record.title and not self.record.messages:
+            self.record = replace(self.record, title=title_of(call.tool))
+
+    def change_call(self, was: CallRecord, call: CallRecord) -> None:
+        first, _ = self._calls.get(call.id, (was, was))
+        self._calls[call.id] = (first, call)
+
+    def approval(self, id: str) -> Transaction[Approval | None]:
+        if id in self._approvals:
+            return self._approvals[id][1]
+        rows = (yield from execute("approval", id)).rows
+        return approval_of(rows[0]) if rows else None
+
+    def add_approval(self, approval: Approval) -> None:
+        self._approvals[approval.id] = (None, approval)
+
+    def change_approval(self, was: Approval, approval: Approval) -> None:
+        first, _ = self._approvals.get(approval.id, (was, was))
+        self._approvals[approval.id] = (first, approval)
+
+    def response(self, id: str) -> Transaction[ResponseRecord | None]:
+        if id in self._responses:
+            return self._responses[id][1]
+        rows = (yield from execute("response", id)).rows
+        return response_of(rows[0]) if rows else None
+
+    def add_response(self, response: ResponseRecord) -> None:
+        self._responses[response.id] = (None, response)
+
+    def change_response(self, was: ResponseRecord, response: ResponseRecord) -> None:
+        first, _ = self._responses.get(response.id, (was, was))
+        self._responses[response.id] = (first, response)
+
+    # --- The end ---
+
+    def step(self) -> Step | None:
+        """Return what is to be written; None if nothing changes."""
+        for was, call in self._calls.values():
+            if was is None:
+                self.write(Kind.CALL, *_call_row(call))
+            else:
+                self.write(Kind.CALL_CHANGE, *_call_change(call), call.conversation, call.id, was.state.value)
+        for was, approval in self._approvals.values():
+            if was is None:
+                self.write(Kind.APPROVAL, *_approval_row(approval))
+            else:
+                guard = (approval.id, was.state.value, was.binding)
+                self.write(Kind.APPROVAL_CHANGE, *_approval_change(approval), *guard)
+        for was, response in self._responses.values():
+            state = (response.status.value, response.reach, int(response.is_cancelled))
+            if was is None:
+                self.write(Kind.RESPONSE, *_response_row(response))
+            else:
+                self.write(Kind.RESPONSE_CHANGE, *state, response.id, was.status.value)
+        if not self._rows:
+            return None
+        rows = {kind: tuple(values) for kind, values in self._rows.items()}
+        state_text = "null" if self.before is None and self.state_text is None else self.state_text
+        return Step(self.before, self.record, state_text, rows)
+
+
+class HeldConversations:
+    """The conversations that this process owns, as it has last written them: so it need not read them again.
+
+    `one_at_a_time` keeps two transitions of this process in one conversation from overtaking each other: the second
+    would be computed for nothing.
+    """
+
+    MAX = 20_000
+
+    def __init__(self) -> None:
+        self._records: dict[str, ConversationRecord] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def one_at_a_time(self, conversation: str) -> asyncio.Lock:
+        """Return the lock of a conversation. It exists for as long as somebody has it or waits for it."""
+        lock = self._locks.get(conversation)
+        if lock is None:
+            lock = self._locks[conversation] = asyncio.Lock()
+        return lock
+
+    def get(self, conversation: str, epoch: int | None) -> ConversationRecord | None:
+        record = self._records.get(conversation)
+        return record if record is not None and record.epoch == epoch else None
+
+    def put(self, record: ConversationRecord) -> None:
+        self._records.pop(record.id, None)
+        if record.lease_until > 0:
+            # Without the state and the messages: a transition needs neither.
+            self._records[record.id] = replace(record, state_text="null", message_texts=())
+            if len(self._records) > self.MAX:
+                del self._records[next(iter(self._records))]
+
+    def drop(self, conversation: str) -> None:
+        self._records.pop(conversation, None)
+
+
+Body: TypeAlias = "Callable[[Transition], Transaction[T]]"
+
+
+def change(held: HeldConversations, conversation: str, epoch: int | None, now: float, body: Body[T]) -> Transaction[T]:
+    """Run a transition for the owner of this epoch, or with None for anyone, until it is written or refused."""
+    for _ in range(_MAX_TRIES):
+        known = held.get(conversation, epoch)
+        record = known or (yield from find_owned(conversation, epoch))
+        transition = Transition.of(record, now)
+        try:
+            result = yield from body(transition)
+        except LedgerError:
+            if known is None:
+                raise
+            # The process may no longer own it, and that would be the right error.
+            held.drop(conversation)
+            continue
+        step = transition.step()
+        if step is None and known is not None:
+            # Nothing is written that would be compared: an owner that was replaced is still refused.
+            held.drop(conversation)
+            continue
+        if step is None:
+            return result
+        if (yield step).count:
+            if epoch is not None:
+                held.put(transition.record)
+            return result
+        held.drop(conversation)
+    raise conflict_error(conversation)
+
+
+def conflict_error(conversation: str) -> LedgerError:
+    return LedgerError(f"{conversation!r} is changed all the time by others", code="ledger_conflict", hint="Try again.")
+
+
+def find_record(conversation: str) -> Transaction[ConversationRecord]:
+    """Read a conversation without its state."""
+    result = yield from execute("conversation_head", conversation)
+    if not result.rows:
+        raise LedgerError(f"there is no conversation {conversation!r}", code="unknown_conversation")
+    return ConversationRecord(*result.rows[0])
+
+
+def find_owned(conversation: str, epoch: int | None) -> Transaction[ConversationRecord]:
+    """Read a conversation for the owner of this epoch. Raises `FencedError` for any other epoch."""
+    record = yield from find_record(conversation)
+    if epoch is not None and record.epoch != epoch:
+        raise FencedError(
+            f"{conversation!r} is in epoch {record.epoch}; this owner has epoch {epoch}",
+            hint="Another process has taken the conversation over. Stop, and load it again.",
+        )
+    return record
+
+
+def _call_change(call: CallRecord) -> Values:
+    outcome = encode_json(outcome_as_dict(call.outcome))
+    return (call.arguments, call.arguments_sha256, call.binding, call.state.value, call.epoch, outcome)
+
+
+def _call_row(call: CallRecord) -> Values:
+    return (
+        *(call.conversation, call.id, call.tool, call.tool_fingerprint),
+        *(call.arguments, call.arguments_sha256, call.binding, int(call.side_effects), int(call.needs_approval)),
+        *(call.state.value, call.epoch, encode_json(outcome_as_dict(call.outcome))),
+    )
+
+
+def _approval_change(approval: Approval) -> Values:
+    decision = (approval.state.value, approval.decided_by, approval.decided_at, encode_json(approval.why))
+    return (*decision, approval.arguments, approval.arguments_sha256, approval.binding)
+
+
+def _approval_row(approval: Approval) -> Values:
+    return (
+        *(approval.id, approval.conversation, approval.call_id, approval.tenant, approval.principal, approval.tool),
+        *(approval.tool_fingerprint, approval.arguments, approval.arguments_sha256, approval.binding),
+        *(approval.state.value, approval.requested_at, approval.expires_at),
+        *(approval.decided_by, approval.decided_at, encode_json(approval.why)),
+    )
+
+
+def _response_row(record: ResponseRecord) -> Values:
+    whose = (record.id, record.conversation, record.tenant, record.principal)
+    what = (record.status.value, record.model, float(record.created), record.reach, int(record.is_cancelled))
+    return (*whose, *what, encode_json(record.request))

@@ -1,0 +1,171 @@
+"""A step writes everything that belongs to a transition in one statement, or nothing: see `run.ledger.step`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from ferrule import ChatMessage
+from ferrule.core.message import messages_as_json
+from ferrule.core.outcome import Answered
+from ferrule.errors import FencedError, LedgerError
+from ferrule.run.ledger.address import open_ledger
+from ferrule.run.ledger.saved_state import StateUpdate
+from ferrule.run.ledger.sql import SqlLedger
+from run.ledger_databases import ANN, LEASE, Database, approve_call, claim, postgres_database, propose_call
+
+MESSAGES = messages_as_json([ChatMessage.user("How is Bern?"), ChatMessage.assistant("Sunny.")])
+
+
+def saved(count: int, first: int = 0) -> StateUpdate:
+    return StateUpdate({"version": 1, "messages": count, "loop": None}, MESSAGES[first:count], first)
+
+
+def test_a_save_writes_only_the_messages_that_are_new(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        await ledger.save("c", 1, saved(1), now=1)
+        database.execute("UPDATE ferrule_message SET body = '{\"kept\":1}' WHERE n = 0", ())
+        await ledger.save("c", 1, saved(2, first=1), now=2)
+        record = await ledger.load("c")
+        assert record is not None
+        assert record.state["messages"] == [{"kept": 1}, MESSAGES[1]]
+        assert record.messages == 2
+
+    database.run(scenario)
+
+
+def test_messages_that_were_dropped_are_not_read_again(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        await ledger.save("c", 1, saved(2), now=1)
+        await ledger.save("c", 1, saved(1, first=1), now=2)
+        record = await ledger.load("c")
+        assert record is not None
+        assert record.state["messages"] == MESSAGES[:1]
+
+    database.run(scenario)
+
+
+def test_messages_that_would_leave_a_gap_are_refused(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        with pytest.raises(LedgerError) as refusal:
+            await ledger.save("c", 1, saved(2, first=1), now=1)
+        assert refusal.value.code == "message_gap"
+        record = await ledger.load("c")
+        assert record is not None
+        assert record.state is None
+
+    database.run(scenario)
+
+
+def test_transitions_at_the_same_time_in_one_conversation_all_happen_and_the_chain_holds(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        async with await open_ledger(database.where) as other:
+            claims = [claim(call_id=f"k{number}") for number in range(12)]
+            await asyncio.gather(
+                *(
+                    (ledger, other)[number % 2].propose(one, 1, side_effects=True, needs_approval=False, now=0)
+                    for number, one in enumerate(claims)
+                )
+            )
+            started = await asyncio.gather(*(one.start(claims[0], 1, now=1) for one in (ledger, other, ledger, other)))
+        assert sorted(started) == [False, False, False, True]
+        assert len(await ledger.calls("c")) == len(claims)
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+def test_conversations_that_are_written_together_fail_alone(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        names = [f"c{number}" for number in range(20)]
+        await asyncio.gather(*(ledger.open(name, ANN, "one", LEASE, now=0) for name in names))
+        works: list[Any] = [ledger.save(name, 1, {"name": name}, now=1) for name in names]
+        works += [ledger.save("c3", 2, {}, now=1), ledger.save("nowhere", 1, {}, now=1)]
+        results = await asyncio.gather(*works, return_exceptions=True)
+        assert results[:20] == [1] * 20
+        assert isinstance(results[20], FencedError)
+        assert isinstance(results[21], LedgerError)
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+def test_a_call_that_was_changed_past_the_ledger_is_not_ended_and_nothing_else_is_written(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger)
+        await ledger.start(what, 1, now=1)
+        before = await ledger.audit("c")
+
+        real = ledger._transact  # pyright: ignore[reportPrivateUsage]
+
+        async def tampering(transaction: Any, **options: Any) -> Any:
+            def changed() -> Any:
+                try:
+                    wanted = next(transaction)
+                    while True:
+                        result = yield wanted
+                        database.execute("UPDATE ferrule_call SET state = 'failed' WHERE id = 'k'", ())
+                        wanted = transaction.send(result)
+                except StopIteration as done:
+                    return done.value
+
+            return await real(changed(), **options)
+
+        ledger._transact = tampering  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(LedgerError) as refusal:
+            await ledger.finish("c", "k", 1, Answered("paid"), now=2)
+        assert refusal.value.code == "ledger_damaged"
+        ledger._transact = real  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        assert await ledger.audit("c") == before
+
+    database.run(scenario)
+
+
+def test_an_approval_is_used_once_however_many_processes_start_the_call(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what, approval = await approve_call(ledger)
+        async with await open_ledger(database.where) as other:
+            starts = [one.start(what, 1, approval=approval.id, now=2) for one in (ledger, other) * 4]
+            results = await asyncio.gather(*starts, return_exceptions=True)
+        assert [one for one in results if one is True] == [True]
+        assert all(one is True or isinstance(one, LedgerError) for one in results)
+
+    database.run(scenario)
+
+
+def test_an_owner_that_was_replaced_is_refused_even_where_nothing_would_change(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger)
+        async with await open_ledger(database.where) as other:
+            await other.take_over("c", "two", LEASE, now=LEASE + 1)
+        with pytest.raises(FencedError):
+            await ledger.propose(what, 1, side_effects=True, needs_approval=False, now=LEASE + 2)
+
+    database.run(scenario)
+
+
+def test_a_statement_that_writes_leaves_no_lock_behind(cluster: Path) -> None:
+    database = postgres_database(cluster)
+    idle = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE '%ferrule_%'"
+
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        watcher = await psycopg.AsyncConnection.connect(database.where, autocommit=True)
+        seen = 0
+        for number in range(30):
+            work = asyncio.ensure_future(ledger.save("c", 1, {"number": number}, now=1))
+            row = await (await watcher.execute(idle.encode())).fetchone()
+            seen += row[0] if row else 0
+            await work
+        await watcher.close()
+        assert seen == 0
+
+    database.run(scenario)
