@@ -16,6 +16,7 @@ from inspect import signature
 from typing import Any, Final
 
 from ferrule import ToolCall
+from ferrule.ledger import ApprovalState
 from lab.ledger_script import ANN, ScriptedEngine, leave_pending, open_conversation, pay
 
 _THINGS: Final = tuple(
@@ -185,7 +186,6 @@ OPENING, TURN = "opening a conversation", "turn with an effect"
 
 async def list_once(ledger: Any, name: str, tenant: str) -> Sequence[Any]:
     """Read one list of a ledger: a page of at most fifty."""
-    from ferrule.run.ledger.ledger import ApprovalState
     from ferrule.run.ledger.search import ConversationQuery
     from ferrule.run.ledger.trace import TraceQuery
 

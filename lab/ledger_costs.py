@@ -8,6 +8,7 @@ figures of the ledger before are those of `lab/ledger_before.json`, measured by 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from ferrule.bench.tables import markdown, print_table
 from ferrule.errors import FerruleError
 from lab.environment import describe_environment, measured_environment
 from lab.ledger_gateway import measure_answers, measure_idle_gateway
-from lab.ledger_growth import SIZES, fingerprint, measure_growth
+from lab.ledger_growth import FOLDER, SIZES, fingerprint, measure_growth
 from lab.ledger_server import PostgresServer, postgres_server
 from lab.ledger_tables import PART_NAMES, growth_picture, length_picture, tables
 from lab.ledger_turns import measure_calls, measure_counts, measure_held, measure_lengths
@@ -28,9 +29,15 @@ from lab.results_page import PAGE, publish
 
 BEFORE: Final = ROOT / "lab" / "ledger_before.json"
 _AFTER: Final = CACHE / "results" / "ledger.json"
+_BESIDE: Final = CACHE / "results" / "ledger-beside.json"
+"""The figures of the other checkout, measured by turns with those of this one."""
 _SECTION: Final = "ledger-costs"
 _HEADING: Final = "What the ledger costs"
-_COMMAND: Final = "```sh\ngit worktree add ../before {commit}\nscripts/bench-ledger --before ../before\n```"
+_COMMANDS: Final = {
+    True: "```sh\ngit worktree add ../before {commit}\nscripts/bench-ledger --before ../before\n```",
+    False: "```sh\nscripts/bench-ledger --save-before\n```",
+}
+"""With and without figures of this checkout beside those before."""
 _PICTURES: Final = {
     "ledger-growth": (growth_picture, "CPU of lists, of a search and of a turn, by the number of conversations"),
     "ledger-length": (length_picture, "Cost of a turn with an effect, by the number of messages"),
@@ -45,26 +52,33 @@ class CheckoutMissingError(FerruleError):
 
 
 def measure(
-    part: str, server: PostgresServer, checkouts: Mapping[str, Path], options: argparse.Namespace, console: Console
+    part: str, checkouts: Mapping[str, Path], options: argparse.Namespace, console: Console
 ) -> dict[str, Figures]:
     """One part, for each checkout."""
-    match part:
-        case "turns":
-            return measure_counts(server, checkouts)
-        case "length":
-            return measure_lengths(server, checkouts, options.rounds)
-        case "calls":
-            return measure_calls(server, checkouts, options.rounds)
-        case "answers":
-            return _answers(server, checkouts, options.rounds)
-        case "growth":
-            return measure_growth(checkouts, options.size or SIZES, options.rounds, console)
-        case _:
-            held = measure_held(server, checkouts, options.held or (1_000,))
-            return {
-                label: {"gateway": measure_idle_gateway(server, checkout, options.idle_seconds), "held": held[label]}
-                for label, checkout in checkouts.items()
-            }
+    if part == "growth":
+        return measure_growth(checkouts, sorted(options.size or SIZES), options.rounds, console)
+    with postgres_server() as server:
+        match part:
+            case "turns":
+                return measure_counts(server, checkouts)
+            case "length":
+                return measure_lengths(server, checkouts, options.rounds)
+            case "calls":
+                return measure_calls(server, checkouts, options.rounds)
+            case "answers":
+                return _answers(server, checkouts, options.rounds)
+            case _:
+                return _idle(server, checkouts, options.held or (1_000,), options.idle_seconds)
+
+
+def _idle(
+    server: PostgresServer, checkouts: Mapping[str, Path], held: Sequence[int], seconds: float
+) -> dict[str, Figures]:
+    figures = measure_held(server, checkouts, held)
+    return {
+        label: {"gateway": measure_idle_gateway(server, checkout, seconds), "held": figures[label]}
+        for label, checkout in checkouts.items()
+    }
 
 
 def _answers(server: PostgresServer, checkouts: Mapping[str, Path], rounds: int) -> dict[str, Figures]:
@@ -91,18 +105,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reader.add_argument(
         "--save-before", action="store_true", help=f"keep the figures as those before, in {BEFORE.name}"
     )
+    reader.add_argument("--forget", action="store_true", help="delete the filled ledgers at the end")
+    reader.add_argument("--page", action="store_true", help="measure nothing: write the page from the figures kept")
     reader.add_argument("--print", action="store_true", help="publish nothing")
     options = reader.parse_args(arguments)
     console = Console(width=None if Console().is_terminal else 170)
     checkouts: dict[str, Path] = {} if options.before is None else {"before": _checkout(options.before)}
     checkouts["after"] = ROOT
-    files = {"before": BEFORE, "after": BEFORE if options.save_before else _AFTER}
-    with postgres_server() as server:
-        for part in options.part or PART_NAMES:
-            console.print(f"ledger: {part}", markup=False, highlight=False)
-            for label, figures in measure(part, server, checkouts, options, console).items():
-                # Kept after each part: a part takes minutes.
-                _keep(files[label], part, figures, checkouts[label])
+    files = {"before": _BESIDE, "after": BEFORE if options.save_before else _AFTER}
+    for part in () if options.page else options.part or PART_NAMES:
+        console.print(f"ledger: {part}", markup=False, highlight=False)
+        for label, figures in measure(part, checkouts, options, console).items():
+            # Kept after each part: a part takes minutes.
+            _keep(files[label], part, figures, checkouts[label])
+        if options.before is None:
+            _forget_beside(part)
+    if options.forget:
+        shutil.rmtree(FOLDER, ignore_errors=True)
     _publish(console, is_published=not options.print, has_after=not options.save_before)
 
 
@@ -131,6 +150,13 @@ def _keep(file: Path, part: str, figures: Figures, checkout: Path) -> None:
     file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
+def _forget_beside(part: str) -> None:
+    """Remove a part of the other checkout that was not measured by turns with this checkout's latest figures."""
+    stored = _stored(_BESIDE)
+    if stored.get("parts", {}).pop(part, None) is not None:
+        _BESIDE.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+
 def _stored(file: Path) -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
@@ -148,7 +174,10 @@ def _git(checkout: Path, *arguments: str) -> str:
 
 def _publish(console: Console, *, is_published: bool, has_after: bool) -> None:
     stored = {"before": _stored(BEFORE), **({"after": _stored(_AFTER)} if has_after else {})}
-    versions = {label: one["parts"] for label, one in stored.items() if one}
+    versions: dict[str, Figures] = {label: one["parts"] for label, one in stored.items() if one}
+    beside = _stored(_BESIDE) if has_after else {}
+    if beside.get("parts"):
+        versions["before"] = {**versions.get("before", {}), **beside["parts"]}
     made = tables(versions)
     for table in made:
         print_table(table, console)
@@ -159,7 +188,11 @@ def _publish(console: Console, *, is_published: bool, has_after: bool) -> None:
         for label, one in stored.items()
         if one
     ]
-    parts = [_COMMAND.format(commit=stored["before"].get("commit", "COMMIT")), "\n".join(lines), *map(markdown, made)]
+    if beside.get("parts"):
+        by_turns = ", ".join(beside["parts"])
+        lines.append(f"Measured by turns with commit {beside['commit']} as *before*: {by_turns}.")
+    command = _COMMANDS["after" in versions].format(commit=stored["before"].get("commit", "COMMIT"))
+    parts = [command, "\n".join(lines), *map(markdown, made)]
     for name, (draw, about) in _PICTURES.items():
         drawn = draw(versions)
         if drawn is not None:

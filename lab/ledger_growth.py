@@ -6,8 +6,6 @@ next smaller one. Turns run in a copy, so that the databases stay as they were.
 """
 
 import hashlib
-import shutil
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -148,14 +146,3 @@ def _fill(checkout: Path, address: str, first: int, last: int) -> None:
             done.result()
         for worker in workers:
             worker.ask({"measure": "close", "address": address})
-
-
-def forget(checkout: Path) -> None:
-    """Delete the databases of a checkout's ledger."""
-    shutil.rmtree(FOLDER / fingerprint(checkout), ignore_errors=True)
-
-
-if __name__ == "__main__":
-    began = time.monotonic()
-    print(measure_growth({"after": ROOT}, SIZES, 3, Console()))
-    print(f"{time.monotonic() - began:.0f} s")

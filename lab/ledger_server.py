@@ -29,6 +29,8 @@ _SETTINGS: Final = (
     "max_wal_size=8GB",
     # It would count as transactions and as log. `analyze` does its work when nothing is measured.
     "autovacuum=off",
+    # The CPU of a parallel worker is gone with it.
+    "max_parallel_workers_per_gather=0",
     "shared_preload_libraries=pg_stat_statements",
     "pg_stat_statements.track_utility=on",
     "pg_stat_statements.max=5000",
