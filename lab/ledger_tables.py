@@ -20,6 +20,11 @@ _LIST_GOALS: Final = {
     **{name: 5e-3 if name == "sweep" else 100e-3 if name.startswith("search") else 20e-3 for name in LISTS}
 }
 _GOAL_SIZE: Final = "100000"
+_GOALS_ABOUT: Final = (
+    "Turns are those of an open conversation (*next* below). A call is recorded by the ledger's own methods, or, where "
+    "these are not known, in a conversation. A kept answer has two transactions and its share of twenty in a second. "
+    "Wall times and rates are those of a machine with the load that is named above."
+)
 _GROWTH_ABOUT: Final = (
     "Milliseconds of CPU, of the program and the server together, in a ledger of so many conversations of one tenant: "
     "one in ten waits for an approval, one in a hundred is a stored response under way, half have a trace. *wall* is "
@@ -133,7 +138,7 @@ def goals_table(versions: Versions) -> Table:
         known = [goal for goal in found if goal is not None]
         if any(goal.value is not None for goal in known):
             rows.append([name, known[-1].words, *(goal.verdict if goal else "-" for goal in found)])
-    return Table("Goals", "", ("cost", "goal", *versions), rows)
+    return Table("Goals", _GOALS_ABOUT, ("cost", "goal", *versions), rows)
 
 
 def _turns(versions: Versions) -> Table:
