@@ -1,4 +1,7 @@
-"""The worker processes for `bus_costs`: an echo with bare nats-py, and the same echo as a capability."""
+"""The worker processes for `bus_costs` and `bus_scale`.
+
+They serve an echo with bare nats-py, the same echo as a capability, and two tools that take their time.
+"""
 
 import asyncio
 import sys
@@ -12,12 +15,14 @@ from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.schema.tool_decorator import tool
 from ferrule.sources.bus.worker import Worker
-from ferrule.sources.functions import Functions
+from ferrule.sources.functions import Function, Functions
 from ferrule.sources.source import Source
 
 BARE_SUBJECT: Final = "bench.echo"
 KEY: Final = b"bench" * 8
 CAP: Final = 256
+QUICK_SECONDS: Final = 0.01
+SLOW_SECONDS: Final = 5 * QUICK_SECONDS
 
 
 @tool(bound_to=("bench.echo", "1.0"))
@@ -71,6 +76,26 @@ async def plain(url: str) -> None:
         await _wait_for_stdin()
 
 
+def _who(name: str, seconds: float) -> Function:
+    @tool(name="who", bound_to=("bench.who", "1.0"))
+    async def who() -> str:
+        """Says which worker it is, after a while."""
+        await asyncio.sleep(seconds)
+        return name
+
+    return who
+
+
+async def quick(url: str) -> None:
+    async with Worker(Functions([_who("quick", QUICK_SECONDS)]), url, key=KEY):
+        await _wait_for_stdin()
+
+
+async def slow(url: str) -> None:
+    async with Worker(Functions([_who("slow", SLOW_SECONDS)]), url, key=KEY):
+        await _wait_for_stdin()
+
+
 async def _wait_for_stdin() -> None:
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
@@ -81,6 +106,8 @@ KINDS: Final[dict[str, Callable[[str], Coroutine[Any, Any, None]]]] = {
     "source": source,
     "function": function,
     "plain": plain,
+    "quick": quick,
+    "slow": slow,
 }
 
 if __name__ == "__main__":

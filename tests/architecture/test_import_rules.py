@@ -121,7 +121,7 @@ PEERS = (
     Peers(
         "ferrule.sources.bus",
         frozenset(
-            {"connection", "request_reply", "frame", "micro", "names"}
+            {"connection", "request_reply", "frame", "micro", "names", "directory"}
             | {"deduplication", "running_calls", "subject", "token"}
         ),
         # The relay is a source that calls through the bus.

@@ -21,6 +21,7 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, BusUnavailableError
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
+from ferrule.sources.bus.directory import LOOK_SECONDS, ServedTool, WorkerDirectory
 from ferrule.sources.bus.frame import (
     MINOR_HEADER,
     STREAM_HEADER,
@@ -38,6 +39,7 @@ from ferrule.sources.bus.micro import (
     info_subject,
     read_counts,
     read_definition,
+    read_goodbye,
     read_info,
     stats_subject,
 )
@@ -62,7 +64,6 @@ ATTEMPTS = 8
 _NOT_SERVED_ATTEMPTS = 64
 _PAUSE = 0.001
 _DEADLINE_SECONDS = 120.0
-_FRESH_SECONDS = 5.0
 _POLL_SECONDS = 15.0
 _CONCURRENT_FETCHES = 16
 
@@ -109,6 +110,9 @@ class Bus(Source):
         # A limit, so that a thousand fetches at once do not make each other time out.
         self._fetch_slots = asyncio.Semaphore(_CONCURRENT_FETCHES)
         self._definitions: dict[Capability, ToolDefinition] = {}
+        self._directory = WorkerDirectory()
+        # One look at a time: two at once would both count a worker that is late.
+        self._look_lock = asyncio.Lock()
         self._refreshed_at = float("-inf")
         self._change_count = 0
         self._change_event = asyncio.Event()
@@ -130,7 +134,10 @@ class Bus(Source):
         return (SourceStatus(self.id, self.kind, trust, state, why),)
 
     async def tools(self) -> tuple[ToolDefinition, ...]:
-        """The tools that workers serve now. The list is at most a few seconds old."""
+        """The tools that workers serve. The list is at most a few seconds old.
+
+        The tools of a worker stay in it until the worker says goodbye, or has not answered for ten seconds or more.
+        """
         served = await self.definitions()
         if not self._names.uses_bindings:
             # A model is asked by programs. Offered as a tool, it would be called by other models.
@@ -269,18 +276,31 @@ class Bus(Source):
 
     async def definitions(self) -> dict[Capability, ToolDefinition]:
         """The definition of each capability, for every major version the newest minor version."""
-        if time.monotonic() - self._refreshed_at <= _FRESH_SECONDS:
-            return self._definitions
+        async with self._look_lock:
+            if time.monotonic() - self._refreshed_at > LOOK_SECONDS:
+                await self._refresh()
+        return self._definitions
+
+    async def _refresh(self) -> None:
         changes_before = self._change_count
-        newest: dict[tuple[str, int], ServedCapability] = {}
-        for served in sorted(await self.discover(), key=lambda entry: (entry.capability.minor, entry.fingerprint)):
-            newest[served.capability.name, served.capability.major] = served
-        definitions = await asyncio.gather(*(self._definition(served) for served in newest.values()))
+        await self._look()
+        newest: dict[tuple[str, int], ServedTool] = {}
+        for tool in sorted(self._directory.served(), key=lambda tool: (tool[0].minor, tool[1])):
+            newest[tool[0].name, tool[0].major] = tool
+        definitions = await asyncio.gather(*(self._definition(*tool) for tool in newest.values()))
         pairs = zip(newest.values(), definitions, strict=True)
-        self._definitions = {served.capability: tool for served, tool in pairs if tool is not None}
+        self._definitions = {capability: tool for (capability, _), tool in pairs if tool is not None}
         # A worker that started or stopped while the answers came in may be missing from them: refresh next time.
         self._refreshed_at = time.monotonic() if changes_before == self._change_count else float("-inf")
-        return self._definitions
+
+    async def _look(self) -> None:
+        """Ask every worker what it serves, and keep the answers."""
+        self._directory.begin_look()
+        tools: dict[str, list[ServedTool]] = {}
+        for entry in await self.discover():
+            tools.setdefault(entry.worker, []).append((entry.capability, entry.fingerprint))
+        answers = {id: self._directory.learn_list(listed) for id, listed in tools.items()}
+        self._directory.end_look(answers, time.monotonic())
 
     async def definition_of(self, required: Capability) -> tuple[Capability, ToolDefinition] | None:
         """The served capability that satisfies the required one, and its definition; None if there is none."""
@@ -292,24 +312,24 @@ class Bus(Source):
     async def _gather(self, subject: str) -> list[Message]:
         return await self.connection.gather(subject)
 
-    async def _definition(self, served: ServedCapability) -> ToolDefinition | None:
+    async def _definition(self, capability: Capability, fingerprint: str) -> ToolDefinition | None:
         """Fetch a definition by its hash. It is fetched once: the content of a hash never changes."""
-        cached = self._definitions_by_hash.get(served.fingerprint)
+        cached = self._definitions_by_hash.get(fingerprint)
         if cached is not None:
             return cached
-        subject = definition_subject(self.tenant, served.capability.server, served.fingerprint)
+        subject = definition_subject(self.tenant, capability.server, fingerprint)
         for _ in range(_NOT_SERVED_ATTEMPTS):
             async with self._fetch_slots:
                 messages = await self.connection.gather(subject, max_messages=1)
             if not messages:
                 return None
             try:
-                tool = read_definition(messages[0].data, served.fingerprint)
+                tool = read_definition(messages[0].data, fingerprint)
             except BusError:
                 # Another worker of the same server, with another version, answered.
                 continue
-            if (tool.bound_capability, tool.bound_version) == (served.capability.name, served.capability.version):
-                self._definitions_by_hash[served.fingerprint] = tool
+            if (tool.bound_capability, tool.bound_version) == (capability.name, capability.version):
+                self._definitions_by_hash[fingerprint] = tool
                 return tool
         return None
 
@@ -364,6 +384,9 @@ class Bus(Source):
         return NotDelivered(f"{reason} (asked {busy + not_served} times)", code=code)
 
     async def _on_change(self, message: Message) -> None:
+        departed = read_goodbye(message.data)
+        if departed:
+            self._directory.depart(departed)
         self._refreshed_at = float("-inf")
         self._change_count += 1
         self._change_event.set()

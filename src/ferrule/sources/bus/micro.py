@@ -121,6 +121,20 @@ def read_counts(body: bytes) -> dict[str, tuple[int, int]]:
     return counts
 
 
+def goodbye_bytes(identity: Identity) -> bytes:
+    """Encode the announcement that a worker stops. An announcement without a body says only that something changed."""
+    return json_bytes({"gone": identity.id})
+
+
+def read_goodbye(body: bytes) -> str:
+    """The worker that says goodbye in an announcement; empty if it says something else."""
+    try:
+        value = read_json(body) if body else None
+    except BusError:
+        return ""
+    return _texts(value).get("gone", "")
+
+
 def definition_bytes(tool: ToolDefinition) -> bytes:
     """Encode a definition, as callers fetch it by its hash."""
     values = (tool.name, tool.description, tool.parameters, tool.bound_capability, tool.bound_version)

@@ -41,7 +41,15 @@ from ferrule.sources.bus.frame import (
     read_minor,
     read_request,
 )
-from ferrule.sources.bus.micro import QUEUE, Endpoint, Identity, control_subjects, definition_bytes, documents
+from ferrule.sources.bus.micro import (
+    QUEUE,
+    Endpoint,
+    Identity,
+    control_subjects,
+    definition_bytes,
+    documents,
+    goodbye_bytes,
+)
 from ferrule.sources.bus.running_calls import HEARTBEAT_SECONDS, RunningCall, RunningCalls
 from ferrule.sources.bus.subject import (
     Capability,
@@ -134,7 +142,8 @@ class Worker:
     async def close(self) -> None:
         self._is_stopping = True
         await self.connection.stop_receiving()
-        await self.connection.send(changes_subject(self._tenant))
+        # From here on it answers no look, so this is the last that callers hear of it.
+        await self.connection.send(changes_subject(self._tenant), goodbye_bytes(self._identity))
         await self._running.wait_until_done(self._grace)
         for task in self._tasks:
             task.cancel()
