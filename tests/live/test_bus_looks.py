@@ -8,21 +8,27 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ferrule.core.context import CallContext
 from ferrule.core.outcome import Answered, NotDelivered
+from ferrule.core.tool import ToolDefinition
 from ferrule.sources.bus.bus import Bus
-from ferrule.sources.bus.connection import Connection
+from ferrule.sources.bus.connection import Connection, Message
 from ferrule.sources.bus.directory import LOOK_SECONDS, MISSED_LOOKS
-from ferrule.sources.bus.subject import changes_subject
+from ferrule.sources.bus.micro import Endpoint, Identity, definition_bytes, documents
+from ferrule.sources.bus.subject import Capability, changes_subject
+from ferrule.sources.bus.worker import Worker
+from ferrule.sources.fake import FakeSource
 from lab.bus_server import NatsServer
 from live import bus_victim
 from live.bus_parts import nats_client, record_messages, run, worker_process
 from waiting import MOMENT, PATIENCE, until
 
 pytestmark = pytest.mark.live
+MANY = [ToolDefinition(f"tool_{number}") for number in range(600)]
 
 
 async def names(bus: Bus) -> list[str]:
@@ -116,5 +122,126 @@ def test_a_goodbye_in_anothers_name_lasts_until_the_next_look(tmp_path: Path) ->
                     await announcer.send(changes_subject("local"), body)
                 await until(lambda: bus._change_count == changes + 5)
                 assert await names(bus) == ["happen"]
+
+    run(scenario)
+
+
+def test_a_worker_that_serves_what_it_served_sends_a_few_dozen_bytes_for_each_look() -> None:
+    async def scenario(server: NatsServer) -> None:
+        async with (
+            Worker(FakeSource(MANY), server.url, server="big"),
+            Worker(FakeSource(MANY), server.url, server="big"),
+            looking_bus(server) as (bus, announcer),
+            record_messages(server.url) as messages,
+        ):
+            assert len(await names(bus)) == len(MANY)
+            # Three pages of one of the two workers: the list of both has the same hash.
+            await until(lambda: sum(b"info_response" in message.data for message in messages) == 3)
+            messages.clear()
+            assert len(await look_again(bus, announcer)) == len(MANY)
+            replies = [message.data for message in messages if message.subject.startswith(bus.connection.inbox)]
+            assert [len(data) < 64 for data in replies] == [True, True]
+
+    run(scenario)
+
+
+class ChangingSource(FakeSource):
+    """A source whose list of tools the test changes."""
+
+    changed: asyncio.Event
+
+    async def changes(self) -> AsyncGenerator[None]:
+        while True:
+            await self.changed.wait()
+            self.changed.clear()
+            yield
+
+
+def test_a_worker_that_serves_something_else_is_seen_at_once() -> None:
+    async def scenario(server: NatsServer) -> None:
+        source = ChangingSource(MANY[:2])
+        source.changed = asyncio.Event()
+        async with Worker(source, server.url), Worker(FakeSource(MANY[:1]), server.url), Bus(server.url) as bus:
+            assert await names(bus) == ["tool_0", "tool_1"]
+            for tools in (MANY[:3], [ToolDefinition("tool_1", "Another description.")], []):
+                changes = bus._change_count
+                source._tools = tuple(tools)
+                source.changed.set()
+                await until(lambda before=changes: bus._change_count > before)
+                expected = sorted({tool.name: tool for tool in (MANY[0], *tools)}.values(), key=lambda tool: tool.name)
+                assert [(tool.name, tool.description) for tool in await bus.tools()] == [
+                    (tool.name, tool.description) for tool in expected
+                ]
+
+    run(scenario)
+
+
+@asynccontextmanager
+async def older_worker(server: NatsServer, tool: ToolDefinition) -> AsyncGenerator[None]:
+    """A worker as it was before looks were brief: it answers INFO with its list, whatever the request says."""
+    capability = Capability.read(tool.bound_capability or "", tool.bound_version)
+    endpoint = Endpoint(capability, capability.subject("local"), tool, tool.fingerprint)
+    identity = Identity("0" * 22, "ferrule-local", "0.1.0")
+    async with nats_client(server.url) as client:
+
+        async def answer_look(message: Message) -> None:
+            for document in documents("INFO", identity, [endpoint]):
+                await client.send(message.reply, document)
+
+        async def answer_request(message: Message) -> None:
+            is_call = message.subject == endpoint.subject
+            await client.send(message.reply, b'{"content": "old"}' if is_call else definition_bytes(tool))
+
+        await client.subscribe("$SRV.INFO.ferrule-local", answer_look)
+        await client.subscribe("t.local.old.*.*", answer_request, "q")
+        await client.flush()
+        yield
+
+
+def test_workers_of_an_older_version_are_found_beside_new_ones() -> None:
+    old_tool = ToolDefinition("ancient", bound_capability="old.ancient", bound_version="1.0")
+
+    async def scenario(server: NatsServer) -> None:
+        async with (
+            older_worker(server, old_tool),
+            Worker(FakeSource(MANY), server.url),
+            looking_bus(server) as (bus, announcer),
+        ):
+            assert len(await names(bus)) == len(MANY) + 1
+            assert "ancient" in await look_again(bus, announcer)
+            assert await bus.call("ancient", {}, CallContext()) == Answered("old")
+            assert await bus.call("tool_7", {}, CallContext()) == Answered("done")
+
+    run(scenario)
+
+
+def test_whoever_answers_a_look_with_nonsense_hides_nothing() -> None:
+    async def scenario(server: NatsServer) -> None:
+        async with (
+            nats_client(server.url) as strange,
+            Worker(FakeSource(MANY[:1]), server.url),
+            looking_bus(server) as (bus, announcer),
+        ):
+            (honest,) = await strange.gather("$SRV.INFO.ferrule-local", b'{"brief":true}')
+            hash = honest.data.split(b'"')[3]
+
+            async def babble(message: Message) -> None:
+                answers: list[Any] = [
+                    b'["liar","unknown hash",1]',
+                    b'["greedy","another hash",1000000000]',
+                    # It claims to serve what the honest worker serves, and sends something else as its list.
+                    b'["parrot","%b",1]' % hash,
+                    b'["a b\\r\\nPUB t.local.x 0\\r\\n","%b",1]' % hash,
+                    b'{"type": "io.nats.micro.v1.info_response", "id": "parrot", "endpoints": []}',
+                    b"[" * 1_000,
+                ]
+                for body in answers:
+                    await strange.send(message.reply, body)
+
+            await strange.subscribe("$SRV.INFO.ferrule-local", babble)
+            await strange.flush()
+            for _ in range(3):
+                assert await look_again(bus, announcer) == ["tool_0"]
+            assert await bus.call("tool_0", {}, CallContext()) == Answered("done")
 
     run(scenario)

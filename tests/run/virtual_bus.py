@@ -119,7 +119,13 @@ class Line:
         self.broker.interests[:] = [one for one in self.broker.interests if one.line is not self]
 
     async def gather(
-        self, subject: str, *, first: float = 1.0, quiet: float = 0.1, max_messages: int | None = None
+        self,
+        subject: str,
+        body: bytes = b"",
+        *,
+        first: float = 1.0,
+        quiet: float = 0.1,
+        max_messages: int | None = None,
     ) -> list[Message]:
         messages: list[Message] = []
 
@@ -128,7 +134,7 @@ class Line:
 
         reply = f"{self.inbox}.{secrets.token_hex(6)}"
         await self.subscribe(reply, collect)
-        if not await self.send(subject, reply=reply):
+        if not await self.send(subject, body, reply):
             raise BusUnavailableError("the bus is not connected")
         await asyncio.sleep(first)
         return [one for one in messages if not (one.headers or {}).get("Status")]

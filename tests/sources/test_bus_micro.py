@@ -10,11 +10,17 @@ from nats.micro.service import ServiceInfo, ServicePing, ServiceStats
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import BusError
 from ferrule.sources.bus.micro import (
+    BriefInfo,
     Endpoint,
     Identity,
+    brief_bytes,
     control_subjects,
     definition_bytes,
     documents,
+    is_asked,
+    list_request,
+    page_ids,
+    read_brief,
     read_counts,
     read_definition,
     read_info,
@@ -113,3 +119,45 @@ def test_a_definition_is_believed_only_if_it_has_the_hash_that_was_asked_for() -
         )
     with pytest.raises(BusError):
         read_definition(b"{}", tool.fingerprint)
+
+
+@given(st.integers(0, 3_000))
+def test_the_short_answer_to_a_look_says_how_many_messages_the_list_has(endpoints: int) -> None:
+    info = read_brief(brief_bytes(WHO, "0123456789abcdef", endpoints))
+    assert info == BriefInfo("id1", "0123456789abcdef", len(documents("INFO", WHO, [endpoint()] * endpoints)))
+    pages = documents("INFO", WHO, [endpoint()] * endpoints)
+    assert [json.loads(page)["id"] for page in pages] == page_ids("id1", len(pages))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            b"",
+            b"[]",
+            b"{}",
+            b"\xff",
+            b"[[[",
+            b'["id1"]',
+            b'["id1","hash"]',
+            b'["id1","hash",0]',
+            b'["id1","hash","1"]',
+        ),
+        *(b'["","hash",1]', b'["a.b","hash",1]', b'["*","hash",1]', b'[">","hash",1]', b'["a\\r\\nPUB x 0","hash",1]'),
+        *(b'["a b","hash",1]', b'["%b","hash",1]' % (b"a" * 65), documents("INFO", WHO, [endpoint()])[0]),
+    ],
+)
+def test_a_short_answer_that_is_none_is_ignored(body: bytes) -> None:
+    assert read_brief(body) is None
+
+
+def test_a_newer_short_answer_may_have_more_entries() -> None:
+    assert read_brief(b'["id1","hash",2,"something",{}]') == BriefInfo("id1", "hash", 2)
+
+
+def test_a_list_is_sent_by_the_workers_that_are_named_and_by_all_if_nobody_is() -> None:
+    assert is_asked(list_request(["id1", "id2"]), "id2")
+    assert not is_asked(list_request(["id1", "id2"]), "id3")
+    # What other clients of the protocol may send.
+    for body in (b"", b"{}", b"null", b"\xff", b'{"of": "id1"}'):
+        assert is_asked(body, "id3")

@@ -35,8 +35,13 @@ from ferrule.sources.bus.frame import (
     request_body,
 )
 from ferrule.sources.bus.micro import (
+    BRIEF_REQUEST,
+    BriefInfo,
     ServedCapability,
     info_subject,
+    list_request,
+    page_ids,
+    read_brief,
     read_counts,
     read_definition,
     read_goodbye,
@@ -66,6 +71,8 @@ _PAUSE = 0.001
 _DEADLINE_SECONDS = 120.0
 _POLL_SECONDS = 15.0
 _CONCURRENT_FETCHES = 16
+_LIST_ATTEMPTS = 3
+_MAX_PAGES = 1_000
 
 
 class Bus(Source):
@@ -251,15 +258,16 @@ class Bus(Source):
 
     async def discover(self) -> list[ServedCapability]:
         """Ask every worker of the tenant what it serves."""
-        capabilities: list[ServedCapability] = []
-        for message in await self._gather(info_subject(service_name(self.tenant))):
-            try:
-                listed = read_info(message.data)
-            except BusError:
-                # Any client may answer discovery. Ignore replies that are not documents of the protocol.
-                continue
-            capabilities += [entry for entry in listed if entry.subject == entry.capability.subject(self.tenant)]
-        return capabilities
+        messages = await self._gather(info_subject(service_name(self.tenant)))
+        return [entry for message in messages for entry in self._read_list(message)]
+
+    def _read_list(self, message: Message) -> list[ServedCapability]:
+        try:
+            listed = read_info(message.data)
+        except BusError:
+            # Any client may answer discovery. Ignore replies that are not documents of the protocol.
+            return []
+        return [entry for entry in listed if entry.subject == entry.capability.subject(self.tenant)]
 
     async def counts(self) -> Counter[tuple[str, str]]:
         """Requests and errors since the workers started, as ("requests", subject) and ("errors", subject)."""
@@ -294,13 +302,46 @@ class Bus(Source):
         self._refreshed_at = time.monotonic() if changes_before == self._change_count else float("-inf")
 
     async def _look(self) -> None:
-        """Ask every worker what it serves, and keep the answers."""
+        """Ask every worker for the hash of what it serves, and fetch the lists that are new."""
         self._directory.begin_look()
-        tools: dict[str, list[ServedTool]] = {}
-        for entry in await self.discover():
-            tools.setdefault(entry.worker, []).append((entry.capability, entry.fingerprint))
-        answers = {id: self._directory.learn_list(listed) for id, listed in tools.items()}
+        listed: dict[str, list[ServedTool]] = {}
+        brief: dict[str, BriefInfo] = {}
+        for message in await self._gather(info_subject(service_name(self.tenant)), BRIEF_REQUEST):
+            info = read_brief(message.data)
+            if info is not None:
+                brief[info.worker] = info
+            else:
+                # A worker of an older version answers with its list.
+                for entry in self._read_list(message):
+                    listed.setdefault(entry.worker, []).append((entry.capability, entry.fingerprint))
+        answers = {id: self._directory.learn_list(tools) for id, tools in listed.items()}
+        for attempt in range(_LIST_ATTEMPTS):
+            by_hash: dict[str, list[BriefInfo]] = {}
+            for info in brief.values():
+                if not self._directory.knows_list(info.list_hash):
+                    by_hash.setdefault(info.list_hash, []).append(info)
+            if not by_hash:
+                break
+            # Workers that serve the same have the same hash: one of them is enough.
+            await self._fetch_lists([same[attempt % len(same)] for same in by_hash.values()], is_only=not listed)
+        answers |= {info.worker: info.list_hash for info in brief.values()}
         self._directory.end_look(answers, time.monotonic())
+
+    async def _fetch_lists(self, workers: list[BriefInfo], *, is_only: bool) -> None:
+        """Ask these workers for their lists. `is_only` says that no other worker answers the request."""
+        worker_of = {id: info.worker for info in workers for id in page_ids(info.worker, min(info.pages, _MAX_PAGES))}
+        messages = await self._gather(
+            info_subject(service_name(self.tenant)),
+            list_request(info.worker for info in workers),
+            max_messages=len(worker_of) if is_only else None,
+        )
+        listed: dict[str, list[ServedTool]] = {info.worker: [] for info in workers}
+        for message in messages:
+            for entry in self._read_list(message):
+                if entry.worker in worker_of:
+                    listed[worker_of[entry.worker]].append((entry.capability, entry.fingerprint))
+        for tools in listed.values():
+            self._directory.learn_list(tools)
 
     async def definition_of(self, required: Capability) -> tuple[Capability, ToolDefinition] | None:
         """The served capability that satisfies the required one, and its definition; None if there is none."""
@@ -309,8 +350,8 @@ class Bus(Source):
                 return capability, tool
         return None
 
-    async def _gather(self, subject: str) -> list[Message]:
-        return await self.connection.gather(subject)
+    async def _gather(self, subject: str, body: bytes = b"", max_messages: int | None = None) -> list[Message]:
+        return await self.connection.gather(subject, body, max_messages=max_messages)
 
     async def _definition(self, capability: Capability, fingerprint: str) -> ToolDefinition | None:
         """Fetch a definition by its hash. It is fetched once: the content of a hash never changes."""

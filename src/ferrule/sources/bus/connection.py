@@ -249,6 +249,7 @@ class Connection:
     async def gather(
         self,
         subject: str,
+        body: bytes = b"",
         *,
         first: float = _FIRST_SECONDS,
         quiet: float = _QUIET_SECONDS,
@@ -269,7 +270,7 @@ class Connection:
         reply = f"{self.inbox}.{secrets.token_hex(12)}"
         subscription = await self._new_subscription(reply, collect)
         try:
-            if not await self.send(subject, reply=reply):
+            if not await self.send(subject, body, reply):
                 raise BusUnavailableError("not connected to NATS", hint="Is nats-server running?")
             while max_messages is None or len(messages) < max_messages:
                 async with asyncio.timeout(quiet if messages else first):

@@ -3,10 +3,15 @@
 It is implemented here because the client library's version runs calls one at a time, loses queued calls on stop and
 sends exception messages to callers. INFO contains the hash of each definition and never a schema: a long list would not
 fit into one message.
+
+The protocol's INFO request has no body, and its answer is the whole list. A caller that looks every few seconds sends a
+body: "brief" asks for the hash of the list only, and "of" asks the named workers for their lists. A worker that does
+not know these bodies ignores them and answers with its list.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,6 +33,9 @@ _DEFINITION: dict[str, type] = {
 }
 # INFO of a worker with very many tools is split into several messages, each far below NATS' limit.
 _PER_PAGE = 250
+_WORKER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+BRIEF_REQUEST = b'{"brief":true}'
+"""The body of an INFO request that asks only for the hash of each worker's list."""
 
 
 @dataclass(slots=True)
@@ -71,6 +79,15 @@ class ServedCapability:
     """The worker's metadata."""
 
 
+@dataclass(frozen=True, slots=True)
+class BriefInfo:
+    """The short answer to a look: the hash of a worker's list, and in how many messages the worker sends the list."""
+
+    worker: str
+    list_hash: str
+    pages: int
+
+
 def control_subjects(identity: Identity) -> list[tuple[str, str]]:
     """Every verb with its subjects: all services, all services of one name, one worker."""
     ends = ("", f".{identity.name}", f".{identity.name}.{identity.id}")
@@ -85,6 +102,53 @@ def documents(verb: str, identity: Identity, endpoints: Iterable[Endpoint]) -> l
     write = _info if verb == "INFO" else _stats
     pages = [all_endpoints[at : at + _PER_PAGE] for at in range(0, len(all_endpoints), _PER_PAGE)] or [[]]
     return [json_bytes(write(identity, page, number)) for number, page in enumerate(pages)]
+
+
+def page_ids(worker: str, pages: int) -> list[str]:
+    """The instance ids of the pages of a worker's list."""
+    return [_page_id(worker, page) for page in range(pages)]
+
+
+def brief_bytes(identity: Identity, list_hash: str, endpoints: int) -> bytes:
+    """Encode the short answer to a look. Many workers answer each look, so it is an array without names."""
+    pages = max(1, -(-endpoints // _PER_PAGE))
+    return f'["{identity.id}","{list_hash}",{pages}]'.encode("ascii")
+
+
+def read_brief(body: bytes) -> BriefInfo | None:
+    """Decode a short answer; None if it is something else. Entries after those that are known here are ignored."""
+    if not body.startswith(b"["):
+        return None
+    try:
+        entries = cast("list[Any]", read_json(body))
+    except BusError:
+        return None
+    match entries[:3]:
+        case [str(worker), str(list_hash), int(pages)] if _WORKER_ID.fullmatch(worker) and pages > 0:
+            return BriefInfo(worker, list_hash, pages)
+        case _:
+            return None
+
+
+def list_request(workers: Iterable[str]) -> bytes:
+    """Encode an INFO request that only the named workers answer, with their lists."""
+    return json_bytes({"of": list(workers)})
+
+
+def is_brief_request(body: bytes) -> bool:
+    return body == BRIEF_REQUEST
+
+
+def is_asked(body: bytes, worker: str) -> bool:
+    """Whether an INFO request that is not brief is for this worker. One without a body is for all workers."""
+    if not body:
+        return True
+    try:
+        document = read_json(body)
+    except BusError:
+        return True
+    workers = cast("dict[str, Any]", document).get("of") if isinstance(document, dict) else None
+    return worker in cast("list[Any]", workers) if isinstance(workers, list) else True
 
 
 def info_subject(name: str) -> str:
@@ -159,10 +223,14 @@ def _head(kind: str, identity: Identity, page: int = 0) -> dict[str, Any]:
     return {
         "type": f"{_TYPE}{kind}_response",
         "name": identity.name,
-        "id": f"{identity.id}-{page}" if page else identity.id,
+        "id": _page_id(identity.id, page),
         "version": identity.version,
         "metadata": dict(identity.metadata),
     }
+
+
+def _page_id(worker: str, page: int) -> str:
+    return f"{worker}-{page}" if page else worker
 
 
 def _info(identity: Identity, endpoints: list[Endpoint], page: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from ferrule.schema.admission import admit
 from ferrule.schema.checker import Checker
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
 from ferrule.sources.bus.deduplication import Deduplicator, key_of
+from ferrule.sources.bus.directory import list_hash
 from ferrule.sources.bus.frame import (
     BUSY,
     DEADLINE_PASSED,
@@ -45,10 +46,13 @@ from ferrule.sources.bus.micro import (
     QUEUE,
     Endpoint,
     Identity,
+    brief_bytes,
     control_subjects,
     definition_bytes,
     documents,
     goodbye_bytes,
+    is_asked,
+    is_brief_request,
 )
 from ferrule.sources.bus.running_calls import HEARTBEAT_SECONDS, RunningCall, RunningCalls
 from ferrule.sources.bus.subject import (
@@ -116,6 +120,7 @@ class Worker:
         """Messages for the operator: tools that are not served, and why."""
         self._tools: dict[str, _ServedTool] = {}
         self._definitions: dict[str, bytes] = {}
+        self._brief_info = brief_bytes(self._identity, list_hash(()), 0)
         self._servers: set[str] = set()
         """The server names that are subscribed."""
         self._running = RunningCalls(self._send, heartbeat=heartbeat)
@@ -175,6 +180,8 @@ class Worker:
                 )
         self._tools = served
         endpoints = [new_tool.endpoint for new_tool in served.values()]
+        listed = list_hash((endpoint.capability, endpoint.fingerprint) for endpoint in endpoints)
+        self._brief_info = brief_bytes(self._identity, listed, len(endpoints))
         self._definitions = {new_tool.fingerprint: definition_bytes(new_tool.definition) for new_tool in endpoints}
         servers = {endpoint.capability.server for endpoint in endpoints}
         for server in sorted(servers - self._servers):
@@ -203,6 +210,11 @@ class Worker:
     def _discovery_handler(self, verb: str) -> Any:
         async def handle(message: Message) -> None:
             if not message.reply:
+                return
+            if verb == "INFO" and is_brief_request(message.data):
+                await self.connection.send(message.reply, self._brief_info)
+                return
+            if verb == "INFO" and not is_asked(message.data, self._identity.id):
                 return
             for document in documents(verb, self._identity, (one.endpoint for one in self._tools.values())):
                 await self.connection.send(message.reply, document)
