@@ -1,8 +1,9 @@
-"""Measure the bus with many workers: `scripts/bench-bus looks` and `scripts/bench-bus room`.
+"""Measure the bus with many workers: `scripts/bench-bus looks` and `scripts/bench-bus slots`.
 
 `looks` counts the bytes that cross the caller's socket when it looks which tools the workers serve: the first time, and
-again when nothing has changed. `room` counts which of two workers runs the calls, one five times slower than the other,
-and how many calls end as busy. Both use only what every version of the bus has, so that two checkouts can be compared.
+again when nothing has changed. `slots` counts which of two workers runs the calls, one five times slower than the
+other, and how many calls end as busy. Both use only what every version of the bus has, so that two checkouts can be
+compared.
 """
 
 import argparse
@@ -97,7 +98,7 @@ async def measure_looks(capabilities: int, workers: int, looks: int) -> tuple[in
         return first, round(traffic.bytes / looks), seconds / looks
 
 
-async def measure_room(callers: int, calls: int) -> tuple[Counter[str], float]:
+async def measure_slots(callers: int, calls: int) -> tuple[Counter[str], float]:
     """Who answered the calls, or "busy", and the seconds of all calls."""
     answers: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -138,10 +139,10 @@ def looks_table(sizes: list[tuple[int, int]], looks: int) -> Table:
     )
 
 
-def room_table(widths: list[int], calls: int) -> Table:
+def slots_table(widths: list[int], calls: int) -> Table:
     rows: list[tuple[str, ...]] = []
     for width in widths:
-        answers, seconds = asyncio.run(measure_room(width, calls))
+        answers, seconds = asyncio.run(measure_slots(width, calls))
         answered = answers["quick"] + answers["slow"]
         slow, busy = answers["slow"] / max(1, answered), answers["busy"] / answers.total()
         rows.append((str(width), f"{1 - slow:.0%}", f"{slow:.0%}", f"{busy:.1%}", f"{answered / seconds:,.0f}"))
@@ -156,7 +157,7 @@ def room_table(widths: list[int], calls: int) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog=_SCRIPT, description=__doc__)
-    parser.add_argument("what", choices=("looks", "room"))
+    parser.add_argument("what", choices=("looks", "slots"))
     parser.add_argument("--calls", type=int, default=4_000)
     parser.add_argument("--looks", type=int, default=3)
     parser.add_argument("--dry", action="store_true", help="do not write the page")
@@ -165,7 +166,7 @@ def main() -> None:
         sizes = [(capabilities, workers) for capabilities in (10, 100, 1_000) for workers in (1, 10, 100)]
         title, table = "Looking for tools on the bus", looks_table(sizes, arguments.looks)
     else:
-        title, table = "Which worker gets a call", room_table([16, 64, 128], arguments.calls)
+        title, table = "Which worker gets a call", slots_table([16, 64, 128], arguments.calls)
     print_table(table, Console())
     if not arguments.dry:
         command = f"```sh\n{shlex.join([_SCRIPT, *sys.argv[1:]])}\n```"

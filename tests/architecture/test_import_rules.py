@@ -122,7 +122,7 @@ PEERS = (
         "ferrule.sources.bus",
         frozenset(
             {"connection", "request_reply", "frame", "micro", "names", "directory"}
-            | {"deduplication", "running_calls", "subject", "token"}
+            | {"deduplication", "running_calls", "subject", "token", "worker_slots"}
         ),
         # The relay is a source that calls through the bus.
         frozenset({"", "relay"}),

@@ -123,9 +123,9 @@ def test_a_definition_is_believed_only_if_it_has_the_hash_that_was_asked_for() -
 
 @given(st.integers(0, 3_000))
 def test_the_short_answer_to_a_look_says_how_many_messages_the_list_has(endpoints: int) -> None:
-    info = read_brief(brief_bytes(WHO, "0123456789abcdef", endpoints))
-    assert info == BriefInfo("id1", "0123456789abcdef", len(documents("INFO", WHO, [endpoint()] * endpoints)))
     pages = documents("INFO", WHO, [endpoint()] * endpoints)
+    info = read_brief(brief_bytes(WHO, "0123456789abcdef", endpoints, 16))
+    assert info == BriefInfo("id1", "0123456789abcdef", len(pages), 16)
     assert [json.loads(page)["id"] for page in pages] == page_ids("id1", len(pages))
 
 
@@ -139,12 +139,18 @@ def test_the_short_answer_to_a_look_says_how_many_messages_the_list_has(endpoint
             b"\xff",
             b"[[[",
             b'["id1"]',
-            b'["id1","hash"]',
+            b'["id1","hash",1]',
             b'["id1","hash",0]',
             b'["id1","hash","1"]',
         ),
-        *(b'["","hash",1]', b'["a.b","hash",1]', b'["*","hash",1]', b'[">","hash",1]', b'["a\\r\\nPUB x 0","hash",1]'),
-        *(b'["a b","hash",1]', b'["%b","hash",1]' % (b"a" * 65), documents("INFO", WHO, [endpoint()])[0]),
+        *(
+            b'["","hash",1,1]',
+            b'["a.b","hash",1,1]',
+            b'["*","hash",1,1]',
+            b'[">","hash",1,1]',
+            b'["a\\r\\nPUB x 0","hash",1,1]',
+        ),
+        *(b'["a b","hash",1,1]', b'["%b","hash",1,1]' % (b"a" * 65), documents("INFO", WHO, [endpoint()])[0]),
     ],
 )
 def test_a_short_answer_that_is_none_is_ignored(body: bytes) -> None:
@@ -152,7 +158,7 @@ def test_a_short_answer_that_is_none_is_ignored(body: bytes) -> None:
 
 
 def test_a_newer_short_answer_may_have_more_entries() -> None:
-    assert read_brief(b'["id1","hash",2,"something",{}]') == BriefInfo("id1", "hash", 2)
+    assert read_brief(b'["id1","hash",2,8,"something",{}]') == BriefInfo("id1", "hash", 2, 8)
 
 
 def test_a_list_is_sent_by_the_workers_that_are_named_and_by_all_if_nobody_is() -> None:

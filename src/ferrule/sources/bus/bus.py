@@ -1,18 +1,20 @@
 """Bus: a source whose tools run in other processes, as capabilities on NATS, with the caller's own permissions.
 
-It does not know which worker serves a call. A call that no worker accepted is sent again, and NATS picks another worker
-of the queue group. A call that a worker accepted and did not answer has an unknown outcome, and is never sent again.
+A call goes to a worker with a free slot, by the worker's id. If its workers are not known, NATS picks one of the queue
+group. A call that a worker rejected before it began is sent to another one. A call that a worker accepted and did not
+answer has an unknown outcome, and is never sent again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,8 +23,9 @@ from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import AuthorityError, BusError, BusUnavailableError
 from ferrule.sources.bus.connection import DEFAULT_URL, Connection, Message
-from ferrule.sources.bus.directory import LOOK_SECONDS, ServedTool, WorkerDirectory
+from ferrule.sources.bus.directory import LOOK_SECONDS, KnownWorker, ServedTool, WorkerDirectory
 from ferrule.sources.bus.frame import (
+    BUSY,
     MINOR_HEADER,
     STREAM_HEADER,
     TOKEN_HEADER,
@@ -49,7 +52,14 @@ from ferrule.sources.bus.micro import (
     stats_subject,
 )
 from ferrule.sources.bus.names import ToolNames
-from ferrule.sources.bus.request_reply import HEARTBEAT_TIMEOUT, STREAM_HEARTBEAT_TIMEOUT, ItemCallback, RequestReply
+from ferrule.sources.bus.request_reply import (
+    HEARTBEAT_TIMEOUT,
+    STREAM_HEARTBEAT_TIMEOUT,
+    UNHEARD,
+    ItemCallback,
+    ProgressCallback,
+    RequestReply,
+)
 from ferrule.sources.bus.subject import (
     MODEL,
     Capability,
@@ -60,6 +70,7 @@ from ferrule.sources.bus.subject import (
     version_of,
 )
 from ferrule.sources.bus.token import LOCAL, sign_token, validate_key
+from ferrule.sources.bus.worker_slots import WorkerSlots
 from ferrule.sources.source import Source
 from ferrule.sources.status import SourceStatus, Trust
 
@@ -73,6 +84,22 @@ _POLL_SECONDS = 15.0
 _CONCURRENT_FETCHES = 16
 _LIST_ATTEMPTS = 3
 _MAX_PAGES = 1_000
+
+
+_DEADLINE_PASSED = NotDelivered("the deadline passed before anybody took it", code="timeout")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A call as it is sent, perhaps several times until a worker accepts it."""
+
+    subject: str
+    body: bytes
+    headers: Mapping[str, str]
+    deadline: float
+    on_progress: ProgressCallback
+    streaming: Mapping[str, Any]
 
 
 class Bus(Source):
@@ -112,6 +139,8 @@ class Bus(Source):
             stream_heartbeat_timeout=stream_heartbeat_timeout,
         )
         self._attempts = attempts
+        self._slot_seconds = _PAUSE * (2**attempts - 1)
+        """How long a call waits for a free slot: as long as all attempts at the queue group take."""
         self._names = ToolNames(bindings)
         self._definitions_by_hash: dict[str, ToolDefinition] = {}
         # A limit, so that a thousand fetches at once do not make each other time out.
@@ -120,6 +149,11 @@ class Bus(Source):
         self._directory = WorkerDirectory()
         # One look at a time: two at once would both count a worker that is late.
         self._look_lock = asyncio.Lock()
+        self._looked_at = float("-inf")
+        self._look_task: asyncio.Task[None] | None = None
+        self._slots = WorkerSlots()
+        self._may_call_workers = True
+        """False after NATS refused to publish to a worker's own subject."""
         self._refreshed_at = float("-inf")
         self._change_count = 0
         self._change_event = asyncio.Event()
@@ -130,6 +164,9 @@ class Bus(Source):
         await self.connection.subscribe(changes_subject(self.tenant), self._on_change)
 
     async def close(self) -> None:
+        if self._look_task is not None:
+            self._look_task.cancel()
+            await asyncio.gather(self._look_task, return_exceptions=True)
         await self._requests.close()
         await self.connection.close()
 
@@ -314,7 +351,7 @@ class Bus(Source):
                 # A worker of an older version answers with its list.
                 for entry in self._read_list(message):
                     listed.setdefault(entry.worker, []).append((entry.capability, entry.fingerprint))
-        answers = {id: self._directory.learn_list(tools) for id, tools in listed.items()}
+        answers = {id: (self._directory.learn_list(tools), 0) for id, tools in listed.items()}
         for attempt in range(_LIST_ATTEMPTS):
             by_hash: dict[str, list[BriefInfo]] = {}
             for info in brief.values():
@@ -324,8 +361,21 @@ class Bus(Source):
                 break
             # Workers that serve the same have the same hash: one of them is enough.
             await self._fetch_lists([same[attempt % len(same)] for same in by_hash.values()], is_only=not listed)
-        answers |= {info.worker: info.list_hash for info in brief.values()}
-        self._directory.end_look(answers, time.monotonic())
+        answers |= {info.worker: (info.list_hash, info.cap) for info in brief.values()}
+        self._looked_at = time.monotonic()
+        self._directory.end_look(answers, self._looked_at)
+
+    def _look_in_background(self) -> None:
+        """Learn of workers that started and stopped, if nobody asks for the list of tools."""
+        self._looked_at = time.monotonic()
+        self._look_task = asyncio.create_task(self._try_to_look())
+
+    async def _try_to_look(self) -> None:
+        try:
+            async with self._look_lock:
+                await self._look()
+        except BusUnavailableError as problem:
+            _log.debug("bus: the workers were not asked what they serve: %s", problem.message)
 
     async def _fetch_lists(self, workers: list[BriefInfo], *, is_only: bool) -> None:
         """Ask these workers for their lists. `is_only` says that no other worker answers the request."""
@@ -393,41 +443,113 @@ class Bus(Source):
         on_item: ItemCallback | None,
     ) -> Outcome:
         """Send the call until a worker accepts it. Each rejection proves that the call did not run."""
-        frame: Frame = NoResponders()
-        subject, busy, not_served = capability.subject(self.tenant), 0, 0
+        if time.monotonic() - self._looked_at > LOOK_SECONDS:
+            self._look_in_background()
         streaming: dict[str, Any] = {}
         if on_item is not None:
             streaming = {"on_item": on_item, "cancel_subject": partial(cancel_subject, self.tenant, capability.server)}
+        request = _Request(capability.subject(self.tenant), body, headers, deadline, context.on_progress, streaming)
+        if self._may_call_workers and self._directory.workers_of(capability):
+            outcome = await self._send_to_workers(capability, request)
+            if outcome is not None:
+                return outcome
+        return await self._send_to_queue_group(request)
+
+    async def _send_to_workers(self, capability: Capability, request: _Request) -> Outcome | None:
+        """Send a call to workers with free slots until one accepts it; None if no known worker can be reached."""
+        wait_until, strangers = time.monotonic() + self._slot_seconds, set[KnownWorker]()
+        while self._may_call_workers:
+            workers = self._directory.workers_of(capability)
+            if strangers:
+                workers = tuple(worker for worker in workers if worker not in strangers)
+            if not workers:
+                break
+            worker = self._slots.take(workers)
+            if worker is None:
+                seconds = min(wait_until - time.monotonic(), request.deadline - time.time())
+                if seconds <= 0:
+                    return _no_slot(len(workers)) if request.deadline > time.time() else _DEADLINE_PASSED
+                worker = await self._slots.wait(workers, seconds)
+                if worker is None:
+                    continue
+            match frame := await self._send_to_worker(worker, request):
+                case NoResponders() | Rejection(status=429):
+                    pass
+                case Rejection(status=403):
+                    self._may_call_workers = False
+                case Rejection(status=404):
+                    # It serves something else by now.
+                    strangers.add(worker)
+                    self._looked_at = float("-inf")
+                case _:
+                    return self._outcome_of(frame, request)
+        return None
+
+    async def _send_to_worker(self, worker: KnownWorker, request: _Request) -> Frame:
+        """Send a call to a worker, and give its slot back."""
+        is_busy = False
+        try:
+            frame = await self._send(f"{request.subject}.{worker.id}", request)
+            worker.is_silent = isinstance(frame, UnknownOutcome) and frame.code == UNHEARD
+            is_busy = isinstance(frame, Rejection) and frame.status == BUSY.status
+            if isinstance(frame, NoResponders):
+                self._directory.mark_unreachable(worker)
+            return frame
+        finally:
+            if is_busy:
+                self._slots.release_busy(worker)
+            else:
+                self._slots.release(worker)
+
+    async def _send_to_queue_group(self, request: _Request) -> Outcome:
+        """Send a call to any worker of the queue group, again and again until one accepts it."""
+        frame: Frame = NoResponders()
+        busy = not_served = 0
         while busy < self._attempts and not_served < _NOT_SERVED_ATTEMPTS:
-            seconds = deadline - time.time()
-            if seconds <= 0:
-                return NotDelivered("the deadline passed before anybody took it", code="timeout")
-            frame = await self._requests.request(subject, body, headers, seconds, context.on_progress, **streaming)
+            frame = await self._send(request.subject, request)
             match frame:
-                case Answered():
-                    return frame
-                case UnknownOutcome(reason, code):
-                    return Unknown(reason, code=code)
                 case Rejection(status=404):
                     not_served += 1
                 case Rejection(status=429):
                     await asyncio.sleep(_PAUSE * 2**busy)
                     busy += 1
-                case Rejection() if not self.connection.fits_payload(body, headers):
-                    reason = f"arguments of {len(body)} bytes are more than the bus carries"
-                    return NotDelivered(reason, code="bad_request")
-                case Rejection(code, reason):
-                    return NotDelivered(reason, code=code)
-                case NoResponders() | Heartbeat() | StreamItem():
-                    return NotDelivered("nobody serves it")
+                case _:
+                    return self._outcome_of(frame, request)
         reason = frame.reason if isinstance(frame, Rejection) else "nobody took it"
         code = frame.code if isinstance(frame, Rejection) else "not_delivered"
         return NotDelivered(f"{reason} (asked {busy + not_served} times)", code=code)
+
+    async def _send(self, subject: str, request: _Request) -> Frame:
+        seconds = request.deadline - time.time()
+        if seconds <= 0:
+            return Rejection("timeout", _DEADLINE_PASSED.reason, 408)
+        return await self._requests.request(
+            subject, request.body, request.headers, seconds, request.on_progress, **request.streaming
+        )
+
+    def _outcome_of(self, frame: Frame, request: _Request) -> Outcome:
+        match frame:
+            case Answered():
+                return frame
+            case UnknownOutcome(reason, code):
+                return Unknown(reason, code="unknown" if code == UNHEARD else code)
+            case Rejection() if not self.connection.fits_payload(request.body, request.headers):
+                reason = f"arguments of {len(request.body)} bytes are more than the bus carries"
+                return NotDelivered(reason, code="bad_request")
+            case Rejection(code, reason):
+                return NotDelivered(reason, code=code)
+            case NoResponders() | Heartbeat() | StreamItem():
+                return NotDelivered("nobody serves it")
 
     async def _on_change(self, message: Message) -> None:
         departed = read_goodbye(message.data)
         if departed:
             self._directory.depart(departed)
-        self._refreshed_at = float("-inf")
+        self._refreshed_at = self._looked_at = float("-inf")
         self._change_count += 1
         self._change_event.set()
+
+
+def _no_slot(workers: int) -> NotDelivered:
+    count = "the worker has" if workers == 1 else f"each of {workers} workers has"
+    return NotDelivered(f"{count} as many calls as it takes", code=BUSY.code)

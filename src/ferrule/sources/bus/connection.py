@@ -85,6 +85,8 @@ class Connection:
     inbox: str = ""
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_ERRORS))
     """Errors from the server, newest last. A refused publish gets no other answer."""
+    on_error: Callable[[str], None] | None = None
+    """Called with each error."""
     _client: Client | None = None
     _error_type: type[Exception] = BusError
     """The library's base error, set once it is imported."""
@@ -312,6 +314,8 @@ class Connection:
     async def _on_error(self, problem: Exception) -> None:
         message = str(problem) or type(problem).__name__
         self.errors.append(message)
+        if self.on_error is not None:
+            self.on_error(message)
         if self._client is not None:
             _log.warning("bus: %s", message)
 

@@ -81,11 +81,15 @@ class ServedCapability:
 
 @dataclass(frozen=True, slots=True)
 class BriefInfo:
-    """The short answer to a look: the hash of a worker's list, and in how many messages the worker sends the list."""
+    """The short answer to a look: the hash of a worker's list, and in how many messages the worker sends the list.
+
+    `cap` is how many calls it takes at once, or 0 if it cannot be called by its id.
+    """
 
     worker: str
     list_hash: str
     pages: int
+    cap: int = 0
 
 
 def control_subjects(identity: Identity) -> list[tuple[str, str]]:
@@ -109,10 +113,10 @@ def page_ids(worker: str, pages: int) -> list[str]:
     return [_page_id(worker, page) for page in range(pages)]
 
 
-def brief_bytes(identity: Identity, list_hash: str, endpoints: int) -> bytes:
+def brief_bytes(identity: Identity, list_hash: str, endpoints: int, cap: int = 0) -> bytes:
     """Encode the short answer to a look. Many workers answer each look, so it is an array without names."""
     pages = max(1, -(-endpoints // _PER_PAGE))
-    return f'["{identity.id}","{list_hash}",{pages}]'.encode("ascii")
+    return f'["{identity.id}","{list_hash}",{pages},{cap}]'.encode("ascii")
 
 
 def read_brief(body: bytes) -> BriefInfo | None:
@@ -123,9 +127,9 @@ def read_brief(body: bytes) -> BriefInfo | None:
         entries = cast("list[Any]", read_json(body))
     except BusError:
         return None
-    match entries[:3]:
-        case [str(worker), str(list_hash), int(pages)] if _WORKER_ID.fullmatch(worker) and pages > 0:
-            return BriefInfo(worker, list_hash, pages)
+    match entries[:4]:
+        case [str(worker), str(list_hash), int(pages), int(cap)] if _WORKER_ID.fullmatch(worker) and pages > 0:
+            return BriefInfo(worker, list_hash, pages, max(0, cap))
         case _:
             return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -33,7 +34,14 @@ HEARTBEAT_TIMEOUT = 3.0
 STREAM_HEARTBEAT_TIMEOUT = 15.0
 """For answers in pieces. They come from models, and a machine that reads a long prompt sends its heartbeats late."""
 _CHECKS_PER_TIMEOUT = 12
+_BEFORE_BEGIN = (404, 429)
+"""The statuses of a rejection after which a call is sent to another worker."""
+UNHEARD = "unheard"
+"""The code of an unknown outcome of a worker that fell silent. It is not shown to callers."""
+_NOT_PERMITTED = Rejection("not_delivered", "NATS does not permit this caller to publish there", 403)
 _NOT_SENT = Rejection("not_delivered", "there is no connection to the bus", 503)
+_REFUSED_PUBLISH = re.compile(r'permissions violation for publish to "([^"]+)"', re.IGNORECASE)
+_WORKER_SUBJECT_DOTS = 5
 ProgressCallback = Callable[[Progress], None]
 ItemCallback = Callable[[Any], None]
 
@@ -49,8 +57,13 @@ class _PendingRequest:
     deadline: float
     on_progress: ProgressCallback
     heartbeat_timeout: float
+    subject: str
     on_item: ItemCallback = _ignore_item
     items: int = 0
+    is_begun: bool = False
+    """Whether the worker has sent a heartbeat or a piece of the answer."""
+    refusals: int = 0
+    """How many messages to its subject NATS refused since it was sent."""
 
     def finish(self, frame: Frame) -> None:
         if not self.answer.done():
@@ -89,6 +102,7 @@ class RequestReply:
     async def open(self) -> None:
         self._prefix = f"{self._connection.inbox}.{secrets.token_hex(8)}."
         await self._connection.subscribe(f"{self._prefix}*", self._on_message)
+        self._connection.on_error = self._on_connection_error
         self._watch_task = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
@@ -116,7 +130,12 @@ class RequestReply:
         reply = self._prefix + os.urandom(8).hex()
         now = time.monotonic()
         pending = _PendingRequest(
-            asyncio.get_running_loop().create_future(), now, now + seconds, on_progress, self._heartbeat_timeout
+            asyncio.get_running_loop().create_future(),
+            now,
+            now + seconds,
+            on_progress,
+            self._heartbeat_timeout,
+            subject,
         )
         if on_item is not None:
             pending.on_item, pending.heartbeat_timeout = on_item, self._stream_heartbeat_timeout
@@ -141,6 +160,9 @@ class RequestReply:
         try:
             frame = read_frame(message.headers, message.data)
             if not isinstance(frame, Heartbeat | StreamItem):
+                if pending.is_begun and isinstance(frame, Rejection) and frame.status in _BEFORE_BEGIN:
+                    # The call ran, whatever the worker says now. It must not be sent to another one.
+                    frame = UnknownOutcome("the worker rejected the call after it had begun")
                 # The last frame. It may say how many pieces came before it.
                 is_whole = counted_items(message.headers) in (None, pending.items)
                 pending.finish(frame if is_whole else pending.lost_piece())
@@ -148,10 +170,28 @@ class RequestReply:
         except BusError as problem:
             pending.finish(UnknownOutcome(f"the worker's reply is invalid: {problem.message}"))
             return
+        pending.is_begun = True
         if isinstance(frame, StreamItem):
             pending.take(frame)
         elif frame.progress is not None and not pending.answer.done():
             pending.on_progress(frame.progress)
+
+    def _on_connection_error(self, message: str) -> None:
+        """End the requests to a worker's own subject that NATS refuses to publish.
+
+        NATS reports each refused message by its subject. If every request to that subject has waited while as many
+        were refused as there are, none of them was delivered.
+        """
+        reported = _REFUSED_PUBLISH.search(message)
+        if reported is None or reported[1].count(".") != _WORKER_SUBJECT_DOTS:
+            return
+        subject = reported[1].lower()
+        matching = [one for one in self._pending.values() if one.subject.lower() == subject]
+        for pending in matching:
+            pending.refusals += 1
+        if all(pending.refusals >= len(matching) and not pending.is_begun for pending in matching):
+            for pending in matching:
+                pending.finish(_NOT_PERMITTED)
 
     async def _watch(self) -> None:
         pause = min(self._heartbeat_timeout, self._stream_heartbeat_timeout) / _CHECKS_PER_TIMEOUT
@@ -168,5 +208,7 @@ class RequestReply:
                     pending.finish(UnknownOutcome("the deadline passed while it ran", code="timeout"))
                 elif now - pending.last_heard_at > pending.heartbeat_timeout:
                     pending.finish(
-                        UnknownOutcome(f"no heartbeat from the worker for {pending.heartbeat_timeout:g} seconds")
+                        UnknownOutcome(
+                            f"no heartbeat from the worker for {pending.heartbeat_timeout:g} seconds", code=UNHEARD
+                        )
                     )

@@ -94,6 +94,11 @@ def server_wildcard(tenant: str, server: str) -> str:
     return f"{_ROOT}.{encode_part(tenant)}.{encode_part(server)}.*.*"
 
 
+def worker_wildcard(tenant: str, server: str, worker: str) -> str:
+    """The wildcard for all calls to one worker. It has one part more than that of the server, which does not match."""
+    return f"{server_wildcard(tenant, server)}.{worker}"
+
+
 def definition_subject(tenant: str, server: str, fingerprint: str) -> str:
     """The subject to fetch a tool's definition by its hash. The server's wildcard and permissions cover it."""
     return f"{_ROOT}.{encode_part(tenant)}.{encode_part(server)}.{_DEFINITIONS}.{encode_part(fingerprint)}"

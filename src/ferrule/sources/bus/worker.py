@@ -64,6 +64,7 @@ from ferrule.sources.bus.subject import (
     requested_fingerprint,
     server_wildcard,
     service_name,
+    worker_wildcard,
 )
 from ferrule.sources.bus.token import LOCAL, validate_key, verify_token
 from ferrule.sources.source import Source
@@ -180,16 +181,20 @@ class Worker:
                 )
         self._tools = served
         endpoints = [new_tool.endpoint for new_tool in served.values()]
-        listed = list_hash((endpoint.capability, endpoint.fingerprint) for endpoint in endpoints)
-        self._brief_info = brief_bytes(self._identity, listed, len(endpoints))
         self._definitions = {new_tool.fingerprint: definition_bytes(new_tool.definition) for new_tool in endpoints}
         servers = {endpoint.capability.server for endpoint in endpoints}
         for server in sorted(servers - self._servers):
             await self.connection.subscribe(server_wildcard(self._tenant, server), self._on_request, QUEUE)
+            wildcard = worker_wildcard(self._tenant, server, self._identity.id)
+            await self.connection.subscribe(wildcard, self._on_direct_request)
             # Without the queue: the worker that runs the call must get it.
             await self.connection.subscribe(cancel_subject(self._tenant, server, "*"), self._on_cancellation)
         self._servers |= servers
         await self.connection.flush()
+        listed = list_hash((endpoint.capability, endpoint.fingerprint) for endpoint in endpoints)
+        # A server with permissions for an older version refuses the subscription to the worker's own subject.
+        is_refused = any(self._identity.id in error.lower() for error in self.connection.errors)
+        self._brief_info = brief_bytes(self._identity, listed, len(endpoints), 0 if is_refused else self._cap)
         await self.connection.send(changes_subject(self._tenant))
 
     def _serve_tool(self, tool: ToolDefinition) -> _ServedTool:
@@ -231,6 +236,19 @@ class Worker:
         if served is None:
             await self._on_unknown_subject(message)
             return
+        await self._handle(message, served)
+
+    async def _on_direct_request(self, message: Message) -> None:
+        """Handle a request to this worker and no other: its id follows the subject of the capability."""
+        served = self._tools.get(message.subject.rpartition(".")[0])
+        if not message.reply:
+            return
+        if served is None:
+            await self._send(message.reply, NOT_SERVED)
+            return
+        await self._handle(message, served)
+
+    async def _handle(self, message: Message, served: _ServedTool) -> None:
         if self._is_stopping or len(self._running) >= self._cap:
             await self._send(message.reply, BUSY)
             return
