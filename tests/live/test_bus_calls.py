@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
+from nats.aio.client import Client
 
 from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import ToolError
 from ferrule.schema.tool_decorator import tool
+from ferrule.sources.bus import connection
 from ferrule.sources.bus.bus import Bus
 from ferrule.sources.bus.connection import Message
 from ferrule.sources.bus.frame import encode_frame
@@ -331,3 +334,23 @@ def test_a_cancelled_caller_leaves_nothing_behind() -> None:
             entry.let_go.set()
 
     run(scenario)
+
+
+def test_without_the_librarys_inner_parts_its_public_methods_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_BUFFER", ("a part that a newer version may lack",))
+    monkeypatch.setattr(connection, "_direct_client_type", lambda: _client_without_direct_handlers)
+
+    async def scenario(server: NatsServer) -> None:
+        async with on_bus(server, say) as bus:
+            await bus.tools()
+            calls = [bus.call("say", {"text": str(number)}, CallContext()) for number in range(50)]
+            assert await asyncio.gather(*calls) == [Answered(str(number)) for number in range(50)]
+            assert bus.connection._buffer is None
+
+    run(scenario)
+
+
+def _client_without_direct_handlers() -> Client:
+    client: Any = Client()
+    client.direct_handlers = {}
+    return client

@@ -6,7 +6,7 @@ import asyncio
 import random
 import secrets
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ferrule.errors import BusUnavailableError
@@ -109,7 +109,9 @@ class Line:
             self.broker.send(FakeMessage(subject, data, reply, headers))
         return self.is_alive
 
-    async def subscribe(self, subject: str, handler: MessageHandler, queue: str = "") -> None:
+    async def subscribe(
+        self, subject: str, handler: MessageHandler, queue: str = "", *, is_direct: bool = False
+    ) -> None:
         self.broker.interests.append(_Interest(self, subject, handler, queue))
 
     async def flush(self) -> None:
@@ -126,11 +128,13 @@ class Line:
         first: float = 1.0,
         quiet: float = 0.1,
         max_messages: int | None = None,
+        is_wanted: Callable[[Message], bool] | None = None,
     ) -> list[Message]:
         messages: list[Message] = []
 
         async def collect(message: Message) -> None:
-            messages.append(message)
+            if is_wanted is None or is_wanted(message):
+                messages.append(message)
 
         reply = f"{self.inbox}.{secrets.token_hex(6)}"
         await self.subscribe(reply, collect)

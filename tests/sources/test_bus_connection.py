@@ -5,14 +5,16 @@ import socket
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nats.aio.client import Client
 
 from ferrule.cli.main import main
 from ferrule.errors import BusUnavailableError, DefinitionError
-from ferrule.sources.bus.connection import Connection, _one_line
+from ferrule.sources.bus.connection import Connection, _one_line, publish_command, read_headers
 
 texts = st.text(st.characters() | st.sampled_from(" \t\r\n"), max_size=30)
 _LINE_BREAKS = str.maketrans("\r\n", "  ")
@@ -22,6 +24,33 @@ _LINE_BREAKS = str.maketrans("\r\n", "  ")
 def test_a_header_that_is_not_looked_through_again_is_written_as_if_it_were(text: str) -> None:
     (expected,) = _one_line({"X": text}).values()
     assert expected.strip().translate(_LINE_BREAKS) == text.strip().translate(_LINE_BREAKS)
+
+
+async def library_command(subject: str, data: bytes, reply: str, headers: dict[str, str] | None) -> bytes:
+    """The bytes that the library itself would send."""
+    client: Any = Client()
+    client._flush_queue = None
+    await client._send_publish(subject, reply, data, len(data), headers)
+    return b"".join(client._pending)
+
+
+@given(
+    st.binary(max_size=50),
+    st.sampled_from(["", "_INBOX.x"]),
+    st.none() | st.dictionaries(st.just("Ferrule-Token"), texts),
+)
+def test_a_message_is_published_with_the_librarys_own_bytes(
+    data: bytes, reply: str, headers: dict[str, str] | None
+) -> None:
+    assert publish_command("t.a.b", data, reply, headers) == asyncio.run(library_command("t.a.b", data, reply, headers))
+
+
+@given(
+    st.lists(st.binary(max_size=12) | st.sampled_from([b"Name: value", b"A:b:c", b" A : b ", b"\xc3\xa4: \xff", b"A:"]))
+)
+def test_headers_are_read_as_the_library_reads_them(lines: list[bytes]) -> None:
+    block = b"".join(line + b"\r\n" for line in lines)
+    assert read_headers(b"NATS/1.0\r\n" + block + b"\r\n") == Client._parse_header_lines(block)
 
 
 async def _refuses(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import time
 from contextlib import suppress
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.context import CallContext, Principal, Progress
 from ferrule.errors import AuthorityError, BudgetError, DefinitionError
-from ferrule.sources.bus.token import LOCAL, sign_token, validate_key, verify_token
+from ferrule.sources.bus.token import LOCAL, _signature, sign_token, validate_key, verify_token
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 texts = st.text(st.characters(), max_size=20)
@@ -133,3 +134,11 @@ def test_a_short_key_is_refused() -> None:
     assert validate_key(KEY) == KEY
     with pytest.raises(DefinitionError):
         validate_key(b"secret")
+
+
+@given(st.binary(min_size=16, max_size=200), st.binary(max_size=300))
+def test_a_signature_is_the_hmac_of_the_standard_library(key: bytes, text: bytes) -> None:
+    expected = base64.b64encode(hmac.digest(key, text, "sha256"))
+    assert _signature(text, key) == expected
+    # The second time from what was computed the first time.
+    assert _signature(text, key) == expected

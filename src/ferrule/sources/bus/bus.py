@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -59,6 +58,7 @@ from ferrule.sources.bus.request_reply import (
     ItemCallback,
     ProgressCallback,
     RequestReply,
+    random_id,
 )
 from ferrule.sources.bus.subject import (
     MODEL,
@@ -90,7 +90,7 @@ _DEADLINE_PASSED = NotDelivered("the deadline passed before anybody took it", co
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Request:
     """A call as it is sent, perhaps several times until a worker accepts it."""
 
@@ -198,7 +198,7 @@ class Bus(Source):
             capability = self._names.capability_of(name)
         if capability is None:
             return NotDelivered(f"there is no tool {name!r}", code="bad_request")
-        return await self.call_capability(capability, arguments, context)
+        return await self._call_capability(capability, arguments, context, None)
 
     async def call_capability(
         self, capability: Capability, arguments: Mapping[str, Any], context: CallContext
@@ -265,13 +265,18 @@ class Bus(Source):
         if refusal is not None:
             return refusal
         deadline = time.time() + _DEADLINE_SECONDS if context.deadline is None else context.deadline
-        headers = {TOKEN_HEADER: sign_token(context, self._key, deadline, os.urandom(8).hex())}
+        headers = {TOKEN_HEADER: sign_token(context, self._key, deadline, context.call_id or random_id())}
         if capability.minor:
             headers[MINOR_HEADER] = str(capability.minor)
+        streaming: dict[str, Any] = {}
         if on_item is not None:
             headers[STREAM_HEADER] = "1"
-        body = request_body(arguments)
-        return await self._send_until_accepted(capability, body, headers, deadline, context, on_item)
+            streaming = {"on_item": on_item, "cancel_subject": partial(cancel_subject, self.tenant, capability.server)}
+        body, subject = request_body(arguments), capability.subject(self.tenant)
+        request = _Request(subject, body, headers, deadline, context.on_progress, streaming)
+        if time.monotonic() - self._looked_at > LOOK_SECONDS:
+            self._look_in_background()
+        return await self._send_to_workers(capability, request) or await self._send_to_queue_group(request)
 
     async def changes(self) -> AsyncGenerator[None]:
         """Yield when a worker announces that it starts or stops, and when polling finds a different list."""
@@ -360,7 +365,7 @@ class Bus(Source):
             if not by_hash:
                 break
             # Workers that serve the same have the same hash: one of them is enough.
-            await self._fetch_lists([same[attempt % len(same)] for same in by_hash.values()], is_only=not listed)
+            await self._fetch_lists([same[attempt % len(same)] for same in by_hash.values()])
         answers |= {info.worker: (info.list_hash, info.cap) for info in brief.values()}
         self._looked_at = time.monotonic()
         self._directory.end_look(answers, self._looked_at)
@@ -377,19 +382,19 @@ class Bus(Source):
         except BusUnavailableError as problem:
             _log.debug("bus: the workers were not asked what they serve: %s", problem.message)
 
-    async def _fetch_lists(self, workers: list[BriefInfo], *, is_only: bool) -> None:
-        """Ask these workers for their lists. `is_only` says that no other worker answers the request."""
+    async def _fetch_lists(self, workers: list[BriefInfo]) -> None:
+        """Ask these workers for their lists. Others may answer too: any client, and workers of an older version."""
         worker_of = {id: info.worker for info in workers for id in page_ids(info.worker, min(info.pages, _MAX_PAGES))}
-        messages = await self._gather(
-            info_subject(service_name(self.tenant)),
-            list_request(info.worker for info in workers),
-            max_messages=len(worker_of) if is_only else None,
-        )
         listed: dict[str, list[ServedTool]] = {info.worker: [] for info in workers}
-        for message in messages:
-            for entry in self._read_list(message):
-                if entry.worker in worker_of:
-                    listed[worker_of[entry.worker]].append((entry.capability, entry.fingerprint))
+
+        def take(message: Message) -> bool:
+            entries = [entry for entry in self._read_list(message) if entry.worker in worker_of]
+            for entry in entries:
+                listed[worker_of[entry.worker]].append((entry.capability, entry.fingerprint))
+            return bool(entries)
+
+        subject, body = info_subject(service_name(self.tenant)), list_request(info.worker for info in workers)
+        await self.connection.gather(subject, body, max_messages=len(worker_of), is_wanted=take)
         for tools in listed.values():
             self._directory.learn_list(tools)
 
@@ -400,8 +405,8 @@ class Bus(Source):
                 return capability, tool
         return None
 
-    async def _gather(self, subject: str, body: bytes = b"", max_messages: int | None = None) -> list[Message]:
-        return await self.connection.gather(subject, body, max_messages=max_messages)
+    async def _gather(self, subject: str, body: bytes = b"") -> list[Message]:
+        return await self.connection.gather(subject, body)
 
     async def _definition(self, capability: Capability, fingerprint: str) -> ToolDefinition | None:
         """Fetch a definition by its hash. It is fetched once: the content of a hash never changes."""
@@ -433,46 +438,42 @@ class Bus(Source):
             return Answered(f"{refusal.code}: {refusal.message}", is_error=True, code=refusal.code)
         return None
 
-    async def _send_until_accepted(
-        self,
-        capability: Capability,
-        body: bytes,
-        headers: Mapping[str, str],
-        deadline: float,
-        context: CallContext,
-        on_item: ItemCallback | None,
-    ) -> Outcome:
-        """Send the call until a worker accepts it. Each rejection proves that the call did not run."""
-        if time.monotonic() - self._looked_at > LOOK_SECONDS:
-            self._look_in_background()
-        streaming: dict[str, Any] = {}
-        if on_item is not None:
-            streaming = {"on_item": on_item, "cancel_subject": partial(cancel_subject, self.tenant, capability.server)}
-        request = _Request(capability.subject(self.tenant), body, headers, deadline, context.on_progress, streaming)
-        if self._may_call_workers and self._directory.workers_of(capability):
-            outcome = await self._send_to_workers(capability, request)
-            if outcome is not None:
-                return outcome
-        return await self._send_to_queue_group(request)
-
     async def _send_to_workers(self, capability: Capability, request: _Request) -> Outcome | None:
-        """Send a call to workers with free slots until one accepts it; None if no known worker can be reached."""
-        wait_until, strangers = time.monotonic() + self._slot_seconds, set[KnownWorker]()
-        while self._may_call_workers:
-            workers = self._directory.workers_of(capability)
+        """Send a call to workers with free slots until one accepts it; None if no known worker can be reached.
+
+        Each rejection proves that the call did not run.
+        """
+        wait_until, strangers = 0.0, set[KnownWorker]()
+        while self._may_call_workers and (workers := self._directory.workers_of(capability)):
             if strangers:
                 workers = tuple(worker for worker in workers if worker not in strangers)
-            if not workers:
-                break
+                if not workers:
+                    break
+            seconds = request.deadline - time.time()
+            if seconds <= 0:
+                return _DEADLINE_PASSED
             worker = self._slots.take(workers)
             if worker is None:
-                seconds = min(wait_until - time.monotonic(), request.deadline - time.time())
-                if seconds <= 0:
-                    return _no_slot(len(workers)) if request.deadline > time.time() else _DEADLINE_PASSED
-                worker = await self._slots.wait(workers, seconds)
+                now = time.monotonic()
+                wait_until = wait_until or now + self._slot_seconds
+                if now >= wait_until:
+                    return _no_slot(len(workers))
+                worker = await self._slots.wait(workers, min(wait_until - now, seconds))
                 if worker is None:
                     continue
-            match frame := await self._send_to_worker(worker, request):
+            subject = f"{request.subject}.{worker.id}"
+            try:
+                frame = await self._requests.request(
+                    subject, request.body, request.headers, seconds, request.on_progress, **request.streaming
+                )
+            # Whatever ends the wait, also a cancellation: the slot is free again.
+            except BaseException:
+                self._slots.release(worker)
+                raise
+            self._give_slot_back(worker, frame)
+            match frame:
+                case Answered():
+                    return frame
                 case NoResponders() | Rejection(status=429):
                     pass
                 case Rejection(status=403):
@@ -485,28 +486,31 @@ class Bus(Source):
                     return self._outcome_of(frame, request)
         return None
 
-    async def _send_to_worker(self, worker: KnownWorker, request: _Request) -> Frame:
-        """Send a call to a worker, and give its slot back."""
-        is_busy = False
-        try:
-            frame = await self._send(f"{request.subject}.{worker.id}", request)
-            worker.is_silent = isinstance(frame, UnknownOutcome) and frame.code == UNHEARD
-            is_busy = isinstance(frame, Rejection) and frame.status == BUSY.status
-            if isinstance(frame, NoResponders):
-                self._directory.mark_unreachable(worker)
-            return frame
-        finally:
-            if is_busy:
+    def _give_slot_back(self, worker: KnownWorker, frame: Frame) -> None:
+        """Give a worker's slot back, after the frame that ended the call."""
+        match frame:
+            case Rejection(status=429):
                 self._slots.release_busy(worker)
-            else:
-                self._slots.release(worker)
+                return
+            case NoResponders():
+                self._directory.mark_unreachable(worker)
+            case UnknownOutcome(code=code) if code == UNHEARD:
+                worker.is_silent = True
+            case _:
+                worker.is_silent = False
+        self._slots.release(worker)
 
     async def _send_to_queue_group(self, request: _Request) -> Outcome:
         """Send a call to any worker of the queue group, again and again until one accepts it."""
         frame: Frame = NoResponders()
         busy = not_served = 0
         while busy < self._attempts and not_served < _NOT_SERVED_ATTEMPTS:
-            frame = await self._send(request.subject, request)
+            seconds = request.deadline - time.time()
+            if seconds <= 0:
+                return _DEADLINE_PASSED
+            frame = await self._requests.request(
+                request.subject, request.body, request.headers, seconds, request.on_progress, **request.streaming
+            )
             match frame:
                 case Rejection(status=404):
                     not_served += 1
@@ -518,14 +522,6 @@ class Bus(Source):
         reason = frame.reason if isinstance(frame, Rejection) else "nobody took it"
         code = frame.code if isinstance(frame, Rejection) else "not_delivered"
         return NotDelivered(f"{reason} (asked {busy + not_served} times)", code=code)
-
-    async def _send(self, subject: str, request: _Request) -> Frame:
-        seconds = request.deadline - time.time()
-        if seconds <= 0:
-            return Rejection("timeout", _DEADLINE_PASSED.reason, 408)
-        return await self._requests.request(
-            subject, request.body, request.headers, seconds, request.on_progress, **request.streaming
-        )
 
     def _outcome_of(self, frame: Frame, request: _Request) -> Outcome:
         match frame:

@@ -11,6 +11,11 @@ Seven properties of that library decide how it is used here:
 - It sends a ping after CONNECT without waiting. A server that refuses the client may close on unread bytes, and its
   reason is lost in a TCP reset. So after a reset the connection is tried once more in verbose mode.
 - After some server errors it closes for good. A new client then replaces the old one.
+
+Two paths of that library cost more than all that the bus does with a call: a publish passes four coroutines and checks
+every character of its headers, and a message waits in a queue for a task of its subscription. `send` therefore appends
+to the library's buffer itself, and a subscription that `is_direct` gets its messages where they are read. Both use
+attributes that are not public. Where a version of the library lacks them, the public methods are used.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.errors import BusError, BusUnavailableError, DefinitionError
@@ -40,6 +46,9 @@ _POLL_SECONDS, _RETRY_SECONDS = 0.005, 1.0
 _FIRST_SECONDS, _QUIET_SECONDS = 1.5, 0.2
 _SERVER_ERROR_PREFIX = "nats: '"
 _HEADER_OVERHEAD = len(b"NATS/1.0\r\n\r\n")
+_HEADER_START = b"NATS/1.0\r\n"
+_WHITE_SPACE = re.compile(rb"[\t-\r\x1c-\x20]")
+_LINE_BREAKS = str.maketrans("\r\n", "  ")
 _log = logging.getLogger(__name__)
 
 
@@ -57,6 +66,16 @@ class Message(Protocol):
 
 
 MessageHandler = Callable[[Message], Awaitable[None]]
+_BUFFER = ("_pending", "_pending_data_size", "_max_pending_size", "_flush_queue", "_flush_pending", "stats")
+"""The attributes of the library's client that `send` uses."""
+
+
+@dataclass(slots=True)
+class _ReceivedMessage:
+    subject: str
+    reply: str
+    headers: Mapping[str, str] | None
+    data: bytes
 
 
 class _OneLine(str):
@@ -91,9 +110,11 @@ class Connection:
     _error_type: type[Exception] = BusError
     """The library's base error, set once it is imported."""
     _subscriptions: list[Subscription] = field(default_factory=list[Any])
-    _handlers: list[tuple[str, MessageHandler, str]] = field(default_factory=list[Any])
+    _handlers: list[tuple[str, MessageHandler, str, bool]] = field(default_factory=list[Any])
     """The current subscriptions, so that a new client can subscribe again."""
     _reconnect_task: asyncio.Task[None] | None = None
+    _buffer: Any = None
+    """The client, if it has a buffer that `send` can append to."""
 
     async def open(self) -> None:
         """Connect. Raises `BusUnavailableError` if that takes too long or is refused."""
@@ -103,7 +124,6 @@ class Connection:
     async def _new_client(self) -> Client:
         try:
             import nats.errors
-            from nats.aio.client import Client
         except ImportError as missing:
             raise DefinitionError(
                 "the bus needs nats-py", code="missing_package", hint='pip install "ferrule[nats]"'
@@ -111,7 +131,7 @@ class Connection:
 
         self._error_type = nats.errors.Error
         options: dict[str, Any] = {"user_credentials": self.credentials} if self.credentials else {}
-        client = Client()
+        client = _direct_client_type()()
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await client.connect(
@@ -137,6 +157,7 @@ class Connection:
                 f"cannot connect to NATS at {_without_password(self.url)}: {reason}",
                 hint="Is nats-server running there, and does it know this user?",
             ) from problem
+        self._buffer = client if all(hasattr(client, name) for name in _BUFFER) else None
         return client
 
     async def _reason(self, options: Mapping[str, Any]) -> str:
@@ -169,7 +190,7 @@ class Connection:
 
     async def close(self) -> None:
         """Flush buffered messages and disconnect."""
-        client, self._client = self._client, None
+        client, self._client, self._buffer = self._client, None, None
         self._subscriptions.clear()
         self._handlers.clear()
         if self._reconnect_task is not None:
@@ -208,16 +229,34 @@ class Connection:
         if client is None or not client.is_connected or not self.fits_payload(data, headers):
             return False
         try:
-            await client.publish(subject, data, reply, None if headers is None else _one_line(headers))
+            buffer = self._buffer
+            if buffer is None:
+                await client.publish(subject, data, reply, None if headers is None else _one_line(headers))
+                return True
+            command = publish_command(subject, data, reply, headers)
+            buffer.stats["out_msgs"] += 1
+            buffer.stats["out_bytes"] += len(data)
+            buffer._pending.append(command)
+            buffer._pending_data_size += len(command)
+            if buffer._pending_data_size > buffer._max_pending_size > 0:
+                await buffer._flush_pending(force_flush=True)
+            elif buffer._flush_queue.empty():
+                await buffer._flush_pending()
         except self._error_type as problem:
             self.errors.append(str(problem))
             return False
         return True
 
-    async def subscribe(self, subject: str, handler: MessageHandler, queue: str = "") -> None:
-        """Subscribe. `handler` is called with one message after the other."""
-        self._handlers.append((subject, handler, queue))
-        self._subscriptions.append(await self._new_subscription(subject, handler, queue))
+    async def subscribe(
+        self, subject: str, handler: MessageHandler, queue: str = "", *, is_direct: bool = False
+    ) -> None:
+        """Subscribe. `handler` is called with one message after the other.
+
+        If the subscription `is_direct`, no message of the connection is read while the handler runs, so it must wait
+        for nothing but `send`.
+        """
+        self._handlers.append((subject, handler, queue, is_direct))
+        self._subscriptions.append(await self._new_subscription(subject, handler, queue, is_direct))
 
     async def flush(self) -> None:
         """Wait until the server has read everything that was sent before."""
@@ -256,8 +295,9 @@ class Connection:
         first: float = _FIRST_SECONDS,
         quiet: float = _QUIET_SECONDS,
         max_messages: int | None = None,
+        is_wanted: Callable[[Message], bool] | None = None,
     ) -> list[Message]:
-        """Publish a request and collect the replies.
+        """Publish a request and collect the replies that are wanted.
 
         It ends when no first reply came within `first` seconds, no further one within `quiet` seconds, or with
         `max_messages` replies.
@@ -266,8 +306,9 @@ class Connection:
         received = asyncio.Event()
 
         async def collect(message: Message) -> None:
-            messages.append(message)
-            received.set()
+            if is_wanted is None or _is_no_responders(message) or is_wanted(message):
+                messages.append(message)
+                received.set()
 
         reply = f"{self.inbox}.{secrets.token_hex(12)}"
         subscription = await self._new_subscription(reply, collect)
@@ -278,7 +319,7 @@ class Connection:
                 async with asyncio.timeout(quiet if messages else first):
                     await received.wait()
                 received.clear()
-                if messages[0].headers and messages[0].headers.get("Status") == "503":
+                if _is_no_responders(messages[0]):
                     return []
             return messages
         except TimeoutError:
@@ -287,9 +328,14 @@ class Connection:
             if self.is_connected:
                 await subscription.unsubscribe()
 
-    async def _new_subscription(self, subject: str, handler: MessageHandler, queue: str = "") -> Subscription:
+    async def _new_subscription(
+        self, subject: str, handler: MessageHandler, queue: str = "", is_direct: bool = False
+    ) -> Subscription:
         client: Any = self._open_client  # the library leaves a part of this method's type open
-        return await client.subscribe(subject, queue, handler)
+        subscription = await client.subscribe(subject, queue, handler)
+        if is_direct:
+            client.direct_handlers[subscription._id] = handler
+        return subscription
 
     @property
     def _open_client(self) -> Client:
@@ -318,6 +364,68 @@ class Connection:
             self.on_error(message)
         if self._client is not None:
             _log.warning("bus: %s", message)
+
+
+def _is_no_responders(message: Message) -> bool:
+    return message.headers is not None and message.headers.get("Status") == "503"
+
+
+@cache
+def _direct_client_type() -> type[Client]:
+    """The library's client, with handlers that get their messages where they are read."""
+    from nats.aio.client import Client
+
+    class DirectClient(Client):
+        def __init__(self) -> None:
+            super().__init__()
+            self.direct_handlers: dict[int, MessageHandler] = {}
+
+        async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any) -> None:
+            handler = self.direct_handlers.get(sid)
+            if handler is None or sid not in self._subs:
+                await super()._process_msg(sid, subject, reply, data, headers)
+                return
+            self.stats["in_msgs"] += 1
+            self.stats["in_bytes"] += len(data)
+            fields = None
+            if headers and headers.startswith(_HEADER_START):
+                fields = read_headers(headers)
+            elif headers:
+                client: Any = self  # the library leaves a part of the next method's type open
+                fields = await client._process_headers(headers)
+            try:
+                await handler(_ReceivedMessage(subject.decode(), reply.decode(), fields, data))
+            # The library reports what a handler raises and reads on; otherwise one message would end the connection.
+            except Exception as problem:
+                await self._error_cb(problem)
+
+    return DirectClient
+
+
+def publish_command(subject: str, data: bytes, reply: str, headers: Mapping[str, str] | None) -> bytes:
+    """The bytes that publish a message. A line break in a header becomes a space, as in the library."""
+    if headers is None:
+        return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(data), data)
+    lines = "".join([f"{name}: {_header_value(text)}\r\n" for name, text in headers.items()])
+    block = b"%b%b\r\n" % (_HEADER_START, lines.encode())
+    size = len(block)
+    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject.encode(), reply.encode(), size, size + len(data), block, data)
+
+
+def read_headers(block: bytes) -> dict[str, str]:
+    """The headers of a message without a status, as the library reads them. An invalid line is left out."""
+    fields: dict[str, str] = {}
+    for line in block[len(_HEADER_START) :].split(b"\r\n"):
+        name, colon, text = line.partition(b":")
+        name = name.strip()
+        if colon and name.isascii() and not _WHITE_SPACE.search(name):
+            fields[name.decode()] = text.strip().decode("utf-8", "replace")
+    return fields
+
+
+def _header_value(text: str) -> str:
+    text = text.strip()
+    return text.translate(_LINE_BREAKS) if "\n" in text or "\r" in text else text
 
 
 def _one_line(headers: Mapping[str, str]) -> dict[str, str]:

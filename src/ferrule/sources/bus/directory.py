@@ -109,6 +109,8 @@ class WorkerDirectory:
 
     def begin_look(self) -> None:
         self._departed.clear()
+        # A worker without tools has nothing to send.
+        self.learn_list(())
 
     def learn_list(self, tools: Iterable[ServedTool]) -> str:
         """Keep what a worker serves. Returns its hash."""

@@ -42,6 +42,7 @@ _NOT_PERMITTED = Rejection("not_delivered", "NATS does not permit this caller to
 _NOT_SENT = Rejection("not_delivered", "there is no connection to the bus", 503)
 _REFUSED_PUBLISH = re.compile(r'permissions violation for publish to "([^"]+)"', re.IGNORECASE)
 _WORKER_SUBJECT_DOTS = 5
+_ID_BYTES, _IDS_AT_A_TIME = 8, 256
 ProgressCallback = Callable[[Progress], None]
 ItemCallback = Callable[[Any], None]
 
@@ -82,6 +83,22 @@ class _PendingRequest:
         return UnknownOutcome(f"piece {self.items} of the answer was lost")
 
 
+class _RandomIds:
+    """Ids that nobody can guess. They are drawn many at a time, because a system call for each costs more."""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+
+    def __call__(self) -> str:
+        if not self._ids:
+            drawn = os.urandom(_ID_BYTES * _IDS_AT_A_TIME).hex()
+            self._ids = [drawn[at : at + 2 * _ID_BYTES] for at in range(0, len(drawn), 2 * _ID_BYTES)]
+        return self._ids.pop()
+
+
+random_id = _RandomIds()
+
+
 class RequestReply:
     """Requests over an open connection. `request` may be called concurrently."""
 
@@ -101,7 +118,7 @@ class RequestReply:
 
     async def open(self) -> None:
         self._prefix = f"{self._connection.inbox}.{secrets.token_hex(8)}."
-        await self._connection.subscribe(f"{self._prefix}*", self._on_message)
+        await self._connection.subscribe(f"{self._prefix}*", self._on_message, is_direct=True)
         self._connection.on_error = self._on_connection_error
         self._watch_task = asyncio.create_task(self._watch())
 
@@ -127,7 +144,7 @@ class RequestReply:
         Pieces of the answer go to `on_item`. `cancel_subject` returns, for the id of a call, the subject on which its
         worker learns that the wait was cancelled; without it the call runs to its end.
         """
-        reply = self._prefix + os.urandom(8).hex()
+        reply = self._prefix + random_id()
         now = time.monotonic()
         pending = _PendingRequest(
             asyncio.get_running_loop().create_future(),

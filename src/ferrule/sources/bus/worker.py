@@ -184,9 +184,11 @@ class Worker:
         self._definitions = {new_tool.fingerprint: definition_bytes(new_tool.definition) for new_tool in endpoints}
         servers = {endpoint.capability.server for endpoint in endpoints}
         for server in sorted(servers - self._servers):
-            await self.connection.subscribe(server_wildcard(self._tenant, server), self._on_request, QUEUE)
+            await self.connection.subscribe(
+                server_wildcard(self._tenant, server), self._on_request, QUEUE, is_direct=True
+            )
             wildcard = worker_wildcard(self._tenant, server, self._identity.id)
-            await self.connection.subscribe(wildcard, self._on_direct_request)
+            await self.connection.subscribe(wildcard, self._on_direct_request, is_direct=True)
             # Without the queue: the worker that runs the call must get it.
             await self.connection.subscribe(cancel_subject(self._tenant, server, "*"), self._on_cancellation)
         self._servers |= servers
