@@ -168,7 +168,8 @@ def main() -> None:
     parser.add_argument("--dry", action="store_true", help="do not write the page")
     arguments = parser.parse_args()
     table = table_of(arguments.calls, arguments.width or [1, 16, 64], arguments.rounds)
-    print_table(table, Console())
+    # A file or a pipe has no width of its own, and a narrow table loses its figures.
+    print_table(table, Console(width=None if sys.stdout.isatty() else 140))
     if not arguments.dry:
         command = f"```sh\n{shlex.join([_SCRIPT, *sys.argv[1:]])}\n```"
         publish(_SECTION, "What the bus costs", [command, describe_run(), markdown(table)])

@@ -167,7 +167,8 @@ def main() -> None:
         title, table = "Looking for tools on the bus", looks_table(sizes, arguments.looks)
     else:
         title, table = "Which worker gets a call", slots_table([16, 64, 128], arguments.calls)
-    print_table(table, Console())
+    # A file or a pipe has no width of its own, and a narrow table loses its figures.
+    print_table(table, Console(width=None if sys.stdout.isatty() else 140))
     if not arguments.dry:
         command = f"```sh\n{shlex.join([_SCRIPT, *sys.argv[1:]])}\n```"
         publish(f"bus-{arguments.what}", title, [command, describe_run(), markdown(table)])
