@@ -30,6 +30,9 @@ class SseObjects:
         self._decoder = SseDecoder()
 
     def feed(self, data: bytes, /) -> list[dict[str, Any]]:
+        text = self._decoder.only_data(data)
+        if text is not None:
+            return [object_of(text)] if text.strip() != _DONE else []
         return _objects(self._decoder.feed(data))
 
     def close(self) -> list[dict[str, Any]]:

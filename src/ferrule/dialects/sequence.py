@@ -50,6 +50,11 @@ class EventSequence:
         """What to send at the end: diagnostics and incomplete calls."""
         return Extension(self._receipts, self._incomplete, tuple(self._diagnostics))
 
+    @property
+    def has_open_call(self) -> bool:
+        """Whether a call has begun and not ended: what is fed meanwhile waits."""
+        return self._call is not None
+
     def feed(self, event: Event) -> list[Event]:
         out: list[Event] = []
         if isinstance(event, Finish):

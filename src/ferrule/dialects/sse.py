@@ -47,6 +47,25 @@ class SseDecoder:
                 messages.extend(self._take_message())
         return messages
 
+    def only_data(self, data: bytes) -> str | None:
+        """Read one complete message of one `data:` line, which nearly every piece of a model's stream is.
+
+        None if these bytes are anything else. Then nothing was read: `feed` reads them.
+        """
+        if (
+            data.count(b"\n") != 2
+            or not data.startswith(b"data: ")
+            or not data.endswith(b"\n\n")
+            or len(data) > self._max
+            or self._data
+            or self._event
+            or b"\r" in data
+            or not self._lines.is_at_line_start
+        ):
+            return None
+        self._lines.skip_byte_order_mark()
+        return data[6:-2].decode("utf-8", "replace")
+
     def _whole_messages(self, data: bytes) -> list[SseMessage] | None:
         """Fast path for nearly every piece of a model's stream: complete messages of one `data:` line each."""
         if self._data or self._event or not data.endswith(b"\n\n") or b"\r" in data or not self._lines.is_at_line_start:
@@ -100,8 +119,13 @@ def encode(data: str, event: str = "") -> bytes:
 
 def encode_json(value: object, event: str = "") -> bytes:
     """Encode a JSON value of strings and integers as one message. `event` must be a trusted name."""
-    data = _one_line(json_bytes(value))
+    data = json_line(value)
     return b"event: %b\ndata: %b\n\n" % (event.encode(), data) if event else b"data: %b\n\n" % data
+
+
+def json_line(value: object) -> bytes:
+    """Return a JSON value of strings and integers on one line, as clients understand lines."""
+    return _one_line(json_bytes(value))
 
 
 def encode_json_text(text: str, event: str = "") -> bytes:
@@ -111,6 +135,8 @@ def encode_json_text(text: str, event: str = "") -> bytes:
 
 def _one_line(data: bytes) -> bytes:
     """Escape the characters in JSON that some clients take as line ends."""
+    if data.isascii():
+        return data
     for separator, escape in _LINE_SEPARATORS:
         if separator in data:
             data = data.replace(separator, escape)

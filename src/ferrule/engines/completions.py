@@ -18,8 +18,8 @@ async def stream_completion(
 ) -> AsyncGenerator[Piece | CompletionEnd, None]:
     """Stream a completion: yield its pieces, then its end."""
     framing, decoder = SseObjects(), CompletionDecoder()
-    async with aclosing(http.stream(path, body)) as data_chunks:
-        async for data in data_chunks:
+    async with aclosing(http.stream(path, body)) as stream:
+        while data := await stream.read():
             for chunk in framing.feed(data):
                 for piece in decoder.decode(chunk):
                     yield piece

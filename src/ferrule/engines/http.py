@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from ferrule.core.json_text import loads
 from ferrule.engines.deadlines import DeadlineTimer
@@ -65,32 +65,13 @@ class HttpClient:
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         return await self._json("POST", path, body)
 
-    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of an answer as they arrive."""
-        # The total is computed here: one timeout around the whole stream would cancel its reader in the middle of other
-        # work.
-        deadline = time.monotonic() + self.deadlines.total
-        response = await self._with_timeout(self.deadlines.total, self._open("POST", path, body))
-        timer = DeadlineTimer()
-        try:
-            while chunk := await self._read(response, timer, deadline):
-                yield chunk
-        finally:
-            timer.close()
-            response.close()
+    def stream(self, path: str, body: Mapping[str, Any]) -> ByteStream:
+        """Return the bytes of an answer as they arrive. The request is sent when they are first read."""
+        return ByteStream(self, path, body)
 
-    async def _read(self, response: aiohttp.ClientResponse, timer: DeadlineTimer, deadline: float) -> bytes:
-        seconds = min(self.deadlines.between, max(deadline - time.monotonic(), 0.0))
-        timer.start(seconds)
-        try:
-            return await response.content.readany()
-        except asyncio.CancelledError as cancelled:
-            timer.reraise_unless_expired(cancelled)
-            raise self._timeout_error(seconds) from cancelled
-        except _import_aiohttp().ClientPayloadError as broken:
-            raise self._broken_off_error() from broken
-        finally:
-            timer.stop()
+    async def open_response(self, path: str, body: Mapping[str, Any]) -> aiohttp.ClientResponse:
+        """Send a request and return the response once its status is known to be good."""
+        return await self._with_timeout(self.deadlines.total, self._open("POST", path, body))
 
     async def close(self) -> None:
         here = asyncio.get_running_loop()
@@ -175,14 +156,14 @@ class HttpClient:
             async with asyncio.timeout(seconds):
                 return await work
         except TimeoutError as late:
-            raise self._timeout_error(seconds) from late
+            raise self.timeout_error(seconds) from late
         except _import_aiohttp().ClientPayloadError as broken:
-            raise self._broken_off_error() from broken
+            raise self.broken_off_error() from broken
 
-    def _timeout_error(self, seconds: float) -> EngineTimeoutError:
+    def timeout_error(self, seconds: float) -> EngineTimeoutError:
         return EngineTimeoutError(f"{self.base} sent nothing for {seconds:g} seconds")
 
-    def _broken_off_error(self) -> EngineError:
+    def broken_off_error(self) -> EngineError:
         # "connection lost": inside a stream there is no status, and agents decide by such words whether to ask again.
         return EngineError(
             f"connection lost: {self.base} closed the connection in the middle of its answer", code="broken_off"
@@ -199,6 +180,77 @@ class HttpClient:
             self._sessions[loop] = session
             release_with(self, loop, session.close)
         return session
+
+
+class _ReadTimeoutError(Exception):
+    """Ends a read of a stream that takes too long."""
+
+
+class ByteStream:
+    """The bytes of one answer as they arrive, in pieces. Closing it closes the connection.
+
+    It is an iterator and not a generator, because each nested generator costs every event once more.
+    """
+
+    __slots__ = ("_between", "_body", "_content", "_deadline", "_http", "_path", "_response", "_timer")
+
+    def __init__(self, http: HttpClient, path: str, body: Mapping[str, Any]) -> None:
+        self._http = http
+        self._path = path
+        self._body = body
+        self._between = http.deadlines.between
+        self._deadline = 0.0
+        self._response: aiohttp.ClientResponse | None = None
+        self._content: aiohttp.StreamReader | None = None
+        self._timer: DeadlineTimer | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self.read()
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def read(self) -> bytes:
+        """Return what has arrived, as soon as there is something; empty at the end."""
+        content, timer = self._content, self._timer
+        if content is None or timer is None:
+            content, timer = await self._open()
+        # The total is computed here: one timeout around the whole stream would cancel its reader in the middle of other
+        # work.
+        seconds = min(self._between, max(self._deadline - time.monotonic(), 0.0))
+        timer.start(seconds)
+        try:
+            data = await content.readany()
+        except _ReadTimeoutError as late:
+            await self.aclose()
+            raise self._http.timeout_error(seconds) from late
+        # Whatever ends the stream, also a cancellation: the connection is closed.
+        except BaseException as error:
+            await self.aclose()
+            if isinstance(error, _import_aiohttp().ClientPayloadError):
+                raise self._http.broken_off_error() from error
+            raise
+        timer.stop()
+        if not data:
+            await self.aclose()
+        return data
+
+    async def aclose(self) -> None:
+        if self._timer is not None:
+            self._timer.close()
+        if self._response is not None:
+            self._response.close()
+
+    async def _open(self) -> tuple[aiohttp.StreamReader, DeadlineTimer]:
+        self._deadline = time.monotonic() + self._http.deadlines.total
+        self._response = await self._http.open_response(self._path, self._body)
+        content = self._content = self._response.content
+        # The reader gets the error as if it had arrived: that needs no task to be cancelled.
+        timer = self._timer = DeadlineTimer(lambda: content.set_exception(_ReadTimeoutError()))
+        return content, timer
 
 
 def _import_aiohttp() -> Any:

@@ -92,9 +92,8 @@ class LlamaServerGenerator:
     async def detokenize(self, tokens: tuple[int, ...]) -> str | None:
         return str((await self._http.post("/detokenize", {"tokens": tokens}))["content"])
 
-    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
-        async for piece in stream_completion(self._http, "/v1/completions", completion_body(request)):
-            yield piece
+    def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        return stream_completion(self._http, "/v1/completions", completion_body(request))
 
     async def close(self) -> None:
         await self._http.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from ferrule.core.event import (
     ArgumentsDelta,
@@ -46,7 +46,6 @@ class CheckedTurn:
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     finish: Finish | None = None
     failure: Diagnostic | None = None
-    text: str = ""
     is_empty: bool = True
     """Whether no event that a caller could act on has been forwarded."""
     has_calls: bool = False
@@ -54,12 +53,19 @@ class CheckedTurn:
     completed_calls: int = 0
     refusals: list[str] = field(default_factory=list[str])
     """What is wrong with each call that was refused."""
+    _texts: list[str] = field(default_factory=list[str])
+    """The visible text, in the pieces in which it came: to join them for each event would cost more with every one."""
     _starts: dict[int, CallStart] = field(default_factory=dict[int, CallStart])
     _buffered: set[int] = field(default_factory=set[int])
     """Calls whose arguments are buffered, because they may still be repaired."""
     _withheld: set[int] = field(default_factory=set[int])
     """Buffered calls whose start was not forwarded either."""
     _unreadable: dict[int, Diagnostic] = field(default_factory=dict[int, Diagnostic])
+
+    @property
+    def text(self) -> str:
+        """The visible text so far."""
+        return "".join(self._texts)
 
     @property
     def is_cut_off(self) -> bool:
@@ -76,6 +82,12 @@ class CheckedTurn:
 
     def process(self, events: Sequence[Event]) -> Iterator[Event]:
         for event in events:
+            if event.__class__ is TextDelta:
+                # Nearly every event: no call is concerned.
+                self._texts.append(cast("TextDelta", event).text)
+                self.is_empty = False
+                yield event
+                continue
             match event:
                 case Finish():
                     self.finish = event
@@ -107,7 +119,7 @@ class CheckedTurn:
         elif repair.text and not self.completed_calls:
             text = f"\n\n{repair.text}" if self.text else repair.text
             yield from self._refuse(attempt, "call_withdrawn", "; the model answered without it")
-            self.text += text
+            self._texts.append(text)
             yield TextDelta(text)
         else:
             yield from self._refuse(attempt, attempt.code, repair.reason)
@@ -118,7 +130,7 @@ class CheckedTurn:
         if self.drift and attempt.index in self.drift.printed:
             # The model printed it, so it stays the text that it was.
             text = self.drift.printed[attempt.index]
-            self.text += text
+            self._texts.append(text)
             self.is_empty = False
             yield from (unread_call(attempt.message + why), TextDelta(text))
             return
@@ -136,7 +148,7 @@ class CheckedTurn:
     def _record(self, event: Event) -> None:
         match event:
             case TextDelta(text):
-                self.text += text
+                self._texts.append(text)
             case CallStart(index, _, name):
                 self._starts[index] = event
                 self.has_calls = True

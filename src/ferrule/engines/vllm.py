@@ -191,9 +191,8 @@ class VllmGenerator:
         body = {"model": self._model, "prompt": prompt, "add_special_tokens": False, **more}
         return await _none_if_refused(self._http.post("/tokenize", body))
 
-    async def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
-        async for piece in stream_completion(self._http, "/v1/completions", self._body(request)):
-            yield piece
+    def generate(self, request: CompletionRequest) -> AsyncGenerator[Piece | CompletionEnd, None]:
+        return stream_completion(self._http, "/v1/completions", self._body(request))
 
     async def close(self) -> None:
         await self._http.close()

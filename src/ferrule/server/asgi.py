@@ -15,9 +15,8 @@ from traceback import clear_frames
 from typing import Any
 from urllib.parse import parse_qsl
 
-from starlette.applications import Starlette
 from starlette.routing import Route as HttpRoute
-from starlette.routing import WebSocketRoute
+from starlette.routing import Router, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
@@ -43,9 +42,12 @@ from ferrule.server.http import (
 
 
 class ResponseWriter:
-    """`send_seconds` limits how long a client may leave a chunk unread: flow control alone would wait forever."""
+    """`send_seconds` limits how long a client may leave a chunk unread: flow control alone would wait forever.
 
-    __slots__ = ("_deadline", "_has_started", "_loop", "_send", "_send_seconds", "_sent_at")
+    One task sends everything except keep-alive chunks.
+    """
+
+    __slots__ = ("_deadline", "_has_started", "_loop", "_send", "_send_seconds", "_sent_at", "_task")
 
     def __init__(self, send: Send, send_seconds: float) -> None:
         self._send = send
@@ -53,9 +55,11 @@ class ResponseWriter:
         self._deadline = DeadlineTimer()
         self._loop = asyncio.get_running_loop()
         self._sent_at = self._loop.time()
+        self._task: asyncio.Task[Any] | None = None
         self._has_started = False
 
     async def start(self, head: Message) -> None:
+        self._task = asyncio.current_task()
         await self._write(head)
         self._has_started = True
 
@@ -81,7 +85,7 @@ class ResponseWriter:
         self._deadline.close()
 
     async def _write(self, message: Message) -> None:
-        self._deadline.start(self._send_seconds)
+        self._deadline.start(self._send_seconds, self._task)
         try:
             await self._send(message)
         except asyncio.CancelledError as cancelled:
@@ -133,14 +137,16 @@ def asgi(routes: Iterable[Route], sockets: Iterable[SocketRoute], middleware: Mi
     # Last: every path and method that no route takes. It also keeps Starlette from redirecting paths with a slash.
     catch_all = _Endpoint(_CATCH_ALL, middleware)
     starlette_routes.append(HttpRoute("/{path:path}", catch_all))
-    app = Starlette(routes=starlette_routes)
-    close_socket = app.router.default
+    # The router alone: Starlette's own middleware would cost two more coroutines for each chunk, and it only handles
+    # errors that do not leave an endpoint.
+    app = Router(routes=starlette_routes)
+    close_socket = app.default
 
     async def answer_unmatched(scope: Scope, receive: Receive, send: Send) -> None:
         # A path with a line break matches no pattern of Starlette, which would answer in plain text.
         await (catch_all if scope["type"] == "http" else close_socket)(scope, receive, send)
 
-    app.router.default = answer_unmatched
+    app.default = answer_unmatched
     return app
 
 

@@ -49,6 +49,15 @@ class ChunkEncoder:
     def feed(self, event: Event) -> list[dict[str, Any]]:
         return [chunk for ordered in self._sequence.feed(event) for chunk in self._chunks(ordered)]
 
+    @property
+    def is_in_text(self) -> bool:
+        """Whether a text would be one chunk (`text_chunk`): the answer has begun, and no call is open."""
+        return self._has_begun and not self._sequence.has_open_call
+
+    def text_chunk(self, text: str) -> dict[str, Any]:
+        """The chunk of a text, after the first chunk."""
+        return self._chunk({"content": text})
+
     def close(self) -> list[dict[str, Any]]:
         """End an answer that was cut off: without a finish reason, so that it does not look finished."""
         return [chunk for ordered in self._sequence.close() for chunk in self._chunks(ordered)]
@@ -56,7 +65,7 @@ class ChunkEncoder:
     def _chunks(self, event: Event) -> list[dict[str, Any]]:
         match event:
             case TextDelta(text):
-                return [self._chunk({"content": text})] if text else []
+                return [self.text_chunk(text)] if text else []
             case ReasoningDelta(text):
                 return [self._chunk({"reasoning_content": text})] if text else []
             case CallStart(index, id, name):

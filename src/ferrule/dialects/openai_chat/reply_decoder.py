@@ -26,6 +26,14 @@ _REASONS = {
 }
 
 
+# The fields of a chunk that is nothing but text. They are ignored, or empty until the end.
+_CHUNK_FIELDS = frozenset(
+    {"id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage"}
+)
+_CHOICE_FIELDS = frozenset({"index", "delta", "finish_reason", "logprobs"})
+_DELTA_FIELDS = frozenset({"role", "content"})
+
+
 class ReplyDecoder:
     """Call `feed` with each chunk, and `close` after the last (the engine sent [DONE] or disconnected)."""
 
@@ -41,6 +49,9 @@ class ReplyDecoder:
         self._has_failed = False
 
     def feed(self, chunk: dict[str, Any]) -> list[Event]:
+        if plain_text := _plain_text(chunk):
+            self._add_delta(TextDelta(plain_text))
+            return self._take_events()
         if KEY in chunk:
             self._calls.add_extension(Extension.read(chunk))
         if chunk.get("error"):
@@ -154,6 +165,21 @@ class ReplyDecoder:
         if self._last is not None and self._calls.is_whole(self._last):
             self._calls.end(self._last)
         return self._calls.open()
+
+
+def _plain_text(chunk: dict[str, Any]) -> str:
+    """The text of a chunk that is nothing but text, as nearly all are; "" if there is anything else in it."""
+    choices: Any = chunk.get("choices")
+    if choices.__class__ is not list or len(choices) != 1 or chunk.get("usage") or not chunk.keys() <= _CHUNK_FIELDS:
+        return ""
+    choice: Any = choices[0]
+    if choice.__class__ is not dict or choice.get("finish_reason") or choice.get("index"):
+        return ""
+    delta: Any = choice.get("delta")
+    if delta.__class__ is not dict or not choice.keys() <= _CHOICE_FIELDS or not delta.keys() <= _DELTA_FIELDS:
+        return ""
+    content: Any = delta.get("content")
+    return content if content.__class__ is str else ""
 
 
 def events_of(body: dict[str, Any], tools: Iterable[ToolDefinition] = (), *, make_id: IdMaker) -> list[Event]:

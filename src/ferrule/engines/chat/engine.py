@@ -21,7 +21,7 @@ Must not know any provider: that is a `ChatApi`.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -32,9 +32,9 @@ from ferrule.core.reply import Reply, fold
 from ferrule.core.request import ChoiceMode, ChoicePolicy, ToolCallRequest, ToolChoice
 from ferrule.core.tool import ToolDefinition
 from ferrule.dialects.allowed_tools import narrow_tools
-from ferrule.engines.chat.api import ChatApi
+from ferrule.engines.chat.api import ChatApi, ReplyDecoder
 from ferrule.engines.engine import Engine, Traits
-from ferrule.engines.http import DEFAULT_DEADLINES, Deadlines, HttpClient
+from ferrule.engines.http import DEFAULT_DEADLINES, ByteStream, Deadlines, HttpClient
 from ferrule.engines.receipts import ReceiptWriter
 from ferrule.engines.repair import Attempt, Repair, no_valid_call, repair_call, repair_request, repaired_draft
 from ferrule.engines.turn import FAILURES, CheckedTurn
@@ -166,15 +166,21 @@ class ChatEngine(Engine):
             yield Diagnostic("not_sent", message)
         exchange = _Exchange(admitted, adapted, time.monotonic())
         turn = self._turn(exchange)
-        async with aclosing(self._forward_events(exchange, turn)) as events:
-            async for event in events:
+        # All of it in this generator: each nested one costs every event once more.
+        for is_last_try in (False, True):
+            async with aclosing(self._reply(adapted.request, self.options.is_streamed)) as reply:
+                while (batch := await reply.next_events()) is not None:
+                    turn.receipts.seconds = exchange.seconds
+                    turn.receipts.tokens = _completion_tokens(batch) or turn.receipts.tokens
+                    for event in turn.process(turn.drift.read(batch) if turn.drift else batch):
+                        yield event
+            for event in turn.process(turn.drift.close() if turn.drift else ()):
                 yield event
-        if exchange.is_unanswered(turn) and turn.is_empty and not turn.is_cut_off:
+            exchange.usage = add_usage(exchange.usage, turn.usage)
+            if is_last_try or not exchange.is_unanswered(turn) or not turn.is_empty or turn.is_cut_off:
+                break
             # An empty answer although a call was required. No event was sent yet, so the request is sent once more.
             turn = self._turn(exchange)
-            async with aclosing(self._forward_events(exchange, turn)) as events:
-                async for event in events:
-                    yield event
         if turn.failure and turn.is_empty:
             reason = self._http.hide_credentials(turn.failure.message)
             raise EngineError(f"{self.api.name}: {reason}", code=turn.failure.code)
@@ -194,44 +200,9 @@ class ChatEngine(Engine):
         receipts = ReceiptWriter(offered, draft, drifted=drift.drifted if drift else {})
         return CheckedTurn(receipts, repairs, exchange.request.parallel_tool_calls, drift)
 
-    async def _forward_events(self, exchange: _Exchange, turn: CheckedTurn) -> AsyncGenerator[Event, None]:
-        async with aclosing(self._event_batches(exchange.adapted.request, self.options.is_streamed)) as batches:
-            async for batch in batches:
-                turn.receipts.seconds = exchange.seconds
-                turn.receipts.tokens = _completion_tokens(batch) or turn.receipts.tokens
-                for event in turn.process(turn.drift.read(batch) if turn.drift else batch):
-                    yield event
-        for event in turn.process(turn.drift.close() if turn.drift else ()):
-            yield event
-        exchange.usage = add_usage(exchange.usage, turn.usage)
-
-    async def _event_batches(self, request: ToolCallRequest, is_streamed: bool) -> AsyncGenerator[list[Event], None]:
-        """Yield the events of one answer, and stop at the first error that the provider reports."""
-        decoder = self.api.decoder(request)
-        async with aclosing(
-            self._messages(self.api.request_body(request, stream=is_streamed), is_streamed)
-        ) as messages:
-            async for message in messages:
-                events = decoder.feed(message)
-                yield events
-                if any(isinstance(event, Diagnostic) and event.code in FAILURES for event in events):
-                    break
-        yield decoder.close()
-
-    async def _messages(self, body: dict[str, Any], is_streamed: bool) -> AsyncGenerator[dict[str, Any], None]:
-        if not is_streamed:
-            response = await self._http.post(self.api.path, body)
-            if not isinstance(response, dict):
-                raise EngineError(f"{self.api.name} did not answer with a JSON object: {response!r:.80}")
-            yield cast("dict[str, Any]", response)
-            return
-        framing = self.api.framing()
-        async with aclosing(self._http.stream(self.api.path, body)) as data_chunks:
-            async for data in data_chunks:
-                for message in framing.feed(data):
-                    yield message
-        for message in framing.close():
-            yield message
+    def _reply(self, request: ToolCallRequest, is_streamed: bool) -> _ProviderReply:
+        body = self.api.request_body(request, stream=is_streamed)
+        return _ProviderReply(self._http, self.api, body, self.api.decoder(request), is_streamed)
 
     async def _finish(self, exchange: _Exchange, turn: CheckedTurn) -> AsyncGenerator[Event, None]:
         is_cut_off = turn.is_cut_off
@@ -263,9 +234,69 @@ class ChatEngine(Engine):
                 request = adapt_request(again, self.api).request
             else:
                 request = require_call(again, offered[attempt.name], self.api)
-            return fold([event async for events in self._event_batches(request, False) for event in events])
+            events: list[Event] = []
+            async with aclosing(self._reply(request, is_streamed=False)) as reply:
+                while (batch := await reply.next_events()) is not None:
+                    events += batch
+            return fold(events)
 
         return await repair_call(attempt, offered, self.options.repairs, ask)
+
+
+class _ProviderReply:
+    """The events of one answer of the provider. It ends at the first error that the provider reports."""
+
+    __slots__ = ("_api", "_body", "_decoder", "_framing", "_http", "_is_ended", "_is_streamed", "_messages", "_stream")
+
+    def __init__(
+        self, http: HttpClient, api: ChatApi, body: dict[str, Any], decoder: ReplyDecoder, is_streamed: bool
+    ) -> None:
+        self._http = http
+        self._api = api
+        self._body = body
+        self._decoder = decoder
+        self._is_streamed = is_streamed
+        self._framing = api.framing()
+        self._stream: ByteStream | None = http.stream(api.path, body) if is_streamed else None
+        self._messages: Iterator[dict[str, Any]] = iter(())
+        self._is_ended = False
+
+    async def next_events(self) -> list[Event] | None:
+        """The events of the next message, at least one; None at the end."""
+        while not self._is_ended:
+            for message in self._messages:
+                events = self._decoder.feed(message)
+                for event in events:
+                    if isinstance(event, Diagnostic) and event.code in FAILURES:
+                        await self._end()
+                if events:
+                    return events
+            if self._stream is None and not self._is_streamed:
+                self._messages, self._is_streamed = iter((await self._post(),)), True
+            elif self._stream is None:
+                self._is_ended = True
+                return self._decoder.close()
+            elif data := await self._stream.read():
+                self._messages = iter(self._framing.feed(data))
+            else:
+                self._stream = None
+                self._messages = iter(self._framing.close())
+        return None
+
+    async def aclose(self) -> None:
+        if self._stream is not None:
+            await self._stream.aclose()
+
+    async def _end(self) -> None:
+        """Read nothing more. What the decoder still has comes next."""
+        await self.aclose()
+        self._stream, self._is_streamed, self._messages = None, True, iter(())
+
+    async def _post(self) -> dict[str, Any]:
+        response = await self._http.post(self._api.path, self._body)
+        if not isinstance(response, dict):
+            raise EngineError(f"{self._api.name} did not answer with a JSON object: {response!r:.80}")
+        return cast("dict[str, Any]", response)
 
 
 @dataclass(slots=True)

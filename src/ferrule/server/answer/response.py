@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ferrule.core.event import ArgumentsDelta, CallEnd, CallStart, Event, Finish, FinishReason, TextDelta, add_usage
 from ferrule.core.reply import Reply, ReplyFold
@@ -79,7 +79,7 @@ class RoundFlattener:
     conversation: str = ""
     _finish: Finish | None = None
     _calls: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
-    _has_text: bool = False
+    has_text: bool = False
     _pending: list[ConfirmationRequired] = field(default_factory=list[ConfirmationRequired])
 
     @staticmethod
@@ -111,7 +111,7 @@ class RoundFlattener:
             case LoopEnded(state, limit):
                 return self._end(state, limit)
             case _:
-                self._has_text = self._has_text or isinstance(event, TextDelta)
+                self.has_text = self.has_text or isinstance(event, TextDelta)
                 return [event]
 
     def _gateway_call(self, event: CallStart | ArgumentsDelta | CallEnd) -> list[AnswerEvent]:
@@ -146,7 +146,7 @@ class RoundFlattener:
         """Report the pending approvals, also as text, for clients that do not read the extension."""
         approvals = [one.approval for one in self._pending]
         extension = ExtensionEvent({"waiting": {"conversation": self.conversation, "approvals": approvals}})
-        return [extension, TextDelta(waiting_text(self._pending, after_text=self._has_text))]
+        return [extension, TextDelta(waiting_text(self._pending, after_text=self.has_text))]
 
 
 class FlatEncoder(ABC):
@@ -156,6 +156,10 @@ class FlatEncoder(ABC):
         self._flattener = RoundFlattener.of(turn)
 
     def feed(self, event: LoopEvent, /) -> bytes:
+        if event.__class__ is TextDelta:
+            # Nearly every event: rounds do not concern it.
+            self._flattener.has_text = True
+            return self.encode_event(cast("TextDelta", event))
         return b"".join(
             [
                 self.encode_extension(one.data) if isinstance(one, ExtensionEvent) else self.encode_event(one)

@@ -149,14 +149,15 @@ class AnswerStream:
             self._observe(event)
             return event
         timer = self._timer = self._timer or DeadlineTimer()
+        task = asyncio.current_task()
         try:
             if self._events is None:
                 # Another process may own the conversation: an engine is not to blame for that wait.
-                timer.start(self._limits.total_seconds if self._is_joinable else self._seconds)
+                timer.start(self._limits.total_seconds if self._is_joinable else self._seconds, task)
                 self._events = await self._begin()
-            timer.start(min(self._seconds, max(self._deadline - time.monotonic(), 0.0)))
+            timer.start(min(self._seconds, max(self._deadline - time.monotonic(), 0.0)), task)
             if self._record is not None:
-                self._record.check_cancelled()
+                self._record.check_cancelled(task)
             event = await anext(self._events, None)
             while event in self._repairs:
                 event = await anext(self._events, None)
@@ -170,7 +171,8 @@ class AnswerStream:
             event = self._end_of_reply()
         if event is None:
             return None
-        event = self._with_refusals(event)
+        if event.__class__ is not TextDelta:
+            event = self._with_refusals(event)
         self._observe(event)
         return event
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import Any
+from typing import Any, cast
 
-from ferrule.core.event import Event
+from ferrule.core.event import Event, TextDelta
 from ferrule.core.json_text import dumps
 from ferrule.dialects.extension import KEY
 from ferrule.dialects.field import wants_stream
 from ferrule.dialects.openai_chat.chunk_encoder import ChunkEncoder
 from ferrule.dialects.openai_chat.request_decoder import read_request, uses_functions, wants_usage
 from ferrule.dialects.openai_chat.response_body import body_of, error_body
-from ferrule.dialects.sse import encode_json, encode_json_text
+from ferrule.dialects.sse import encode_json, encode_json_text, json_line
 from ferrule.errors import FerruleError
 from ferrule.server.answer.claim import claim_turn
 from ferrule.server.answer.plan import Turn, turn_of
@@ -76,9 +76,24 @@ class _ChatEncoder(FlatEncoder):
         head = {name: fields[name] for name in ("id", "created", "model")}
         empty_choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
         self._empty_chunk: dict[str, Any] = {**head, "object": "chat.completion.chunk", "choices": [empty_choice]}
+        self._text_frame: tuple[bytes, bytes] | None = None
+        """What comes before and after the text, in the chunk of a text."""
 
     def encode_event(self, event: Event) -> bytes:
+        if event.__class__ is TextDelta and self._encoder.is_in_text:
+            return self._encode_text(cast("TextDelta", event).text)
         return b"".join([encode_json(chunk) for chunk in self._encoder.feed(event)])
+
+    def _encode_text(self, text: str) -> bytes:
+        """Encode a text: the chunks of an answer differ in nothing else, so the rest is encoded once."""
+        if not text:
+            return b""
+        if self._text_frame is None:
+            # In JSON no string contains this: its quotes would be escaped.
+            before, content, after = encode_json(self._encoder.text_chunk("")).partition(b'"content":""')
+            self._text_frame = before + content[:-2], after
+        before, after = self._text_frame
+        return b"%b%b%b" % (before, json_line(text), after)
 
     def encode_extension(self, data: dict[str, Any]) -> bytes:
         return encode_json_text(dumps({**self._empty_chunk, KEY: data}))

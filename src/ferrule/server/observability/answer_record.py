@@ -104,14 +104,14 @@ class AnswerRecord:
         if handler is not None:
             handler(self, event)
 
-    def check_cancelled(self) -> None:
-        """Called before each wait for an event: the point where a drain can cancel the answer."""
+    def check_cancelled(self, task: asyncio.Task[Any] | None) -> None:
+        """Called before each wait for an event, with the task that waits: where a drain can cancel the answer."""
         if self._is_cancelled:
             raise drain.draining_error()
         if CURRENT_ANSWER.get() is not self:
             # The events of one answer may be read by several tasks, each with a context of its own.
             CURRENT_ANSWER.set(self)
-        self._task = asyncio.current_task()
+        self._task = task
 
     def cancel(self) -> None:
         self._is_cancelled = True
