@@ -7,10 +7,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from lab.gateway_process import gateway_process
@@ -49,16 +50,22 @@ def upstream() -> Generator[tuple[str, int]]:
 
 
 @contextmanager
-def ferrule_chat(upstream_url: str, pace: int) -> Generator[Peer]:
+def ferrule_chat(
+    upstream_url: str, pace: int | str, environment: Mapping[str, str] = MappingProxyType({})
+) -> Generator[Peer]:
     """In front of a chat API: calls are parsed, checked and written again."""
-    with gateway_process(engine=f"m=openai:m?url={upstream_url}/{pace}/v1&key=x") as gateway:
+    engine = f"m=openai:m?url={upstream_url}/{pace}/v1&key=x"
+    with gateway_process(engine=engine, environment=environment) as gateway:
         yield Peer("ferrule, chat upstream", f"{gateway.url}/v1", gateway.process.pid)
 
 
 @contextmanager
-def ferrule_text(upstream_url: str, pace: int) -> Generator[Peer]:
+def ferrule_text(
+    upstream_url: str, pace: int | str, environment: Mapping[str, str] = MappingProxyType({})
+) -> Generator[Peer]:
     """In front of raw completions: the gateway does the prompt, the rule, the parsing and the checks."""
-    with gateway_process(engine=f"m=vllm:{upstream_url}/{pace}?format=hermes&model=m") as gateway:
+    engine = f"m=vllm:{upstream_url}/{pace}?format=hermes&model=m"
+    with gateway_process(engine=engine, environment=environment) as gateway:
         yield Peer("ferrule, raw completions", f"{gateway.url}/v1", gateway.process.pid)
 
 

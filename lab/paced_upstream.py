@@ -1,17 +1,24 @@
 """A fake upstream with a given pace, for measuring gateways.
 
 It implements OpenAI's chat API and raw completions. `max_tokens` sets the number of events, and the path sets the
-interval in milliseconds: `/20/v1/chat/completions` sends one every 20 ms, `/0/...` all at once. It uses no framework,
-so that it is never the bottleneck.
+interval in milliseconds: `/20/v1/chat/completions` sends one every 20 ms, `/0/...` all at once. With `/~20/...` the
+times are random, and 20 ms is the mean: events of different streams come alone. `/stop` holds all streams after their
+first word, so that many can be opened, and `/start` lets them go. It uses no framework, so that it is never the
+bottleneck.
 """
 
 import asyncio
 import json
+import random
 import sys
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 from typing import Any, Final
 
 _HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _END: Final = b"0\r\n\r\n"
+_FIRST_DELTAS: Final = 2
+"""The role and the first word come at once."""
 _WORD: Final = "word "
 _TOOL: Final = "take_note"
 _BEFORE: Final = f'<tool_call>\n{{"name": "{_TOOL}", "arguments": {{"text": "'
@@ -26,28 +33,39 @@ def _event(value: Any) -> bytes:
     return _chunk(b"data: " + json.dumps(value).encode() + b"\n\n")
 
 
-def chat_deltas(count: int, has_tools: bool) -> list[dict[str, Any]]:
-    """The deltas of an answer with `count` events."""
+def interval(pace: str) -> Callable[[], float]:
+    """The seconds before the next event, each time that it is called."""
+    seconds = int(pace.removeprefix("~")) / 1000
+    return (lambda: random.expovariate(1 / seconds)) if pace.startswith("~") else lambda: seconds
+
+
+def chat_deltas(count: int, has_tools: bool) -> Iterator[dict[str, Any]]:
+    """The deltas of an answer with `count` events. They are made one by one: a long stream must not take memory."""
     if not has_tools:
-        return [{"role": "assistant", "content": ""}, *({"content": _WORD} for _ in range(count))]
+        return chain(({"role": "assistant", "content": ""},), repeat({"content": _WORD}, count))
     first_delta = {
         "index": 0,
         "id": "call_1",
         "type": "function",
         "function": {"name": _TOOL, "arguments": '{"text": "'},
     }
-    parts = [_WORD] * count + ['"}']
-    rest = [{"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts]
-    return [{"role": "assistant", "tool_calls": [first_delta]}, *rest]
+    parts = chain(repeat(_WORD, count), ('"}',))
+    rest = ({"tool_calls": [{"index": 0, "function": {"arguments": part}}]} for part in parts)
+    return chain(({"role": "assistant", "tool_calls": [first_delta]},), rest)
 
 
-def completion_texts(count: int, has_tools: bool) -> list[str]:
+def completion_texts(count: int, has_tools: bool) -> Iterator[str]:
     """The same answer as raw text, in the Hermes format."""
-    return [_BEFORE, *[_WORD] * count, _AFTER] if has_tools else [_WORD] * count
+    words = repeat(_WORD, count)
+    return chain((_BEFORE,), words, (_AFTER,)) if has_tools else words
 
 
 class Upstream:
     """Serves connections, one request after another on each."""
+
+    def __init__(self) -> None:
+        self._is_started = asyncio.Event()
+        self._is_started.set()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -68,13 +86,24 @@ class Upstream:
         if rest.endswith("models"):
             self._whole(writer, {"object": "list", "data": [{"id": "m", "object": "model", "max_model_len": 32768}]})
         elif rest.endswith("completions"):
-            await self._completion(writer, request, int(pace) / 1000, is_chat="chat" in rest)
+            await self._completion(reader, writer, request, interval(pace), is_chat="chat" in rest)
+        elif pace in ("start", "stop"):
+            (self._is_started.set if pace == "start" else self._is_started.clear)()
+            self._whole(writer, {})
         else:
             writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
         await writer.drain()
         return True
 
-    async def _completion(self, writer: asyncio.StreamWriter, request: Any, pause: float, *, is_chat: bool) -> None:
+    async def _completion(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        request: Any,
+        pause: Callable[[], float],
+        *,
+        is_chat: bool,
+    ) -> None:
         count, has_tools = (
             int(request.get("max_tokens") or request.get("max_completion_tokens") or 8),
             _has_tools(request),
@@ -90,11 +119,15 @@ class Upstream:
         kind = "chat.completion.chunk" if is_chat else "text_completion"
         deltas = chat_deltas(count, has_tools) if is_chat else completion_texts(count, has_tools)
         field = "delta" if is_chat else "text"
-        for one in deltas:
+        for number, one in enumerate(deltas):
+            if number >= _FIRST_DELTAS:
+                if seconds := pause():
+                    await asyncio.sleep(seconds)
+                await self._is_started.wait()
+                if reader.at_eof() or writer.is_closing():
+                    return
             choice = {"index": 0, field: one, "finish_reason": None}
             writer.write(_event({**base, "object": kind, "choices": [choice]}))
-            if pause:
-                await asyncio.sleep(pause)
         reason = "tool_calls" if has_tools and is_chat else "stop"
         last: dict[str, Any] = {"index": 0, field: {} if is_chat else "", "finish_reason": reason}
         writer.write(_event({**base, "object": kind, "choices": [last]}))
