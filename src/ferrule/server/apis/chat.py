@@ -57,7 +57,7 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     }
     if wants_stream(body):
         chunk_encoder = ChunkEncoder(**fields, include_usage=wants_usage(body), is_live=turn.is_live)
-        encoder = _ChatEncoder(turn, chunk_encoder, fields)
+        encoder = ChatEncoder(turn, chunk_encoder, fields)
         return await stream_answer(AnswerStream(gateway, turn), encoder, gateway.config.limits)
     reply, extension_events = await collect_answer(gateway, turn)
     return Response.json(
@@ -65,7 +65,7 @@ async def _answer(gateway: Gateway, http_request: Request) -> AnyResponse:
     )
 
 
-class _ChatEncoder(FlatEncoder):
+class ChatEncoder(FlatEncoder):
     """Encodes chunks as bytes."""
 
     keep_alive = _KEEP_ALIVE
