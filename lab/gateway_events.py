@@ -40,6 +40,10 @@ _PAUSE_SECONDS: Final = 0.1
 _SETTLE_SECONDS: Final = 1.5
 _SLICE_SECONDS: Final = 1.0
 _MICRO: Final = 1e6
+_NOTE: Final = (
+    "Streams have the same pace, so fewer of them are fewer events in a second, and more of these wake a process that "
+    "sleeps. An event of the bare relay costs more then, too."
+)
 
 
 class _Stream(asyncio.Protocol):
@@ -191,7 +195,7 @@ def _table(costs: dict[str, dict[int, float]], rounds: int, seconds: float) -> T
         "One event that comes alone",
         f"Microseconds of CPU of the process, per event. Each stream gets an event every {_PACE[1:]} ms on average, at "
         "random times. Counted while all streams are open, for a second at a time; the smallest of "
-        f"{rounds * round(seconds)} seconds, in {rounds} rounds in which the programs took turns. The relays read one "
+        f"{rounds * round(seconds)} seconds (rounds: {rounds}). The programs took turns. The relays read one "
         "socket and write another, on the same event loop (uvloop), without limits, keys or checks.",
         ("", *(f"{count} streams" for count in streams), f"over the bare relay, {streams[-1]} streams"),
         [
@@ -202,6 +206,7 @@ def _table(costs: dict[str, dict[int, float]], rounds: int, seconds: float) -> T
             )
             for name, row in costs.items()
         ],
+        [_NOTE],
     )
 
 
