@@ -47,7 +47,7 @@ class PostgresServer:
     def start(self) -> None:
         settings = {
             **{"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": str(self.folder)},
-            **{"max_connections": "100", **self.settings},
+            **{"max_connections": "100", "hot_standby": "on", **self.settings},
         }
         options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
         _run(self.folder, "pg_ctl", "-D", str(self.data), "-w", "-l", str(self.folder / "log"), "-o", options, "start")
@@ -84,7 +84,7 @@ def standby_server(primary: PostgresServer, name: str = "standby") -> Generator[
     """Run a streaming standby of a server until the block ends. `name` is what `synchronous_standby_names` lists."""
     with _folder() as folder:
         _own(folder)
-        standby = PostgresServer(folder, free_port(), {"fsync": "off"})
+        standby = PostgresServer(folder, free_port(), {"fsync": "off", "wal_retrieve_retry_interval": "100ms"})
         source = f"host=127.0.0.1 port={primary.port} user={_USER} application_name={name}"
         _run(folder, "pg_basebackup", "-D", str(standby.data), "-d", source, "-R", "-X", "stream", "-c", "fast")
         standby.start()

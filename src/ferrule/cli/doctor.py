@@ -1,4 +1,7 @@
-"""`ferrule doctor`: tests which options an endpoint honours, and says how Ferrule handles the rest."""
+"""`ferrule doctor`: tests which options an endpoint honours, and says how Ferrule handles the rest.
+
+With --ledger it examines the database of a ledger instead.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
+from dataclasses import asdict
 
 from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command
+from ferrule.cli.doctor_ledger import CONNECTIONS_PER_PROCESS, FAILED, OK, examine_ledger
 from ferrule.dialects.lenient_json import entries, mapping, text
 from ferrule.engines.doctor import TOTAL, examine
 from ferrule.engines.http import Deadlines, HttpClient
@@ -73,23 +78,45 @@ _DEADLINES = Deadlines(first=180, between=60, total=300)
 
 
 def _add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="the base URL of an endpoint with OpenAI's chat API")
+    parser.add_argument("url", metavar="URL", nargs="?", help="the base URL of an endpoint with OpenAI's chat API")
+    parser.add_argument(
+        "--ledger", metavar="PATH_OR_DSN", help="examine this ledger instead: a SQLite file, or postgresql://..."
+    )
+    parser.add_argument(
+        "--processes",
+        type=_count_of("processes"),
+        default=4,
+        metavar="N",
+        help=f"how many processes use the ledger, with {CONNECTIONS_PER_PROCESS} connections each (default: 4)",
+    )
     parser.add_argument("--model", metavar="NAME", help="the model to test (default: the first that is listed)")
     parser.add_argument("--key-env", metavar="NAME", help="the environment variable that contains the API key")
     parser.add_argument(
-        "--runs", type=_at_least_one, default=3, metavar="N", help="run each probe N times (default: 3)"
+        "--runs", type=_count_of("runs"), default=3, metavar="N", help="run each probe N times (default: 3)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--no-save", action="store_true", help="do not save the profile for later use by engines")
 
 
-def _at_least_one(value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        raise ArgumentTypeError(f"{value!r} is not a number of runs")
-    return int(value)
+def _count_of(things: str) -> Callable[[str], int]:
+    """Return a reader of a number of things, at least one."""
+
+    def read(value: str) -> int:
+        if not value.isdecimal() or int(value) < 1:
+            raise ArgumentTypeError(f"{value!r} is not a number of {things}")
+        return int(value)
+
+    return read
 
 
 def _run(arguments: Namespace) -> None:
+    if arguments.ledger is not None:
+        if arguments.url is not None:
+            raise DefinitionError("give a URL or --ledger, not both", hint="Run the command twice.")
+        _run_on_ledger(arguments.ledger, arguments.processes, as_json=arguments.json)
+        return
+    if arguments.url is None:
+        raise DefinitionError("there is nothing to test", hint="Give the URL of an endpoint, or --ledger PATH_OR_DSN.")
     headers = _headers(arguments.key_env)
     with terminal.progress("asking", TOTAL) as advance:
         profile = asyncio.run(_examine(arguments.url, arguments.model, headers, arguments.runs, advance))
@@ -99,6 +126,21 @@ def _run(arguments: Namespace) -> None:
         return
     rows = [(finding.name, finding.verdict.value, finding.evidence) for finding in profile.findings]
     closing = [*advice_on(profile), *([f"Saved in {saved}"] if saved else [])]
+    _show(rows, closing)
+
+
+def _run_on_ledger(address: str, processes: int, *, as_json: bool) -> None:
+    findings = examine_ledger(address, processes)
+    warnings = [f"{one.name} ({one.evidence}): {one.advice}." for one in findings if one.verdict != OK]
+    if as_json:
+        streams.write(json_view.page({"findings": [asdict(one) for one in findings]}) + "\n")
+    else:
+        _show([(one.name, one.verdict, one.evidence) for one in findings], warnings or ["Nothing to change."])
+    if any(one.verdict == FAILED for one in findings):
+        raise SystemExit(1)
+
+
+def _show(rows: list[tuple[str, str, str]], closing: list[str]) -> None:
     if sys.stdout.isatty():
         terminal.show_table(_HEADINGS, rows)
         terminal.show_lines(closing)
@@ -141,13 +183,19 @@ async def _first_model(http: HttpClient) -> str:
 
 COMMAND = Command(
     name="doctor",
-    about="Test which options an endpoint really honours.",
+    about="Test which options an endpoint really honours, or whether a ledger's database is safe.",
     more="Many servers silently ignore options that they accept. Each probe sends, several times, a\n"
     "prompt that pulls the model against an option. If the model would comply anyway, the verdict\n"
     "is unknown. The command sends 100 to 300 requests of at most 96 tokens each. The profile is\n"
-    "saved in the user's cache directory, for engines on that endpoint.",
+    "saved in the user's cache directory, for engines on that endpoint.\n"
+    "\n"
+    "With --ledger the command examines the database of a ledger instead, and only reads: whether it\n"
+    "answers and with which version, whether commits survive a crash and a failover, how many\n"
+    "connections it allows, and how far its clock is off. The exit status is 1 if the ledger cannot\n"
+    "be used as it is.",
     examples="  ferrule doctor http://127.0.0.1:8080\n"
-    "  ferrule doctor https://example.com/v1 --model small --key-env MY_KEY --json",
+    "  ferrule doctor https://example.com/v1 --model small --key-env MY_KEY --json\n"
+    "  ferrule doctor --ledger postgresql://ferrule@db.example.com/ferrule --processes 12",
     add_options=_add_options,
     run=_run,
 )
