@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from lab.ledger_storm.processes import end_on_sigterm
 from lab.ledger_storm.run import DATABASES, StormSize, report, run_storm
 
 
@@ -18,13 +19,14 @@ def main() -> None:
     parser.add_argument("--database", choices=tuple(DATABASES), action="append", help="only this one")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="repeats the choice of victims")
     options = parser.parse_args()
+    end_on_sigterm()
     broken = 0
     for database in options.database or DATABASES:
         size = StormSize(kills=options.kills, freezes=options.freezes, seed=options.seed)
         with tempfile.TemporaryDirectory() as folder:
             result = asyncio.run(run_storm(database, size, Path(folder)))
         print(report(database, result), flush=True)
-        broken += len(result.findings.breaches) + len(result.findings.late_ends)
+        broken += len(result.findings.breaches) + len(result.findings.broken_off)
     if broken:
         raise SystemExit(f"{broken} breaches")
 

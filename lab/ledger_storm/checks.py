@@ -32,6 +32,7 @@ from lab.ledger_storm.worker import TURNS, Board
 _UNKNOWN: Final = "unknown: "
 _DENIED: Final = "denied: "
 _GIVEN_UP: Final = "given_up"
+_BROKEN_OFF: Final = ("the answer broke off (lease_over)", "the answer broke off (ledger_unavailable)")
 
 
 @dataclass(slots=True)
@@ -40,8 +41,10 @@ class Findings:
 
     counts: Counter[str] = field(default_factory=Counter[str])
     breaches: list[str] = field(default_factory=list[str])
-    late_ends: list[str] = field(default_factory=list[str])
-    """Responses that their owner failed because it woke after its lease, instead of leaving them to another process."""
+    broken_off: list[str] = field(default_factory=list[str])
+    """Responses that their owner ended as failed, because its lease or the database was away for a while, instead of
+    leaving them to the next owner. No effect is repeated, but the client has to find out what became of its calls.
+    """
 
     def require(self, claim: bool, breach: str) -> None:
         if not claim:
@@ -53,7 +56,7 @@ async def check_storm(storm: Storm, session: aiohttp.ClientSession) -> Findings:
     findings = Findings()
     effects = read_effects(storm.board.effects)
     by_item = {one.item: one for one in effects}
-    _check_effects(effects, findings)
+    check_effects(effects, findings)
     findings.breaches += storm.board.faults.read_text(encoding="utf-8").splitlines()
     findings.breaches += [f"ended by itself: {one}" for one in storm.exits]
     findings.breaches += [
@@ -67,11 +70,11 @@ async def check_storm(storm: Storm, session: aiohttp.ClientSession) -> Findings:
         breach = await ledger.verify()
         findings.require(breach is None, f"the audit log: {breach}")
     for reader in storm.readers:
-        await _check_reader(session, storm.urls[0], reader, by_item, findings)
+        await check_reader(session, storm.urls[0], reader, by_item, findings)
     return findings
 
 
-def _check_effects(effects: list[Effect], findings: Findings) -> None:
+def check_effects(effects: list[Effect], findings: Findings) -> None:
     findings.counts["effects"] = len(effects)
     for what, times in Counter(one.key for one in effects).items():
         findings.require(times == 1, f"an effect happened {times} times: {what}")
@@ -141,7 +144,7 @@ def _results(messages: Iterable[ChatMessage]) -> dict[str, Any]:
     return results
 
 
-async def _check_reader(
+async def check_reader(
     session: aiohttp.ClientSession, url: str, reader: Reader, effects: dict[str, Effect], findings: Findings
 ) -> None:
     findings.counts["responses"] += 1
@@ -158,8 +161,8 @@ async def _check_reader(
         # The gateway's own limit on how many processes may die over one response; it counts as an end.
         findings.counts["responses that were given up after too many kills"] += 1
         return
-    if "(lease_over)" in str(error.get("message")):
-        findings.late_ends.append(f"{reader.task}: {error['message']}")
+    if str(error.get("message")).startswith(_BROKEN_OFF):
+        findings.broken_off.append(f"{reader.task}: {error['message']}")
         return
     findings.require(response["status"] == "completed", f"{reader.task} is {response['status']}: {response['error']}")
     added = [event["item"]["id"] for event in reader.events if event["type"] == "response.output_item.added"]

@@ -12,7 +12,12 @@ from multiprocessing.context import ForkServerProcess
 from typing import Any, Final
 
 _PAUSE: Final = 0.01
-_PRELOADED: Final = ("lab.ledger_storm.worker", "lab.ledger_storm.approver", "lab.ledger_storm.gateway")
+_PRELOADED: Final = (
+    "lab.ledger_storm.worker",
+    "lab.ledger_storm.approver",
+    "lab.ledger_storm.gateway",
+    "lab.failover.bus",
+)
 
 
 @dataclass(slots=True)
@@ -89,6 +94,15 @@ class Nursery:
     async def end(self) -> None:
         for victim in self.victims:
             await victim.end()
+
+
+def end_on_sigterm() -> None:
+    """Let SIGTERM end this program as an error does, so that the processes and servers that it started end too."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 def start_process(target: Callable[..., None], arguments: Sequence[Any], log: str) -> ForkServerProcess:

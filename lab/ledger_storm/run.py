@@ -44,7 +44,7 @@ def report(database: str, result: StormResult) -> str:
             f"{median(seconds):.1f} s (median) to {seconds[-1]:.1f} s; {blocked} in which the others could not go on"
         )
     lines += [f"  {name}: {count}" for name, count in sorted(findings.counts.items())]
-    lines += [f"  failed by an owner that woke late: {one}" for one in findings.late_ends]
+    lines += [f"  failed by an owner that was late: {one}" for one in findings.broken_off]
     lines.append(f"  breaches: {len(findings.breaches)}")
     lines += [f"    {breach}" for breach in findings.breaches[:50]]
     return "\n".join(lines)

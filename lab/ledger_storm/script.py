@@ -117,19 +117,19 @@ def storm_tools(effects: Path) -> Functions:
         append_line(effects, f"{name} {context.call_id} {item} {os.getpid()}")
         await asyncio.sleep(random.uniform(0, _EFFECT_PAUSE))
 
-    @tool
+    @tool(bound_to=("storm.look", "1.0"))
     async def look(item: str) -> str:
         """Read something."""
         await asyncio.sleep(_PAUSE)
         return f"seen {item}"
 
-    @tool(side_effects=True)
+    @tool(side_effects=True, bound_to=("storm.note", "1.0"))
     async def note(item: str, context: CallContext) -> str:
         """Write something down."""
         await leave_line(NOTE, item, context)
         return f"noted {item}"
 
-    @tool(side_effects=True)
+    @tool(side_effects=True, bound_to=("storm.pay", "1.0"))
     async def pay(item: str, context: CallContext) -> str:
         """Pay something."""
         await leave_line(PAY, item, context)

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
@@ -74,6 +74,9 @@ class Storm:
     _nursery: Nursery = field(init=False)
     _gateways: list[GatewayAddress] = field(default_factory=list[GatewayAddress])
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
+    _held: dict[int, dict[str, None]] = field(default_factory=dict[int, dict[str, None]])
+    """The conversations that each process owns, by its own account."""
+    _holds_position: int = 0
 
     def __post_init__(self) -> None:
         self._nursery = Nursery(str(self.board.log))
@@ -171,7 +174,7 @@ class Storm:
     async def _kill_often(self, chance: random.Random) -> None:
         for _ in range(self.size.kills):
             await asyncio.sleep(chance.uniform(0, self.size.between_kills))
-            victim = chance.choice([one for one in self._nursery.victims if not one.is_frozen])
+            victim = await self._choose(chance, (WORKER, WORKER, WORKER, WORKER, GATEWAY, GATEWAY, APPROVER))
             for address in self._gateways:
                 if address.victim is victim:
                     address.url = ""
@@ -181,24 +184,28 @@ class Storm:
     async def _freeze_often(self, chance: random.Random) -> None:
         for _ in range(self.size.freezes):
             await asyncio.sleep(chance.uniform(0, 2 * self.size.between_kills))
-            kind = chance.choice((WORKER, WORKER, WORKER, GATEWAY))
-            of_kind = [one for one in self._nursery.victims if one.kind == kind and self._is_at_work(one)]
-            while not of_kind:
-                await asyncio.sleep(_PAUSE)
-                of_kind = [one for one in self._nursery.victims if one.kind == kind and self._is_at_work(one)]
-            self.freezes.append(await self._freeze(chance.choice(of_kind)))
+            self.freezes.append(await self._freeze(await self._choose(chance, (WORKER, WORKER, WORKER, GATEWAY))))
+
+    async def _choose(self, chance: random.Random, kinds: Sequence[str]) -> Victim:
+        """Choose a process that is at work: one that has only just started has nothing to lose."""
+        kind = chance.choice(kinds)
+        while True:
+            at_work = [one for one in self._nursery.victims if one.kind == kind and self._is_at_work(one)]
+            if at_work:
+                return chance.choice(at_work)
+            await asyncio.sleep(_PAUSE)
 
     def _is_at_work(self, victim: Victim) -> bool:
         if victim.is_being_killed or victim.is_frozen:
             return False
-        return bool(self._held_by(victim) or self._readers_of(victim))
+        return victim.kind == APPROVER or bool(self._held_by(victim) or self._readers_of(victim))
 
     async def _freeze(self, victim: Victim) -> Freeze:
         """Stop a process until the others own all that it owned, or until its lock on the database stops them."""
         victim.freeze()
         began = time.monotonic()
         held, readers = self._held_by(victim), self._readers_of(victim)
-        start = self.board.holds.stat().st_size
+        start = self._holds_position if held else self.board.holds.stat().st_size
         blocked_by = ""
         try:
             # Past its lease in any case: it must find out by itself that it owns nothing when it wakes.
@@ -217,13 +224,21 @@ class Storm:
     def _held_by(self, victim: Victim) -> list[str]:
         if victim.kind != WORKER:
             return []
-        held: dict[str, None] = {}
-        for what, pid, name in map(str.split, self.board.holds.read_text(encoding="utf-8").splitlines()):
-            if int(pid) == victim.pid and what == "opened":
+        self._read_holds()
+        return list(self._held.get(victim.pid, ()))
+
+    def _read_holds(self) -> None:
+        """Read the lines that were appended since the last look."""
+        with self.board.holds.open(encoding="utf-8") as file:
+            file.seek(self._holds_position)
+            lines = file.readlines()
+            self._holds_position = file.tell()
+        for what, pid, name in map(str.split, lines):
+            held = self._held.setdefault(int(pid), {})
+            if what == "opened":
                 held[name] = None
-            elif int(pid) == victim.pid:
+            else:
                 held.pop(name, None)
-        return list(held)
 
     def _readers_of(self, victim: Victim) -> list[Reader]:
         if victim.kind != GATEWAY:
