@@ -15,7 +15,7 @@ from lab.failover.run import FailoverSize, report, run_failover
 pytestmark = pytest.mark.live
 _RESTARTS = 3
 # Behind a pooler in transaction mode the ledger needs a driver that keeps nothing in a session: `--front pgbouncer`.
-_FRONT = "forwarder"
+_FRONT = "pgbouncer"
 
 
 def test_restarted_and_failed_over_no_effect_happens_twice_and_every_request_is_answered(tmp_path: Path) -> None:
@@ -24,6 +24,7 @@ def test_restarted_and_failed_over_no_effect_happens_twice_and_every_request_is_
     print(f"\n{report(_FRONT, result)}")
     failover = result.failover
     assert failover.findings.breaches == []
+    assert failover.findings.broken_off == []
     assert len(failover.events) == _RESTARTS + 1
     assert failover.findings.counts["effects"] > 0
     assert failover.chats

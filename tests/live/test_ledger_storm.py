@@ -24,6 +24,7 @@ def test_killed_and_stopped_at_random_no_effect_happens_twice_and_every_turn_end
     result = asyncio.run(run_storm(database, size, tmp_path))
     print(f"\n{report(database, result)}")
     assert result.findings.breaches == []
+    assert result.findings.broken_off == []
     assert sum(result.storm.kills.values()) == _KILLS
     assert len(result.storm.freezes) == _FREEZES
     for subject in ("effects", "turns", "responses", "events"):

@@ -48,7 +48,12 @@ async def claim_turn(gateway: Gateway, http_request: Request, body: Mapping[str,
     if turn.resumes:
         return await _with_first_request(gateway, turn)
     answer = await claim_answer(gateway, http_request, body, _record_of(turn), turn.conversation)
-    return turn if answer is None else replace(turn, conversation=answer, is_claimed=True)
+    return turn if answer is None else claimed(turn, http_request, answer)
+
+
+def claimed(turn: Turn, http_request: Request, answer: str) -> Turn:
+    """Return a turn whose request is stored: its answer is this conversation."""
+    return replace(turn, conversation=answer, is_claimed=True, is_keyed=bool(_read_key(http_request.headers)))
 
 
 async def store_turn(gateway: Gateway, turn: Turn, api: str) -> Turn:

@@ -48,6 +48,8 @@ class Turn:
     conversation: str = ""
     is_claimed: bool = False
     """Whether the request is stored: then the conversation may have begun to answer it before. See `answer.claim`."""
+    is_keyed: bool = False
+    """Whether it is stored under an `Idempotency-Key`: sent again with it, the request joins its answer."""
     is_recorded: bool = False
     """Whether the conversation is in the ledger although the caller runs the calls: that of a stored response."""
     is_live: bool = False

@@ -292,6 +292,9 @@ class AnswerStream:
         id = self._turn.resumes or self._turn.conversation
         if self._conversation is None or isinstance(error, InterruptedAnswerError):
             return error
+        if self._turn.is_keyed and error.retryable:
+            # Sent again with its key, it joins this answer: nothing begins anew.
+            return error
         try:
             if not await has_effects(self._gateway.ledger, id):
                 return error

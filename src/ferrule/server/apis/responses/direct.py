@@ -18,7 +18,7 @@ from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import ApprovalError, FerruleError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.events import LoopEvent
-from ferrule.server.answer.claim import claim_answer
+from ferrule.server.answer.claim import claim_answer, claimed
 from ferrule.server.answer.confirming_executor import executor_of
 from ferrule.server.answer.plan import ToolOwner, Turn, new_conversation_id
 from ferrule.server.answer.response import stream_answer
@@ -49,7 +49,7 @@ async def answer_directly(
     turn = _turn(responses_request, plan, principal)
     if not turn.resumes:
         answer = await claim_answer(gateway, http_request, body, plan.resume_record, turn.conversation)
-        turn = turn if answer is None else replace(turn, conversation=answer, is_claimed=True)
+        turn = turn if answer is None else claimed(turn, http_request, answer)
     events = AnswerStream(gateway, turn, _ConversationOpener(gateway, plan).open)
     encoder = _ResponseStreamEncoder(loop_encoder)
     if responses_request.stream:

@@ -87,6 +87,9 @@ class ResponseRun:
         except _LEASE_LOST:
             raise
         except FerruleError as error:
+            if isinstance(error.__cause__, _LEASE_LOST):
+                # A client would be sent an interrupted answer; this one is continued by another process.
+                raise error.__cause__ from None
             self.error = error
         finally:
             await _cancel_all(answer, writer, cancellation)
