@@ -21,7 +21,7 @@ from ferrule.engines.chat.engine import ChatEngine
 from ferrule.engines.engine import Engine
 from ferrule.engines.fake import FakeGenerator
 from ferrule.engines.generator import CompletionEnd, CompletionRequest, ModelFacts, Piece
-from ferrule.engines.http import HttpClient
+from ferrule.engines.http import ByteStream, HttpClient
 from ferrule.engines.ollama import ollama
 from ferrule.engines.openai import openai
 from ferrule.engines.text.engine import TextEngine, TextOptions
@@ -178,6 +178,20 @@ class PickingGenerator(FakeGenerator):
         yield CompletionEnd(False, len(data), 1)
 
 
+class _OneBody(ByteStream):
+    """An answer that arrives in one piece."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, http: HttpClient, path: str, data: bytes) -> None:
+        super().__init__(http, path, {})
+        self._data = data
+
+    async def read(self) -> bytes:
+        data, self._data = self._data, b""
+        return data
+
+
 class PickingProvider(HttpClient):
     """A provider that answers with one of some bodies, by a checksum of the request."""
 
@@ -187,10 +201,10 @@ class PickingProvider(HttpClient):
         super().__init__("http://127.0.0.1:1")
         self.bodies = bodies
 
-    async def stream(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+    def stream(self, path: str, body: Mapping[str, Any]) -> ByteStream:
         # As aiohttp writes it.
         text = json.dumps(body)
-        yield self.bodies[_pick(text, len(self.bodies))]
+        return _OneBody(self, path, self.bodies[_pick(text, len(self.bodies))])
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         json.dumps(body)

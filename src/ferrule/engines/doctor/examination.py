@@ -28,7 +28,7 @@ from ferrule.engines.doctor.verdicts import (
     is_honoured,
     no_evidence,
 )
-from ferrule.engines.http import HttpClient
+from ferrule.engines.http import ByteStream, HttpClient
 from ferrule.engines.profile import Finding, Profile, Verdict
 from ferrule.errors import EngineError
 
@@ -50,7 +50,7 @@ _APPENDED = '", "name": "'
 class StreamingClient(Protocol):
     """The part of `HttpClient` that is needed here."""
 
-    def stream(self, path: str, body: dict[str, Any]) -> AsyncGenerator[bytes, None]: ...
+    def stream(self, path: str, body: dict[str, Any]) -> ByteStream | AsyncGenerator[bytes, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
