@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from importlib import import_module
@@ -94,7 +95,8 @@ def freeze(address: str, limit: str, folder: Path, point: str, name: str, watch:
 
     def stop(here: str) -> None:
         if here == point:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this thread: one to the process may reach another thread first, and this one would run on a little.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     def victim() -> None:
         try:

@@ -14,6 +14,7 @@ from ferrule.core.outcome import Answered
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import FencedError
 from ferrule.run.conversation import ConversationTurn, ToolConversation
+from ferrule.run.journal import Decision
 from ferrule.run.ledger.ledger import ApprovalState, CallState, Ledger
 from ferrule.run.machine import State
 from ferrule.sources.fake import FakeSource
@@ -174,7 +175,7 @@ def test_while_one_process_owns_it_another_is_refused(database: Database) -> Non
     database.run(scenario)
 
 
-def test_a_fenced_owner_starts_nothing_more(database: Database) -> None:
+def test_a_fenced_owner_starts_no_effect_any_more(database: Database) -> None:
     ours: list[str] = []
 
     class Slow(FakeEngine):
@@ -191,14 +192,17 @@ def test_a_fenced_owner_starts_nothing_more(database: Database) -> None:
 
         await asyncio.to_thread(database.run, other)
 
-    @tool
+    @tool(side_effects=True)
     async def note() -> str:
         ours.append("noted")
         return "ok"
 
+    async def allow(call: ToolCall) -> Decision:
+        return Decision(True)
+
     async def scenario(ledger: Ledger) -> None:
         engine = Slow([Reply.of(ToolCall.of("note", {}, id="n"))])
-        talk = await ToolConversation.open(ledger, "c", engine, [note], context=ANN)
+        talk = await ToolConversation.open(ledger, "c", engine, [note], context=ANN, decide=allow)
         with pytest.raises(FencedError):
             await talk.send_message("note it")
 

@@ -36,7 +36,7 @@ def test_frozen_at_any_point_an_owner_is_replaced_while_it_sleeps_and_does_nothi
     for report in reports:
         where = report["point"]
         # The successor ended the conversation, and the audit is whole.
-        assert report["ended"] == 0, where
+        assert report["ended"] == 0, (where, matrix.stderr)
         assert (report["state"], report["last"], report["breach"]) == ("done", "all done", ""), where
         assert report["reported"] == [*STEPS], where
         for step in CHANGING:

@@ -183,7 +183,7 @@ async def _first_model(http: HttpClient) -> str:
 
 COMMAND = Command(
     name="doctor",
-    about="Test which options an endpoint really honours, or whether a ledger's database is safe.",
+    about="Test an endpoint's options, or a ledger's database.",
     more="Many servers silently ignore options that they accept. Each probe sends, several times, a\n"
     "prompt that pulls the model against an option. If the model would comply anyway, the verdict\n"
     "is unknown. The command sends 100 to 300 requests of at most 96 tokens each. The profile is\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -23,15 +23,16 @@ from ferrule.core.reply import Reply, ReplyFold
 from ferrule.core.request import ToolCallRequest, ToolChoice
 from ferrule.engines.engine import Engine
 from ferrule.engines.sync import Closable, iterate, run
-from ferrule.errors import DefinitionError
+from ferrule.errors import DefinitionError, FencedError, FerruleError, LedgerUnavailableError
 from ferrule.run.decision import DecideInput, to_decide
 from ferrule.run.events import LoopEnded, LoopEvent
 from ferrule.run.executor import ToolExecutor
 from ferrule.run.hooks import Hook, to_hooks
 from ferrule.run.journal import LoopState
 from ferrule.run.lease import Lease
-from ferrule.run.ledger.ledger import Ledger
+from ferrule.run.ledger.ledger import CallRecord, Ledger
 from ferrule.run.ledger.saved_state import StateUpdate
+from ferrule.run.ledger_journal import LedgerJournal, PreparedSave
 from ferrule.run.loop import Loop, decide_later, deny_all
 from ferrule.run.machine import FINAL_STATES, Machine, State
 from ferrule.run.tool_binding import Tools, bind_tools
@@ -130,6 +131,7 @@ class ToolConversation(Closable):
         self._last = ConversationTurn(Reply())
         self._lease: Lease | None = None
         self._releases = True
+        self._is_one_turn = False
         self._patience = 0.0
         self._unfinished_loop: LoopState | None = None
         """The loop of a turn that has not ended."""
@@ -148,6 +150,7 @@ class ToolConversation(Closable):
         lease: float = 30.0,
         patience: float = 0.0,
         waits: bool = False,
+        is_one_turn: bool = False,
         decide: DecideInput = decide_later,
         clock: Callable[[], float] = time.time,
         **options: Any,
@@ -156,13 +159,15 @@ class ToolConversation(Closable):
 
         If it `is_unfinished`, call `resume`. Calls with side effects wait for approval in the ledger: for `patience`
         seconds here, and then until `resume`. While another process owns the conversation, this raises `FencedError`,
-        or with `waits` returns when that process has released it, or has died.
+        or with `waits` returns when that process has released it, or has died. With `is_one_turn` the conversation is
+        released with the end of its next turn.
         """
         conversation = ToolConversation(engine, tools, decide=decide, **options)
         conversation._require_executor()
         principal = conversation._context.principal
         acquire = Lease.wait if waits else Lease.acquire
         conversation._use_lease(await acquire(ledger, id, principal, lease, clock), patience)
+        conversation._is_one_turn = is_one_turn
         return conversation
 
     @staticmethod
@@ -352,18 +357,41 @@ class ToolConversation(Closable):
         await self._executor.refresh()
         loop = self._loop(self._executor)
         async with AsyncExitStack() as stack:
+            journal = None
             if self._lease is not None:
                 await stack.enter_async_context(self._lease)
-                loop.journal = self._lease.journal(self._save_in_ledger, self._patience)
+                calls = await self._recorded_calls(self._lease, loop.place)
+                # Of a new conversation only the first message can be lost; one that is resumed is saved already.
+                is_begun = not self._stored or self._unfinished_loop is not None
+                journal = self._lease.journal(self._patience, self._prepare_save, calls, is_begun=is_begun)
+                loop.journal = journal
                 loop.drains_before_save = self._lease.save_override is not None
             try:
                 while (event := await loop.next_event()) is not None:
                     yield event
+            except FerruleError:
+                if journal is not None:
+                    await self._keep_what_waits(loop, journal)
+                raise
             finally:
                 await loop.stop()
                 self._end_turn(loop)
-            if self._lease is not None:
-                await self._save_in_ledger(self._unfinished_loop)
+            if journal is not None:
+                await journal.end(self._unfinished_loop, releases=self._is_one_turn)
+                self._releases = self._releases and not self._is_one_turn
+
+    async def _recorded_calls(self, lease: Lease, place: str) -> dict[str, CallRecord]:
+        """Return the calls of this turn that are in the ledger. A turn that begins has none."""
+        if self._unfinished_loop is None:
+            return {}
+        calls = await lease.ledger.calls(lease.record.id)
+        return {call.id: call for call in calls if call.id.startswith(f"{place}.")}
+
+    async def _keep_what_waits(self, loop: Loop, journal: LedgerJournal) -> None:
+        """Record what a turn has done that breaks off, so that it need not be done again."""
+        await loop.stop()
+        with suppress(FencedError, LedgerUnavailableError):
+            await journal.flush()
 
     def _loop(self, executor: ToolExecutor) -> Loop:
         """Return a new loop, or restore the one that was interrupted."""
@@ -402,9 +430,8 @@ class ToolConversation(Closable):
         state = {"version": _VERSION, "messages": messages, "loop": loop}
         return state if self._turn_record is None else {**state, "turn": self._turn_record.as_dict()}
 
-    async def _save_in_ledger(self, loop: LoopState | None) -> None:
-        """Save the conversation and its loop; of the messages only those that the ledger does not have."""
-        assert self._lease is not None
+    def _prepare_save(self, loop: LoopState | None) -> PreparedSave:
+        """Return the conversation with its loop; of the messages only those that the ledger does not have."""
         messages = self._all_messages(loop)
         same = zip(messages, self._stored, strict=False)
         first = next((number for number, (one, stored) in enumerate(same) if one is not stored), None)
@@ -412,8 +439,11 @@ class ToolConversation(Closable):
             first = min(len(messages), len(self._stored))
         added = len(loop.messages) if loop is not None else 0
         rest = self._state(len(self.messages), None if loop is None else {**loop.data, "added": added})
-        await self._lease.save(StateUpdate(rest, messages_as_json(messages[first:]), first))
-        self._stored = messages
+
+        def confirm() -> None:
+            self._stored = messages
+
+        return PreparedSave(StateUpdate(rest, messages_as_json(messages[first:]), first), confirm)
 
     def _all_messages(self, loop: LoopState | None) -> list[ChatMessage]:
         return [*self.messages, *(loop.messages if loop is not None else ())]

@@ -100,6 +100,10 @@ class Journal(Protocol):
         """Request approval for a call, or return the request that was made before."""
         ...
 
+    async def flush(self) -> None:
+        """Make sure that everything so far is recorded: a requested approval can then be decided elsewhere."""
+        ...
+
     async def record_decision(self, approval: str, decision: Decision, /) -> None:
         """Record a decision that was made in this process."""
         ...
@@ -132,6 +136,9 @@ class NoJournal:
 
     async def request_approval(self, entry: CallEntry, /) -> ApprovalRequest:
         return ApprovalRequest()
+
+    async def flush(self) -> None:
+        return
 
     async def record_decision(self, approval: str, decision: Decision, /) -> None:
         return

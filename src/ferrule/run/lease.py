@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from ferrule.core.context import Principal
 from ferrule.errors import FencedError, LedgerUnavailableError
 from ferrule.run.journal import LoopState
-from ferrule.run.ledger.ledger import ConversationRecord, Ledger
+from ferrule.run.ledger.ledger import CallRecord, ConversationRecord, Ledger
 from ferrule.run.ledger.saved_state import StateUpdate
-from ferrule.run.ledger_journal import LedgerJournal
+from ferrule.run.ledger_journal import LedgerJournal, PreparedSave
 
 # How often a lease is renewed before it would expire.
 _RENEWALS = 3
@@ -58,13 +58,23 @@ class Lease:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _SLOWEST_POLL_SECONDS)
 
-    def journal(self, save: Callable[[LoopState], Awaitable[None]], patience: float) -> LedgerJournal:
+    def journal(
+        self,
+        patience: float,
+        prepare: Callable[[LoopState | None], PreparedSave] | None = None,
+        calls: dict[str, CallRecord] | None = None,
+        *,
+        is_begun: bool = False,
+    ) -> LedgerJournal:
         return LedgerJournal(
             self.ledger,
             self.record.id,
             self.principal,
             self.record.epoch,
-            save,
+            prepare,
+            calls,
+            is_begun=is_begun,
+            save_override=self.save_override,
             patience=patience,
             clock=self.clock,
         )
@@ -76,8 +86,9 @@ class Lease:
         await self.ledger.save(self.record.id, self.record.epoch, update, now=self.clock())
 
     async def __aenter__(self) -> Lease:
-        """Renew the lease now, and then again and again until the context ends."""
-        await self._renew()
+        """Renew the lease, unless it is new, and then again and again until the context ends."""
+        if self.record.lease_until - self.clock() < self.seconds * (1 - 1 / _RENEWALS):
+            await self._renew()
         self._renewal = asyncio.ensure_future(self._renew_forever())
         return self
 

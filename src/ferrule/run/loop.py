@@ -56,6 +56,8 @@ _log = logging.getLogger(__name__)
 _WARNED_TOOLS: set[str] = set()
 """The tools whose denied calls were logged by this process."""
 _TOOL_REMOVED = "it is offered no longer"
+_AT_ONCE = 0.05
+"""How many seconds a program's own decision may take until its request is recorded for others too."""
 
 
 async def deny_all(call: ToolCall) -> Decision | None:
@@ -290,6 +292,8 @@ class Loop:
         context = replace(self.context, call_id=call_id, on_progress=report_progress)
         # A recorded outcome counts even if the tool no longer exists.
         outcome = await self.journal.find_outcome(place) or await self._run_new_call(call, place, context)
+        # What the tool reported before its end is emitted in the next turn of the event loop.
+        await asyncio.sleep(0)
         self._emit(ToolFinished(self.executor.result_of(call, outcome)))
         return self.machine.accept_outcome(call.id, outcome)
 
@@ -329,8 +333,7 @@ class Loop:
         request = await self.journal.request_approval(entry)
         decision = request.decision
         if decision is None:
-            self._emit(ConfirmationRequired(call, request.approval_id))
-            decision = await self.decide(call)
+            decision = await self._decide(call, request.approval_id)
             if decision is not None:
                 await self.journal.record_decision(request.approval_id, decision)
             else:
@@ -340,6 +343,18 @@ class Loop:
         if not decision.is_allowed:
             return self._deny(call, decision.why)
         return self.machine.approve(call.id, decision.arguments)
+
+    async def _decide(self, call: ToolCall, approval: str) -> Decision | None:
+        """Ask `decide`. If it does not answer at once, the request is recorded first, and anyone may decide."""
+        deciding = asyncio.ensure_future(self.decide(call))
+        try:
+            await asyncio.wait({deciding}, timeout=_AT_ONCE)
+            if not deciding.done() or deciding.exception() is not None or deciding.result() is None:
+                await self.journal.flush()
+            self._emit(ConfirmationRequired(call, approval))
+            return await deciding
+        finally:
+            deciding.cancel()
 
     def _deny(self, call: ToolCall, why: str) -> list[Step]:
         return self._refuse(call, denial_outcome(why))

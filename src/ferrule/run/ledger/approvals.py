@@ -75,7 +75,7 @@ def approve(
     transition: Transition, approval: str, by: str, arguments: bytes | None, seen: str, terms: ApprovalTerms
 ) -> Transaction[Approval]:
     pending = yield from _require_pending(transition, approval)
-    changes = yield from _require_current(pending, seen)
+    changes = 0 if transition.is_new_approval(approval) else (yield from _require_current(pending, seen))
     changed = pending
     if arguments is not None:
         claim = replace(claim_of(pending), arguments=require_canonical(arguments))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from dataclasses import dataclass
 from typing import cast
 
@@ -92,6 +93,11 @@ def require_canonical(data: bytes) -> bytes:
     if not is_canonical:
         raise LedgerError("the arguments are not the canonical bytes of a JSON object", code="not_canonical")
     return data
+
+
+def new_approval_id() -> str:
+    """Return a random id, because anyone who guesses one could decide on the approval."""
+    return secrets.token_hex(16)
 
 
 def sha256(data: bytes) -> str:

@@ -9,7 +9,6 @@ from ferrule.core.outcome import Unknown
 from ferrule.errors import FencedError, LedgerError
 from ferrule.run.ledger.claim import require_name
 from ferrule.run.ledger.ledger import CallRecord, CallState, ConversationRecord
-from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.transaction import Transaction, call_of, execute
 from ferrule.run.ledger.transition import HeldConversations, Transition, conflict_error, find_owned, find_record
 
@@ -88,18 +87,10 @@ def renew(held: HeldConversations, conversation: str, epoch: int, lease: float, 
         held.put(replace(known, lease_until=until))
 
 
-def release(transition: Transition) -> Transaction[None]:
+def release(transition: Transition) -> None:
     # Zero instead of now: the next owner's clock may be behind.
     transition.set_lease(0.0)
     transition.audit("released", {})
-    return
-    yield
-
-
-def save(transition: Transition, update: StateUpdate) -> Transaction[int]:
-    transition.save(update)
-    return transition.record.version
-    yield
 
 
 def load(conversation: str, principal: Principal | None) -> Transaction[ConversationRecord | None]:

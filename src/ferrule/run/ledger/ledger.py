@@ -41,6 +41,7 @@ from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Outcome
 from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
+from ferrule.run.ledger.change import Change
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.saved_state import StateUpdate, with_messages
@@ -291,6 +292,13 @@ class Ledger(ABC):
     @abstractmethod
     async def release(self, conversation: str, epoch: int, *, now: float) -> None:
         """End the lease, so that another owner can open the conversation at once."""
+
+    @abstractmethod
+    async def apply(self, conversation: str, epoch: int, changes: Sequence[Change]) -> tuple[Any, ...]:
+        """Make several changes in one step: all of them, or none. Returns the result of each.
+
+        The other methods that need an epoch make one change each.
+        """
 
     @abstractmethod
     async def save(self, conversation: str, epoch: int, state: Any | StateUpdate, *, now: float) -> int:

@@ -74,7 +74,7 @@ def append_events(
         _audit(transition, record, status.value, {"reach": reach})
         if status not in UNFINISHED:
             # A client that reads the end can continue the conversation at once.
-            yield from release(transition)
+            release(transition)
         return ended
     return record
 

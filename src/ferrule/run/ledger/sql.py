@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from abc import abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
@@ -18,7 +17,6 @@ from ferrule.run.ledger import (
     continuations,
     conversations,
     queries,
-    replies,
     responses,
     stored_requests,
     tool_usage,
@@ -26,7 +24,19 @@ from ferrule.run.ledger import (
 )
 from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.audit_chain import GENESIS, first_breach
-from ferrule.run.ledger.claim import Claim, require_name
+from ferrule.run.ledger.change import (
+    AskApproval,
+    Change,
+    FinishCall,
+    ProposeCall,
+    RecordReply,
+    RefuseCall,
+    Release,
+    SaveState,
+    StartCall,
+)
+from ferrule.run.ledger.changes import make_changes
+from ferrule.run.ledger.claim import Claim, new_approval_id, require_name
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.ledger import (
     Approval,
@@ -45,7 +55,7 @@ from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.ledger.transaction import Transaction, execute
-from ferrule.run.ledger.transition import Body, HeldConversations, Transition, change
+from ferrule.run.ledger.transition import Body, HeldConversations, change
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import ToolUsage, UsageQuery, UsageReport
 
@@ -73,6 +83,13 @@ class SqlLedger(Ledger):
         async with self._held.one_at_a_time(conversation):
             return await self._transact(change(self._held, conversation, epoch, now, body))
 
+    async def apply(self, conversation: str, epoch: int, changes: Sequence[Change]) -> tuple[Any, ...]:
+        for one in changes:
+            if isinstance(one, RecordReply):
+                await self._store_offer(one.reply.tool_usage)
+        now = changes[-1].at
+        return await self._change(conversation, epoch, now, lambda one: make_changes(one, changes))
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -95,11 +112,11 @@ class SqlLedger(Ledger):
         await self._transact(conversations.renew(self._held, conversation, epoch, lease, now))
 
     async def release(self, conversation: str, epoch: int, *, now: float) -> None:
-        await self._change(conversation, epoch, now, conversations.release)
+        await self.apply(conversation, epoch, (Release(at=now),))
 
     async def save(self, conversation: str, epoch: int, state: Any | StateUpdate, *, now: float) -> int:
-        update = _update(state)
-        return await self._change(conversation, epoch, now, lambda one: conversations.save(one, update))
+        (version,) = await self.apply(conversation, epoch, (SaveState(update=_update(state), at=now),))
+        return version
 
     async def take_over(self, conversation: str, owner: str, lease: float, *, now: float) -> ConversationRecord:
         return await self._transact(conversations.take_over(self._held, conversation, owner, lease, now))
@@ -107,18 +124,22 @@ class SqlLedger(Ledger):
     async def propose(
         self, claim: Claim, epoch: int, *, side_effects: bool, needs_approval: bool, now: float
     ) -> CallRecord:
-        return await self._change(
-            claim.conversation, epoch, now, lambda one: calls.propose(one, claim, side_effects, needs_approval)
-        )
+        call = ProposeCall(claim=claim, side_effects=side_effects, needs_approval=needs_approval, at=now)
+        (record,) = await self.apply(claim.conversation, epoch, (call,))
+        return record
 
     async def start(self, claim: Claim, epoch: int, *, approval: str = "", now: float) -> bool:
-        return await self._change(claim.conversation, epoch, now, lambda one: calls.start(one, claim, approval))
+        call = StartCall(claim=claim, approval=approval, at=now)
+        (is_started,) = await self.apply(claim.conversation, epoch, (call,))
+        return is_started
 
     async def finish(self, conversation: str, call_id: str, epoch: int, outcome: Outcome, *, now: float) -> CallRecord:
-        return await self._change(conversation, epoch, now, lambda one: calls.finish(one, call_id, outcome))
+        (record,) = await self.apply(conversation, epoch, (FinishCall(call_id=call_id, outcome=outcome, at=now),))
+        return record
 
     async def refuse(self, conversation: str, call_id: str, epoch: int, why: str, *, now: float) -> CallRecord:
-        return await self._change(conversation, epoch, now, lambda one: calls.refuse(one, call_id, why))
+        (record,) = await self.apply(conversation, epoch, (RefuseCall(call_id=call_id, why=why, at=now),))
+        return record
 
     async def mark_unknown(self, conversation: str, epoch: int, *, now: float) -> tuple[str, ...]:
         return await self._change(conversation, epoch, now, conversations.mark_lost_calls)
@@ -139,12 +160,10 @@ class SqlLedger(Ledger):
         terms: ApprovalTerms | None = None,
         now: float,
     ) -> Approval:
-        # Random, because anyone who guesses an id could decide on the approval.
-        id = secrets.token_hex(16)
-        demands = terms or ApprovalTerms()
-        return await self._change(
-            conversation, epoch, now, lambda one: approvals.request_approval(one, id, call_id, expires, demands)
-        )
+        id = new_approval_id()
+        ask = AskApproval(approval=id, call_id=call_id, expires=expires, terms=terms or ApprovalTerms(), at=now)
+        (approval,) = await self.apply(conversation, epoch, (ask,))
+        return approval
 
     async def approve(
         self,
@@ -329,24 +348,16 @@ class SqlLedger(Ledger):
         return await self._transact(traces.forget_traces(before), is_atomic=True)
 
     async def record_reply(self, reply: ReplyRecord, epoch: int, *, now: float) -> None:
-        offer = await self._store_offer(reply.tool_usage)
+        await self.apply(reply.conversation, epoch, (RecordReply(reply=reply, at=now),))
 
-        def record(transition: Transition) -> Transaction[None]:
-            replies.record_reply(transition, reply, offer)
-            return
-            yield
-
-        await self._change(reply.conversation, epoch, now, record)
-
-    async def _store_offer(self, usage: ToolUsage | None) -> str:
-        """Store the set of tools that a model was offered, and return its id. Sets are few, and seldom new."""
+    async def _store_offer(self, usage: ToolUsage | None) -> None:
+        """Store the set of tools that a model was offered. Sets are few, and seldom new."""
         offer = tool_usage.offer_id(usage)
         if usage is not None and offer not in self._known_offers:
             await self._transact(tool_usage.store_offer(offer, usage.offered), is_atomic=True)
             if len(self._known_offers) >= _MAX_KNOWN_OFFERS:
                 self._known_offers.clear()
             self._known_offers.add(offer)
-        return offer
 
     async def usage_report(self, query: UsageQuery) -> UsageReport:
         return await self._transact(tool_usage.find_usage(query))

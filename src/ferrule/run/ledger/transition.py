@@ -133,6 +133,9 @@ class Transition:
         rows = (yield from execute("approval", id)).rows
         return approval_of(rows[0]) if rows else None
 
+    def is_new_approval(self, id: str) -> bool:
+        return id in self._approvals and self._approvals[id][0] is None
+
     def add_approval(self, approval: Approval) -> None:
         self._approvals[approval.id] = (None, approval)
 

@@ -281,6 +281,7 @@ class AnswerStream:
             gateway.tool_catalog.executor(turn.principal, turn.tool_names),
             lease=gateway.config.lease_seconds,
             waits=self._is_joinable,
+            is_one_turn=True,
             **conversation_options(gateway, turn),
         )
 

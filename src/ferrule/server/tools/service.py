@@ -23,7 +23,7 @@ from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.errors import DefinitionError, FencedError, LedgerError, TooSlowError
 from ferrule.run.executor import ToolExecutor
-from ferrule.run.journal import CallEntry, Decision, LoopState
+from ferrule.run.journal import CallEntry, Decision
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.claim import canonical_bytes, sha256
 from ferrule.run.ledger.ledger import Approval, ApprovalState, CallRecord, CallState
@@ -232,7 +232,7 @@ class ToolService:
                 if prepared.caller_conversation and lease.record.state is None:
                     state = {"version": _VERSION, "messages": 0, "loop": None, "within": prepared.caller_conversation}
                     await lease.save(StateUpdate(state))
-                return await self._run_or_wait(prepared, lease.journal(_save_nothing, config.approval_patience_seconds))
+                return await self._run_or_wait(prepared, lease.journal(config.approval_patience_seconds))
         finally:
             # Another process may have taken the lease over, and then releases it itself.
             with suppress(FencedError):
@@ -266,10 +266,6 @@ class ToolService:
         tools = self.gateway.tool_catalog.tools.values()
         bound = [tool for tool in tools if tool.bound_capability and name in _capability_names(tool)]
         return bound[0] if len(bound) == 1 else None
-
-
-async def _save_nothing(state: LoopState) -> None:
-    """A single call has no loop."""
 
 
 def _capability_names(tool: ToolDefinition) -> tuple[str, str]:
