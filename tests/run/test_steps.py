@@ -9,13 +9,19 @@ from typing import Any
 import psycopg
 import pytest
 
-from ferrule import ChatMessage
+from ferrule import CallContext, ChatMessage, Reply, ToolCall, ToolConversation, tool
 from ferrule.core.message import messages_as_json
 from ferrule.core.outcome import Answered
+from ferrule.engines.fake import FakeEngine
 from ferrule.errors import FencedError, LedgerError
+from ferrule.run.journal import Decision
 from ferrule.run.ledger.address import open_ledger
+from ferrule.run.ledger.change import Approve, AskApproval, Change, ProposeCall, StartCall
+from ferrule.run.ledger.ledger import ApprovalState, CallState
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.step import Step
+from ferrule.run.ledger.writes import Kind
 from run.ledger_databases import ANN, LEASE, Database, approve_call, claim, postgres_database, propose_call
 
 MESSAGES = messages_as_json([ChatMessage.user("How is Bern?"), ChatMessage.assistant("Sunny.")])
@@ -137,6 +143,81 @@ def test_an_approval_is_used_once_however_many_processes_start_the_call(database
             results = await asyncio.gather(*starts, return_exceptions=True)
         assert [one for one in results if one is True] == [True]
         assert all(one is True or isinstance(one, LedgerError) for one in results)
+
+    database.run(scenario)
+
+
+def test_several_approvals_of_one_conversation_are_decided_in_one_step(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        changes: list[Change] = []
+        for name in ("k1", "k2", "k3"):
+            what = claim(call_id=name)
+            changes += [
+                ProposeCall(claim=what, side_effects=True, needs_approval=True, is_new=True, at=1),
+                AskApproval(approval=f"a-{name}", call_id=name, expires=9, at=1),
+                Approve(approval=f"a-{name}", by="bob", at=2),
+                StartCall(claim=what, approval=f"a-{name}", at=3),
+            ]
+        results = await ledger.apply("c", 1, changes)
+        assert [one for one in results if one is True] == [True] * 3
+        assert {call.state for call in await ledger.calls("c")} == {CallState.STARTED}
+        assert {one.state for one in await ledger.approvals()} == {ApprovalState.REDEEMED}
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+# Each turn, and how many steps it takes in a conversation that is opened for it: opening it is the first.
+STEPS_OF_TURNS = {"": 2, "look": 2, "pay": 4, "pay pay pay": 8}
+
+
+@pytest.mark.parametrize("calls", STEPS_OF_TURNS)
+def test_a_turn_takes_as_many_steps_as_its_effects_need(database: Database, calls: str) -> None:
+    written: list[str] = []
+
+    @tool
+    async def look() -> str:
+        return "seen"
+
+    @tool(side_effects=True)
+    async def pay(number: int) -> str:
+        return "paid"
+
+    async def allow(call: ToolCall) -> Decision:
+        return Decision(True)
+
+    async def scenario(ledger: SqlLedger) -> None:
+        real = ledger._transact  # pyright: ignore[reportPrivateUsage]
+
+        async def counting(transaction: Any, **options: Any) -> Any:
+            def counted() -> Any:
+                try:
+                    wanted = next(transaction)
+                    while True:
+                        if isinstance(wanted, Step):
+                            written.append(" ".join(str(row[3]) for row in wanted.rows[Kind.AUDIT]))
+                        wanted = transaction.send((yield wanted))
+                except StopIteration as done:
+                    return done.value
+
+            return await real(counted(), **options)
+
+        ledger._transact = counting  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        parts = [
+            ToolCall.of(name, {"number": number} if name == "pay" else {}, id=f"c{number}")
+            for number, name in enumerate(calls.split())
+        ]
+        engine = FakeEngine([*([Reply.of(*parts)] if parts else []), Reply.of("Done.")])
+        talk = await ToolConversation.open(
+            ledger, "c", engine, [look, pay], context=CallContext(principal=ANN), decide=allow, is_one_turn=True
+        )
+        assert (await talk.send_message("go")).text == "Done."
+        await talk.close()
+        assert len(written) <= STEPS_OF_TURNS[calls], written
+        assert await ledger.verify() is None
+        again = await ToolConversation.open(ledger, "c", engine, [look, pay], context=CallContext(principal=ANN))
+        assert again.messages == talk.messages
 
     database.run(scenario)
 

@@ -269,7 +269,7 @@ class LedgerJournal:
         """Write changes, and everything that waits, in one step. Returns the results of these changes."""
         task = asyncio.ensure_future(self._write(changes))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end_write)
         # Shielded: a caller that is cancelled would not know what was written, and it would be written again.
         return await asyncio.shield(task)
 

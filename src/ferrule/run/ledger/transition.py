@@ -21,7 +21,7 @@ from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.step import Step, Values, Version
 from ferrule.run.ledger.title import title_of_messages
 from ferrule.run.ledger.transaction import Transaction, approval_of, call_of, execute, response_of
-from ferrule.run.ledger.writes import Kind
+from ferrule.run.ledger.writes import WRITES, Kind
 from ferrule.run.machine import outcome_as_dict
 from ferrule.run.timeline_entry import title_of
 
@@ -179,9 +179,18 @@ class Transition:
                 self.write(Kind.RESPONSE_CHANGE, *state, response.id, was.status.value)
         if not self._rows:
             return None
-        rows = {kind: tuple(values) for kind, values in self._rows.items()}
+        rows = {kind: last_of_each(kind, values) for kind, values in self._rows.items()}
         state_text = "null" if self.before is None and self.state_text is None else self.state_text
         return Step(self.before, self.record, state_text, rows)
+
+
+def last_of_each(kind: Kind, rows: list[Values]) -> tuple[Values, ...]:
+    """Return the rows to write. One that replaces an earlier one of the same step is written instead of it."""
+    write = WRITES[kind]
+    if write.replaces is None:
+        return tuple(rows)
+    places = [number for number, name in enumerate(write.columns) if name in write.key]
+    return tuple({tuple(row[place] for place in places): row for row in rows}.values())
 
 
 class HeldConversations:
