@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from ferrule.core.call import ToolCall
@@ -35,6 +35,16 @@ class Claim:
     tool: str
     tool_fingerprint: str
     arguments: bytes
+    arguments_sha256: str = field(init=False, compare=False, repr=False)
+    binding: str = field(init=False, compare=False, repr=False)
+    """The hash that an approval is bound to."""
+
+    def __post_init__(self) -> None:
+        arguments = sha256(self.arguments)
+        whose = [self.tenant, self.principal, self.conversation, self.call_id]
+        what = [self.tool, self.tool_fingerprint, arguments]
+        object.__setattr__(self, "arguments_sha256", arguments)
+        object.__setattr__(self, "binding", sha256(canonical_bytes([_BINDING_VERSION, *whose, *what])))
 
     @staticmethod
     def of(conversation: str, principal: Principal, call: ToolCall, tool: ToolDefinition) -> Claim:
@@ -46,17 +56,6 @@ class Claim:
         except ValueError as fault:
             raise LedgerError(f"the arguments of {call.id!r} are not JSON: {fault}", code="bad_request") from None
         return Claim(conversation, call.id, principal.tenant, principal.name, tool.name, tool.fingerprint, arguments)
-
-    @property
-    def arguments_sha256(self) -> str:
-        return sha256(self.arguments)
-
-    @property
-    def binding(self) -> str:
-        """The hash that an approval is bound to."""
-        whose = [self.tenant, self.principal, self.conversation, self.call_id]
-        what = [self.tool, self.tool_fingerprint, self.arguments_sha256]
-        return sha256(canonical_bytes([_BINDING_VERSION, *whose, *what]))
 
 
 def canonical_bytes(value: object) -> bytes:

@@ -162,13 +162,16 @@ def _rows_json(steps: Sequence[Step], kind: Kind) -> str:
 
 def _json(names: Sequence[str], rows: Iterable[Values]) -> str:
     keys = ("step", *names)
-    return json.dumps(
-        [dict(zip(keys, map(_json_value, row), strict=True)) for row in rows], ensure_ascii=False, separators=(",", ":")
-    )
+    return _encode([dict(zip(keys, row, strict=True)) for row in rows])
 
 
-def _json_value(value: object) -> object:
-    return value.decode() if isinstance(value, bytes) else value
+def _text_of(value: object) -> str:
+    """Return the text of bytes, which JSON does not have."""
+    assert isinstance(value, bytes)
+    return value.decode()
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_text_of).encode
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -95,14 +95,12 @@ class Transition:
         self, kind: str, detail: Mapping[str, object], *, call_id: str = "", approval: str = "", by: str = ""
     ) -> None:
         """Append a row to the conversation's hash chain."""
-        record = self.record
-        row = AuditRecord(
-            *(record.id, record.seq + 1, self.now, kind, call_id, approval, by or record.owner, record.epoch),
-            *(encode_json(detail), record.head, ""),
-        )
-        row = replace(row, hash=hash_of(row))
-        self.write(Kind.AUDIT, *astuple(row))
-        self.record = replace(record, seq=row.seq, head=row.hash, changed_at=self.now)
+        record, seq = self.record, self.record.seq + 1
+        who = (kind, call_id, approval, by or record.owner, record.epoch)
+        row = AuditRecord(record.id, seq, self.now, *who, encode_json(detail), record.head, "")
+        head = hash_of(row)
+        self.write(Kind.AUDIT, record.id, seq, self.now, *who, row.detail, record.head, head)
+        self.record = replace(record, seq=seq, head=head, changed_at=self.now)
 
     # --- Calls, approvals, responses: read as they will be ---
 
