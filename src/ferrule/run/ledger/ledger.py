@@ -10,19 +10,23 @@ The shape
       (`CALL_TRANSITIONS`). A process that finds STARTED without an outcome knows that the effect may have happened. It
       marks the call UNKNOWN and never starts it again. FAILED is different: the tool reported an error, or the call was
       certainly not delivered. A call without side effects may be started again, under a new id.
-    - *One start.* `start` is a conditional update, so it returns True to one caller ever. A call is found by its place
-      in the conversation and not by the model's id, because models repeat ids.
+    - *One start.* `start` returns True to one caller ever: it is written on the condition that nothing in the
+      conversation has changed since it was read (`step`). A call is found by its place in the conversation and not by
+      the model's id, because models repeat ids.
     - *One owner.* A process leases a conversation and renews the lease. After it expires another process takes over in
       a new epoch. Every write names its epoch, so an owner that wakes up late is fenced off and writes nothing more.
     - *One use of an approval.* An approval is bound to a hash over the principal, the conversation, the call, the
-      tool's definition and the canonical bytes of the arguments (`claim.Claim`). It is redeemed in the same transaction
+      tool's definition and the canonical bytes of the arguments (`claim.Claim`). It is redeemed in the same step
       that writes STARTED: if either fails, neither happens.
     - *An audit log that shows tampering.* Every transition appends a row to its conversation's hash chain, in the same
-      transaction (`audit_chain`).
+      step (`audit_chain`).
     - *Refused means unchanged.* A method that raises a `LedgerError` has changed nothing.
 
-    Each transaction is a generator of statements (`transaction`), so the logic exists once for SQLite and Postgres.
-    There is no clock: times are passed in, in Unix seconds. Everything stored is JSON.
+    - *No lock outlives a process that is stopped.* A step is one statement (`step`, `step_sql`).
+    - *What a write costs does not depend on how long the conversation is.* Messages are only appended (`saved_state`).
+
+    The logic is generators that yield statements and steps (`transaction`, `transition`), so it exists once for SQLite
+    and Postgres. There is no clock: times are passed in, in Unix seconds. Everything stored is JSON.
 
 What remains
     A crash between STARTED and the outcome leaves UNKNOWN, whether the effect happened or not. A tool can reduce this
