@@ -1,0 +1,140 @@
+"""A ledger that version 5 has written is raised to this version with everything in it.
+
+`ledger_version_5.json` holds the tables of version 5 and what release 0.1.0 wrote into them: a conversation that has
+ended, one that waits for approval, and a stored response.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import CallContext, Reply, ToolConversation, tool
+from ferrule.core.context import Principal
+from ferrule.engines.fake import FakeEngine
+from ferrule.run.ledger.ledger import ApprovalState, CallState
+from ferrule.run.ledger.postgres import DIALECT as POSTGRES
+from ferrule.run.ledger.search import ConversationQuery
+from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.sqlite import DIALECT as SQLITE
+from run.ledger_databases import Database
+
+WRITTEN = json.loads(Path(__file__).with_name("ledger_version_5.json").read_text())
+ANN = CallContext(principal=Principal("ann", "acme"))
+LATER = time.time() + 3600
+paid: list[int] = []
+
+
+@tool
+async def look(city: str) -> str:
+    """Looks."""
+    return f"{city}: sunny"
+
+
+@tool(side_effects=True)
+async def pay(amount: int) -> str:
+    """Pays."""
+    paid.append(amount)
+    return "paid"
+
+
+@pytest.fixture
+def old(database: Database) -> Database:
+    """A database with what version 5 has written."""
+    is_postgres = database.where.startswith("postgresql:")
+    for text in (POSTGRES if is_postgres else SQLITE).schema(WRITTEN["tables"]):
+        database.execute(text, ())
+    for name, table in WRITTEN["rows"].items():
+        columns = ", ".join(table["columns"])
+        marks = ", ".join("?" for _ in table["columns"])
+        for row in table["rows"]:
+            values = [one["bytes"].encode() if isinstance(one, dict) else one for one in row]
+            database.execute(f"INSERT INTO {name} ({columns}) VALUES ({marks})", values)
+    paid.clear()
+    return database
+
+
+async def opened(ledger: SqlLedger, id: str, *replies: Reply) -> ToolConversation:
+    engine = FakeEngine([*replies])
+    return await ToolConversation.open(ledger, id, engine, [look, pay], context=ANN, clock=lambda: LATER)
+
+
+def test_a_list_shows_what_the_earlier_version_has_written(old: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        lines = await ledger.conversations_of("acme", ConversationQuery())
+        titles = {line.id: line.title for line in lines}
+        assert titles == {"ended": "How is Bern?\\u202e é", "waiting": "Pay 5 for Thun.", "stored": ""}
+        assert all(0 < line.opened_at <= line.changed_at for line in lines)
+        found = await ledger.conversations_of("acme", ConversationQuery(text="sunny in bern"))
+        assert [line.id for line in found] == ["ended"]
+        assert await ledger.verify() is None
+
+    old.run(scenario)
+
+
+def test_a_conversation_that_has_ended_is_continued_and_its_chain_holds(old: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        talk = await opened(ledger, "ended", Reply.of("You are welcome."))
+        before = len(talk.messages)
+        assert (await talk.send_message("Thank you.")).text == "You are welcome."
+        await talk.close()
+        again = await opened(ledger, "ended")
+        assert again.messages == talk.messages
+        assert len(again.messages) == before + 2
+        assert again.messages[1].content == "How is Bern?\u202e é"
+        assert old.execute("SELECT COUNT(*) FROM ferrule_message", ()) == [(before + 2,)]
+        assert await ledger.verify() is None
+        lines = await ledger.conversations_of("acme", ConversationQuery(text="sunny in bern"))
+        assert [line.id for line in lines] == ["ended"]
+
+    old.run(scenario)
+
+
+def test_a_call_that_waits_for_approval_is_approved_and_runs_once(old: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        (approval,) = await ledger.approvals(ApprovalState.PENDING)
+        await ledger.approve(approval.id, "bob", now=approval.requested_at + 1)
+        talk = await ToolConversation.open(
+            *(ledger, "waiting", FakeEngine([Reply.of("Paid.")]), [look, pay]),
+            context=ANN,
+            clock=lambda: approval.requested_at + 60,
+        )
+        assert talk.is_unfinished
+        turn = await talk.resume()
+        assert (turn.text, paid) == ("Paid.", [5])
+        states = {call.tool: call.state for call in await ledger.calls("waiting")}
+        assert states == {"look": CallState.DONE, "pay": CallState.DONE}
+        assert await ledger.verify() is None
+
+    old.run(scenario)
+
+
+def test_a_stored_response_keeps_its_events_and_can_be_taken_over(old: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        (response,) = await ledger.unfinished_responses(10, now=LATER)
+        assert response.id == "resp_1"
+        assert await ledger.response_events("resp_1") == ('{"n":0}', '{"n":1}')
+        record = await ledger.open("stored", ANN.principal, "two", 30.0, now=LATER)
+        await ledger.append_events("resp_1", record.epoch, ['{"n":2}'], first=2, now=LATER)
+        assert len(await ledger.response_events("resp_1")) == 3
+        assert await ledger.verify() is None
+
+    old.run(scenario)
+
+
+def test_a_process_of_the_earlier_version_still_writes_while_it_runs(old: Database) -> None:
+    """It knows neither the new columns nor the new tables; what it writes is valid, and found by this version."""
+    late: dict[str, Any] = {"id": "late", "tenant": "acme", "principal": "ann", "owner": "old", "epoch": 1}
+    late |= {"lease_until": 0.0, "version": 0, "state": "null", "audit_seq": 0, "audit_head": "0" * 64}
+
+    async def scenario(ledger: SqlLedger) -> None:
+        columns, marks = ", ".join(late), ", ".join("?" for _ in late)
+        old.execute(f"INSERT INTO ferrule_conversation ({columns}) VALUES ({marks})", [*late.values()])
+        talk = await opened(ledger, "late", Reply.of("Hello."))
+        assert (await talk.send_message("Hi.")).text == "Hello."
+
+    old.run(scenario)
