@@ -74,7 +74,9 @@ def dispatched(hearth: Hearth, name: str, texts: list[str]) -> tuple[list[ToolRe
             assert await bus.connection.send(_END)
             await until(lambda: any(message.subject == _END for message in messages))
         assert not executor.notices
-        return results, [json.loads(message.data)["input"] for message in messages if message.subject == subject]
+        # To the capability, or to one worker that serves it.
+        asked = [message for message in messages if f"{message.subject}.".startswith(f"{subject}.")]
+        return results, [json.loads(message.data)["input"] for message in asked]
 
     return hearth.on_bus(work)
 
