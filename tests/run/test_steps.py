@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +222,54 @@ def test_a_turn_takes_as_many_steps_as_its_effects_need(database: Database, call
         assert again.messages == talk.messages
 
     database.run(scenario)
+
+
+def test_a_turn_writes_as_much_after_a_thousand_messages_as_after_ten(database: Database) -> None:
+    sizes: dict[int, list[int]] = {10: [], 1_000: []}
+
+    @tool(side_effects=True)
+    async def pay() -> str:
+        return "paid"
+
+    async def allow(call: ToolCall) -> Decision:
+        return Decision(True)
+
+    async def scenario(ledger: SqlLedger) -> None:
+        for length, bytes_written in sizes.items():
+            engine = FakeEngine([Reply.of("Hello."), Reply.of(ToolCall.of("pay", {}, id="c1")), Reply.of("Done.")])
+            context = CallContext(principal=ANN)
+            talk = await ToolConversation.open(ledger, f"c{length}", engine, [pay], context=context, decide=allow)
+            await talk.send_message([ChatMessage.user(f"message {number:9}") for number in range(length)])
+            with watched(ledger, bytes_written):
+                await talk.send_message("Pay.")
+        assert len(sizes[10]) == len(sizes[1_000])
+        # Numbers have more digits.
+        assert sum(sizes[1_000]) < 1.1 * sum(sizes[10])
+
+    database.run(scenario)
+
+
+@contextmanager
+def watched(ledger: SqlLedger, bytes_written: list[int]) -> Generator[None]:
+    """Note how many characters each step writes."""
+    real = ledger._transact  # pyright: ignore[reportPrivateUsage]
+
+    async def noting(transaction: Any, **options: Any) -> Any:
+        def noted() -> Any:
+            try:
+                wanted = next(transaction)
+                while True:
+                    if isinstance(wanted, Step):
+                        bytes_written.append(len(repr((wanted.rows, wanted.state_text))))
+                    wanted = transaction.send((yield wanted))
+            except StopIteration as done:
+                return done.value
+
+        return await real(noted(), **options)
+
+    ledger._transact = noting  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+    yield
+    ledger._transact = real  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
 
 
 def test_an_owner_that_was_replaced_is_refused_even_where_nothing_would_change(database: Database) -> None:
