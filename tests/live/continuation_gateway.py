@@ -13,9 +13,8 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 from ferrule.core.call import ToolCall
 from ferrule.core.event import Event
@@ -35,6 +34,7 @@ from ferrule.server.config.config import Config, EngineConfig, ServerConfig, Tra
 from ferrule.server.process.server import serve
 from ferrule.server.startup import open_gateway
 from ferrule.sources.functions import Functions
+from run.watched_ledger import Executed, watch
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()
 LEASE = 1.0
@@ -75,24 +75,13 @@ class Points:
 
     def watch(self, ledger: SqlLedger) -> None:
         """A point after each step that was written, and after each statement that writes by itself."""
-        real: Callable[..., Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
 
-        async def transact(transaction: Any, **options: Any) -> Any:
-            def watched() -> Any:
-                try:
-                    wanted = next(transaction)
-                    while True:
-                        result = yield wanted
-                        name = written_by(wanted)
-                        if name and result.count:
-                            self.reach(f"{name} {self.number(name)}: written")
-                        wanted = transaction.send(result)
-                except StopIteration as done:
-                    return done.value
+        def executed(one: Executed) -> None:
+            name = written_by(one.wanted)
+            if name and one.result.count:
+                self.reach(f"{name} {self.number(name)}: written")
 
-            return await real(watched(), **options)
-
-        ledger._transact = transact  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        watch(ledger, executed)
 
 
 def written_by(wanted: Statement | Step) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from architecture.source_tree import SRC
+from architecture.source_tree import ROOT, SRC
 from lab.loopback_server import loopback_server
 from run.ledger_databases import postgres_cluster, postgres_database
 from waiting import PATIENCE
@@ -95,7 +95,7 @@ def gateway(ledger: str, folder: Path, webhook: str, point: str = "") -> Generat
         [sys.executable, str(_GATEWAY), ledger, str(folder / "effects"), str(folder / "points"), webhook, point],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(SRC)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SRC, ROOT / "tests")))},
     )
     try:
         assert process.stdout is not None

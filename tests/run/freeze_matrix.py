@@ -16,7 +16,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,8 @@ from typing import Any
 from ferrule.errors import FerruleError
 from ferrule.run.ledger.postgres import PostgresLedger
 from ferrule.run.ledger.sql import SqlLedger
-from run.kill_matrix import Kill, Watch, described, fork, points, run_conversation
+from run.kill_matrix import Kill, Watch, fork, point_of, points, run_conversation
+from run.watched_ledger import Executed, watch
 
 GAVE_UP = 3
 """The exit code of a process that woke and was told that it no longer owns the conversation."""
@@ -32,33 +32,13 @@ GAVE_UP = 3
 
 def stop_after_statements(ledger: SqlLedger, stop: Kill) -> None:
     """Stop after each statement and step. SQLite locks its file for a transaction of several: not inside those."""
-    real: Callable[..., Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
     is_server = isinstance(ledger, PostgresLedger)
-    count = 0
 
-    async def transact(transaction: Any, *, is_atomic: bool = False) -> Any:
-        nonlocal count
-        count += 1
-        number, name = count, transaction.gi_code.co_name
+    def executed(one: Executed) -> None:
+        if is_server or not one.is_atomic:
+            stop(point_of(one))
 
-        def stopping_transaction() -> Any:
-            statements = 0
-            try:
-                wanted = next(transaction)
-                while True:
-                    result = yield wanted
-                    statements += 1
-                    if is_server or not is_atomic:
-                        stop(f"{number} {name}: {described(wanted)} {statements}")
-                    wanted = transaction.send(result)
-            except StopIteration as done:
-                return done.value
-
-        result = await real(stopping_transaction(), is_atomic=is_atomic)
-        stop(f"{number} {name}: returned")
-        return result
-
-    ledger._transact = transact  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+    watch(ledger, executed, lambda name, number: stop(f"{number} {name}: returned"))
 
 
 def chosen(found: list[str]) -> list[str]:

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -37,6 +37,7 @@ from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.transaction import Statement
 from ferrule.run.ledger.writes import Kind
 from ferrule.schema.tool_decorator import tool
+from run.watched_ledger import Executed, watch
 
 STEPS = ("look", "pay", "post")
 ANN = CallContext(principal=Principal("ann", "acme"))
@@ -92,33 +93,17 @@ def tools_into(file: Path, kill: Kill) -> list[Any]:
 
 def kill_in_transactions(ledger: SqlLedger, kill: Kill) -> None:
     """Add points to die at to every transaction of this ledger: after each statement and step, and at its end."""
-    real: Callable[..., Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
-    count = 0
 
-    async def transact(transaction: Any, *, is_atomic: bool = False) -> Any:
-        nonlocal count
-        count += 1
-        number, name = count, transaction.gi_code.co_name
+    def executed(one: Executed) -> None:
+        # One of several statements names what it stores by its content, and is not repeated later.
+        if not one.is_atomic:
+            kill(point_of(one))
 
-        def dying_transaction() -> Any:
-            statements = 0
-            try:
-                wanted = next(transaction)
-                while True:
-                    result = yield wanted
-                    statements += 1
-                    # One of several statements names what it stores by its content, and is not repeated later.
-                    if not is_atomic:
-                        kill(f"{number} {name}: {described(wanted)} {statements}")
-                    wanted = transaction.send(result)
-            except StopIteration as done:
-                return done.value
+    watch(ledger, executed, lambda name, number: kill(f"{number} {name}: returned"))
 
-        result = await real(dying_transaction(), is_atomic=is_atomic)
-        kill(f"{number} {name}: returned")
-        return result
 
-    ledger._transact = transact  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+def point_of(one: Executed) -> str:
+    return f"{one.number} {one.transaction}: {described(one.wanted)} {one.at}"
 
 
 def described(wanted: Statement | Step) -> str:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from architecture.source_tree import SRC
+from architecture.source_tree import ROOT, SRC
 from run.ledger_databases import Database
 
 STEPS = ("look", "pay", "post")
@@ -26,7 +26,7 @@ def test_killed_at_any_edge_a_conversation_is_finished_by_another_process_and_no
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(SRC)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SRC, ROOT / "tests")))},
     )
     assert (matrix.returncode, matrix.stderr) == (0, "")
     reports = [json.loads(line) for line in matrix.stdout.splitlines()]

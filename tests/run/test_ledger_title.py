@@ -13,7 +13,7 @@ from ferrule.core.message import messages_as_json
 from ferrule.run.ledger.claim import encode_json
 from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger
-from ferrule.run.ledger.title import MAX_PREFIX_CHARS, PREFIX_CHARS, title_of_messages, title_of_state
+from ferrule.run.ledger.title import PREFIX_CHARS, title_of_messages, title_of_state
 from run.ledger_databases import ANN, LEASE, Database, claim, propose_call
 
 BERN = ChatMessage.user("How is\nBern?\u202e")
@@ -78,10 +78,10 @@ def test_a_damaged_state_has_no_title_and_is_no_error(spoiled: str) -> None:
 def test_the_first_user_message_is_found_after_long_content(database: Database) -> None:
     states = {
         "short": state(BERN),
-        "long": state(BERN, ChatMessage.assistant("é" * 3 * MAX_PREFIX_CHARS)),
+        "long": state(BERN, ChatMessage.assistant("é" * 3 * PREFIX_CHARS)),
         "prompt": state(ChatMessage.system("s" * 2 * PREFIX_CHARS), BERN),
         "turn": state(BERN, new_messages=(MAIL, ChatMessage.tool("k", "x" * 2 * PREFIX_CHARS, "look"))),
-        "book": state(ChatMessage.system("s" * MAX_PREFIX_CHARS), BERN),
+        "book": state(ChatMessage.system("s" * PREFIX_CHARS), BERN),
         "empty": state(),
     }
 

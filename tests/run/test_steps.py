@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.writes import Kind
 from run.ledger_databases import ANN, LEASE, Database, approve_call, claim, postgres_database, propose_call
+from run.watched_ledger import Executed, watch
 
 MESSAGES = messages_as_json([ChatMessage.user("How is Bern?"), ChatMessage.assistant("Sunny.")])
 
@@ -112,26 +111,12 @@ def test_a_call_that_was_changed_past_the_ledger_is_not_ended_and_nothing_else_i
         await ledger.start(what, 1, now=1)
         before = await ledger.audit("c")
 
-        real = ledger._transact  # pyright: ignore[reportPrivateUsage]
-
-        async def tampering(transaction: Any, **options: Any) -> Any:
-            def changed() -> Any:
-                try:
-                    wanted = next(transaction)
-                    while True:
-                        result = yield wanted
-                        database.execute("UPDATE ferrule_call SET state = 'failed' WHERE id = 'k'", ())
-                        wanted = transaction.send(result)
-                except StopIteration as done:
-                    return done.value
-
-            return await real(changed(), **options)
-
-        ledger._transact = tampering  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        change = "UPDATE ferrule_call SET state = 'failed' WHERE id = 'k'"
+        end = watch(ledger, lambda _: database.execute(change, ()))
         with pytest.raises(LedgerError) as refusal:
             await ledger.finish("c", "k", 1, Answered("paid"), now=2)
         assert refusal.value.code == "ledger_damaged"
-        ledger._transact = real  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        end()
         assert await ledger.audit("c") == before
 
     database.run(scenario)
@@ -190,22 +175,11 @@ def test_a_turn_takes_as_many_steps_as_its_effects_need(database: Database, call
         return Decision(True)
 
     async def scenario(ledger: SqlLedger) -> None:
-        real = ledger._transact  # pyright: ignore[reportPrivateUsage]
+        def executed(one: Executed) -> None:
+            if isinstance(one.wanted, Step):
+                written.append(" ".join(str(row[3]) for row in one.wanted.rows[Kind.AUDIT]))
 
-        async def counting(transaction: Any, **options: Any) -> Any:
-            def counted() -> Any:
-                try:
-                    wanted = next(transaction)
-                    while True:
-                        if isinstance(wanted, Step):
-                            written.append(" ".join(str(row[3]) for row in wanted.rows[Kind.AUDIT]))
-                        wanted = transaction.send((yield wanted))
-                except StopIteration as done:
-                    return done.value
-
-            return await real(counted(), **options)
-
-        ledger._transact = counting  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        watch(ledger, executed)
         parts = [
             ToolCall.of(name, {"number": number} if name == "pay" else {}, id=f"c{number}")
             for number, name in enumerate(calls.split())
@@ -224,6 +198,12 @@ def test_a_turn_takes_as_many_steps_as_its_effects_need(database: Database, call
     database.run(scenario)
 
 
+def size_of(one: Executed) -> list[int]:
+    """How many characters a step writes; nothing for a statement."""
+    step = one.wanted
+    return [len(repr((step.rows, step.state_text)))] if isinstance(step, Step) else []
+
+
 def test_a_turn_writes_as_much_after_a_thousand_messages_as_after_ten(database: Database) -> None:
     sizes: dict[int, list[int]] = {10: [], 1_000: []}
 
@@ -240,36 +220,14 @@ def test_a_turn_writes_as_much_after_a_thousand_messages_as_after_ten(database: 
             context = CallContext(principal=ANN)
             talk = await ToolConversation.open(ledger, f"c{length}", engine, [pay], context=context, decide=allow)
             await talk.send_message([ChatMessage.user(f"message {number:9}") for number in range(length)])
-            with watched(ledger, bytes_written):
-                await talk.send_message("Pay.")
+            end = watch(ledger, lambda one, into=bytes_written: into.extend(size_of(one)))
+            await talk.send_message("Pay.")
+            end()
         assert len(sizes[10]) == len(sizes[1_000])
         # Numbers have more digits.
         assert sum(sizes[1_000]) < 1.1 * sum(sizes[10])
 
     database.run(scenario)
-
-
-@contextmanager
-def watched(ledger: SqlLedger, bytes_written: list[int]) -> Generator[None]:
-    """Note how many characters each step writes."""
-    real = ledger._transact  # pyright: ignore[reportPrivateUsage]
-
-    async def noting(transaction: Any, **options: Any) -> Any:
-        def noted() -> Any:
-            try:
-                wanted = next(transaction)
-                while True:
-                    if isinstance(wanted, Step):
-                        bytes_written.append(len(repr((wanted.rows, wanted.state_text))))
-                    wanted = transaction.send((yield wanted))
-            except StopIteration as done:
-                return done.value
-
-        return await real(noted(), **options)
-
-    ledger._transact = noting  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
-    yield
-    ledger._transact = real  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
 
 
 def test_an_owner_that_was_replaced_is_refused_even_where_nothing_would_change(database: Database) -> None:

@@ -169,13 +169,14 @@ class LedgerJournal:
         if approval is not None and not _must_ask_again(approval, now):
             return ApprovalRequest(approval.id, _decision_on(approval))
         seconds = self.approval_seconds if entry.terms.seconds is None else entry.terms.seconds
-        id, changes = new_approval_id(), [] if record is not None else [self._proposal(entry, now)]
+        id, claim = new_approval_id(), self._claim(entry)
+        changes = [] if record is not None else [self._proposal(entry, claim, now)]
         ask = AskApproval(approval=id, call_id=entry.place, expires=now + seconds, terms=entry.terms, at=now)
         if self.calls is None or record is not None:
             await self._apply(*changes, ask)
             return ApprovalRequest(id)
         self._waiting += [*changes, ask]
-        self.calls[entry.place] = self._record(entry, CallState.AWAITING_APPROVAL)
+        self.calls[entry.place] = self._record(entry, claim, CallState.AWAITING_APPROVAL)
         return ApprovalRequest(id)
 
     async def record_decision(self, approval: str, decision: Decision, /) -> None:
@@ -210,11 +211,11 @@ class LedgerJournal:
         outcome = await effect()
         claim, ended = self._claim(entry), self.clock()
         self._waiting += [
-            self._proposal(entry, started),
+            self._proposal(entry, claim, started),
             StartCall(claim=claim, at=started),
             FinishCall(call_id=entry.place, outcome=outcome, at=ended),
         ]
-        self.calls[entry.place] = replace(self._record(entry, state_after(outcome)), outcome=outcome)
+        self.calls[entry.place] = replace(self._record(entry, claim, state_after(outcome)), outcome=outcome)
         self._write_later()
         return outcome
 
@@ -230,28 +231,27 @@ class LedgerJournal:
         return await self.ledger.call(self.conversation, place) if self.calls is None else self.calls.get(place)
 
     async def _start(self, entry: CallEntry, *, is_proposed: bool) -> bool:
-        now, approval = self.clock(), ""
-        changes: list[Change] = [] if is_proposed else [self._proposal(entry, now)]
+        now, approval, claim = self.clock(), "", self._claim(entry)
+        changes: list[Change] = [] if is_proposed else [self._proposal(entry, claim, now)]
         if entry.needs_approval:
             asked = [one for one in self._waiting if isinstance(one, AskApproval) and one.call_id == entry.place]
             record = None if asked else await self.ledger.approval_for(self.conversation, entry.place)
             approval = asked[0].approval if asked else record.id if record else ""
-        *_, is_started = await self._apply(*changes, StartCall(claim=self._claim(entry), approval=approval, at=now))
+        *_, is_started = await self._apply(*changes, StartCall(claim=claim, approval=approval, at=now))
         if self.calls is not None:
-            self.calls[entry.place] = self._record(entry, CallState.STARTED)
+            self.calls[entry.place] = self._record(entry, claim, CallState.STARTED)
         return is_started
 
-    def _proposal(self, entry: CallEntry, at: float) -> ProposeCall:
+    def _proposal(self, entry: CallEntry, claim: Claim, at: float) -> ProposeCall:
         return ProposeCall(
-            claim=self._claim(entry),
+            claim=claim,
             side_effects=entry.tool.side_effects,
             needs_approval=entry.needs_approval,
             is_new=self.calls is not None,
             at=at,
         )
 
-    def _record(self, entry: CallEntry, state: CallState) -> CallRecord:
-        claim = self._claim(entry)
+    def _record(self, entry: CallEntry, claim: Claim, state: CallState) -> CallRecord:
         return CallRecord(
             *(claim.conversation, claim.call_id, claim.tool, claim.tool_fingerprint),
             *(claim.arguments, claim.arguments_sha256, claim.binding),
@@ -267,11 +267,14 @@ class LedgerJournal:
 
     async def _apply(self, *changes: Change) -> tuple[Any, ...]:
         """Write changes, and everything that waits, in one step. Returns the results of these changes."""
+        # Shielded: a caller that is cancelled would not know what was written, and it would be written again.
+        return await asyncio.shield(self._start_write(changes))
+
+    def _start_write(self, changes: tuple[Change, ...] = ()) -> asyncio.Task[tuple[Any, ...]]:
         task = asyncio.ensure_future(self._write(changes))
         self._tasks.add(task)
         task.add_done_callback(self._end_write)
-        # Shielded: a caller that is cancelled would not know what was written, and it would be written again.
-        return await asyncio.shield(task)
+        return task
 
     async def _write(self, changes: tuple[Change, ...]) -> tuple[Any, ...]:
         async with self._writing:
@@ -311,13 +314,7 @@ class LedgerJournal:
 
     def _write_later(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LONGEST_WAIT, self._write_now)
-
-    def _write_now(self) -> None:
-        self._timer = None
-        task = asyncio.ensure_future(self._write(()))
-        self._tasks.add(task)
-        task.add_done_callback(self._end_write)
+            self._timer = asyncio.get_running_loop().call_later(LONGEST_WAIT, self._start_write)
 
     def _end_write(self, task: asyncio.Task[Any]) -> None:
         """Retrieve the exception: what was not written still waits, and the next write meets the same failure."""

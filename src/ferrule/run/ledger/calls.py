@@ -7,11 +7,10 @@ from dataclasses import replace
 from ferrule.core.outcome import Answered, NotDelivered, Outcome, Unknown
 from ferrule.errors import ApprovalError, FencedError, LedgerError
 from ferrule.run.ledger.approvals import difference, redeem
-from ferrule.run.ledger.claim import Claim, encode_json, require_canonical, require_name
+from ferrule.run.ledger.claim import Claim, require_canonical, require_name
 from ferrule.run.ledger.ledger import CALL_TRANSITIONS, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.transaction import Transaction, call_of, execute
 from ferrule.run.ledger.transition import Transition
-from ferrule.run.machine import outcome_as_dict
 
 
 def propose(
@@ -73,7 +72,6 @@ def start(transition: Transition, claim: Claim, approval: str) -> Transaction[bo
 
 
 def finish(transition: Transition, call_id: str, outcome: Outcome) -> Transaction[CallRecord]:
-    encode_json(outcome_as_dict(outcome))
     call = yield from transition.require_call(call_id)
     state = state_after(outcome)
     _require_step(call, state)

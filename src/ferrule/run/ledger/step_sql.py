@@ -180,7 +180,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_t
 def sqlite_write(connection: sqlite3.Connection, step: Step) -> bool:
     """Write a step inside an open transaction. False if the conversation has changed: nothing is written then."""
     if step.before is None:
-        done = connection.execute(_SQLITE_ADD, (*_values_of(step)[:-1], step.state_text or "null"))
+        done = connection.execute(_SQLITE_ADD, _values_of(step))
     else:
         done = connection.execute(_SQLITE_MOVE, (*_values_of(step)[_FIXED:], *_identity(step), *_guard_of(step)))
     if done.rowcount != 1:

@@ -1,7 +1,7 @@
 """The title of a conversation in a list: the beginning of its first user message. Independent of the database.
 
-A state can be long, and a list shows a hundred of them. So only the beginning of a state is read, up to the first user
-message.
+It is stored with the conversation. The states of earlier versions contain their messages and can be long: there only
+the beginning is read, up to the first user message.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from ferrule.core.message import Role, messages_from_json
 from ferrule.errors import DefinitionError
 from ferrule.run.timeline_entry import title_of
 
-PREFIX_CHARS = 4_096
-"""How many characters of a state are read for every conversation in a list."""
-MAX_PREFIX_CHARS = 65_536
-"""How many are read where those do not suffice: after a long system prompt, or an unfinished turn."""
+PREFIX_CHARS = 65_536
+"""How many characters of a state are read: the message may come after a long system prompt, or an unfinished turn."""
 
 
 def title_of_state(state: str) -> str | None:
