@@ -6,7 +6,7 @@ import asyncio
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
@@ -22,6 +22,7 @@ from ferrule.engines.fake import events_of
 from ferrule.errors import EngineUnavailableError, FencedError, LedgerError
 from ferrule.run.conversation import ToolConversation
 from ferrule.run.executor import ToolExecutor
+from ferrule.run.ledger.heartbeat import Beat, Heartbeat
 from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.sqlite import make_tables, run_transaction
@@ -55,8 +56,31 @@ class MemoryLedger(SqlLedger):
             await asyncio.Event().wait()
         return run_transaction(self.connection, transaction, is_atomic=is_atomic)
 
+    def _make_heartbeat(self, owner: str, lease: float, clock: Callable[[], float]) -> Heartbeat:
+        return VirtualHeartbeat(self._held, owner, lease, clock, self._open_beat)
+
+    def _open_beat(self) -> Beat:
+        raise NotImplementedError
+
     async def close(self) -> None:
         return
+
+
+class VirtualHeartbeat(Heartbeat):
+    """Signs of life in virtual time, which no thread has. They end with the process: see `MemoryLedger`."""
+
+    _beating: asyncio.Task[None] | None = None
+
+    async def begin(self, write: Callable[[float], Awaitable[None]]) -> None:
+        await self._write_first(write)
+        if self._beating is None:
+            self._beating = asyncio.ensure_future(self._beat_for_ever(write))
+
+    async def _beat_for_ever(self, write: Callable[[float], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(self._lease / 3)
+            if self._held.keeps_any(self._owner):
+                await self._write_first(write)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Lease: this process's hold on a conversation in a ledger, renewed in the background for as long as it is in use."""
+"""Lease: this process's hold on a conversation in a ledger, for as long as it is in use."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from ferrule.core.context import Principal
 from ferrule.errors import FencedError, LedgerUnavailableError
@@ -15,16 +16,24 @@ from ferrule.run.ledger.ledger import CallRecord, ConversationRecord, Ledger
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger_journal import LedgerJournal, PreparedSave
 
-# How often a lease is renewed before it would expire.
-_RENEWALS = 3
+# A turn that takes longer than this share of its lease is kept.
+_SHORT = 1 / 3
 _POLL_SECONDS, _SLOWEST_POLL_SECONDS = 0.05, 1.0
+
+
+# The names under which this process holds conversations: one for each ledger and length of lease.
+_owner_names: WeakKeyDictionary[Ledger, dict[float, str]] = WeakKeyDictionary()
+
+
+def _owner_name(ledger: Ledger, lease: float) -> str:
+    return _owner_names.setdefault(ledger, {}).setdefault(lease, uuid.uuid4().hex)
 
 
 @dataclass(slots=True)
 class Lease:
-    """A conversation that this process owns. Use it as a context manager to keep renewing it.
+    """A conversation that this process owns. Use it as a context manager to hold it for longer than `seconds`.
 
-    After `seconds` without a renewal, another process may take the conversation over.
+    `seconds` after the last sign of life of this process, another one may take the conversation over.
     """
 
     ledger: Ledger
@@ -34,15 +43,14 @@ class Lease:
     clock: Callable[[], float]
     save_override: Callable[[StateUpdate], Awaitable[None]] | None = field(default=None, repr=False)
     """Saves the state instead of the ledger's `save`, in one transaction with whatever belongs to it."""
-    _renewal: asyncio.Task[None] | None = field(default=None, repr=False)
+    _keeping: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @staticmethod
     async def acquire(
         ledger: Ledger, conversation: str, principal: Principal, lease: float, clock: Callable[[], float] = time.time
     ) -> Lease:
         """Open a new conversation, or one that nobody owns now. Raises `FencedError` while another process owns it."""
-        owner = uuid.uuid4().hex
-        record = await ledger.open(conversation, principal, owner, lease, now=clock())
+        record = await ledger.open(conversation, principal, _owner_name(ledger, lease), lease, now=clock())
         return Lease(ledger, record, principal, lease, clock)
 
     @staticmethod
@@ -86,31 +94,33 @@ class Lease:
         await self.ledger.save(self.record.id, self.record.epoch, update, now=self.clock())
 
     async def __aenter__(self) -> Lease:
-        """Renew the lease, unless it is new, and then again and again until the context ends."""
-        if self.record.lease_until - self.clock() < self.seconds * (1 - 1 / _RENEWALS):
-            await self._renew()
-        self._renewal = asyncio.ensure_future(self._renew_forever())
+        """Hold the conversation until the context ends. Only a turn that is not short writes for that."""
+        left = self.record.lease_until - self.clock()
+        if left < self.seconds * (1 - _SHORT):
+            await self.ledger.keep(self.record.id, self.record.epoch, self.seconds, self.clock)
+        else:
+            self._keeping = asyncio.ensure_future(self._keep_after(left - self.seconds * (1 - _SHORT)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._renewal is not None:
-            self._renewal.cancel()
-            await asyncio.gather(self._renewal, return_exceptions=True)
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        await self.ledger.let_go(self.record.id, self.record.epoch, self.seconds, self.clock)
 
     async def release(self) -> None:
         await self.ledger.release(self.record.id, self.record.epoch, now=self.clock())
 
-    async def _renew(self) -> None:
-        await self.ledger.renew(self.record.id, self.record.epoch, self.seconds, now=self.clock())
-
-    async def _renew_forever(self) -> None:
+    async def _keep_after(self, seconds: float) -> None:
         while True:
-            await asyncio.sleep(self.seconds / _RENEWALS)
+            await asyncio.sleep(seconds)
             try:
-                await self._renew()
+                await self.ledger.keep(self.record.id, self.record.epoch, self.seconds, self.clock)
+            except LedgerUnavailableError:
+                # The database may be back before the lease expires; if not, the next write fails.
+                seconds = self.seconds / 6
+                continue
             except FencedError:
                 # Another process owns it. The loop learns this from its next write, and starts nothing before that.
-                return
-            except LedgerUnavailableError:
-                # The database may be back before the lease expires; if not, the next write fails as above.
-                continue
+                pass
+            return

@@ -47,7 +47,7 @@ def propose(
 
 def start(transition: Transition, claim: Claim, approval: str) -> Transaction[bool]:
     record = transition.record
-    if record.lease_until <= transition.now:
+    if record.held_until <= transition.now:
         # Another owner may take over at any moment and mark this effect as unknown before it has started.
         raise FencedError(
             f"the lease on {record.id!r} has expired", code="lease_over", hint="Renew it before you start a call."

@@ -8,7 +8,7 @@ from ferrule.core.context import Principal
 from ferrule.core.outcome import Unknown
 from ferrule.errors import FencedError, LedgerError
 from ferrule.run.ledger.claim import require_name
-from ferrule.run.ledger.ledger import CallRecord, CallState, ConversationRecord
+from ferrule.run.ledger.ledger import WHILE_ALIVE, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.transaction import Transaction, call_of, execute
 from ferrule.run.ledger.transition import HeldConversations, Transition, conflict_error, find_owned, find_record
 
@@ -46,9 +46,9 @@ def take_over(
     require_name(owner, "an owner")
     for _ in range(_MAX_TRIES):
         record = yield from find_record(conversation)
-        if record.lease_until > now:
+        if record.held_until > now:
             raise FencedError(
-                f"{record.id!r} is leased to {record.owner!r} for {record.lease_until - now:.3f} more seconds",
+                f"{record.id!r} is leased to {record.owner!r} for {record.held_until - now:.3f} more seconds",
                 code="conversation_held",
                 hint="Wait until the lease expires, or let its owner release it.",
             )
@@ -85,6 +85,18 @@ def renew(held: HeldConversations, conversation: str, epoch: int, lease: float, 
     known = held.get(conversation, epoch)
     if known is not None:
         held.put(replace(known, lease_until=until))
+
+
+def keep(transition: Transition) -> Transaction[None]:
+    """Hold the conversation for as long as its owner lives."""
+    transition.set_lease(WHILE_ALIVE)
+    yield from ()
+
+
+def let_go(transition: Transition, lease: float) -> Transaction[None]:
+    if transition.record.lease_until == WHILE_ALIVE:
+        transition.set_lease(transition.now + lease)
+    yield from ()
 
 
 def release(transition: Transition) -> None:

@@ -13,8 +13,9 @@ The shape
     - *One start.* `start` returns True to one caller ever: it is written on the condition that nothing in the
       conversation has changed since it was read (`step`). A call is found by its place in the conversation and not by
       the model's id, because models repeat ids.
-    - *One owner.* A process leases a conversation and renews the lease. After it expires another process takes over in
-      a new epoch. Every write names its epoch, so an owner that wakes up late is fenced off and writes nothing more.
+    - *One owner.* A process leases a conversation, and keeps it by signs of life (`heartbeat`). After the lease another
+      process takes over in a new epoch. Every write names its epoch, so an owner that wakes up late is fenced off and
+      writes nothing more.
     - *One use of an approval.* An approval is bound to a hash over the principal, the conversation, the call, the
       tool's definition and the canonical bytes of the arguments (`claim.Claim`). It is redeemed in the same step
       that writes STARTED: if either fails, neither happens.
@@ -36,7 +37,7 @@ What remains
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -92,6 +93,8 @@ class ApprovalState(StrEnum):
     REPLACED = "replaced"
 
 
+WHILE_ALIVE = 1e15
+"""The `lease_until` of a conversation that is held for as long as its owner lives."""
 GENESIS = "0" * 64
 """The hash before the first audit row of a conversation."""
 
@@ -120,7 +123,14 @@ class ConversationRecord:
     """The beginning of the first user message, or else the tool that was called first; empty if neither is known."""
     born: int = 0
     """The day on which it was opened, since 1970. Its rows are kept together by it, and forgotten together."""
+    alive_until: float = 0.0
+    """Until when its owner was last heard to be alive. It matters if the conversation is held for that long."""
     message_texts: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def held_until(self) -> float:
+        """Until when no other owner may take it over."""
+        return self.alive_until if self.lease_until == WHILE_ALIVE else self.lease_until
 
     @property
     def state(self) -> Any:
@@ -292,6 +302,20 @@ class Ledger(ABC):
     @abstractmethod
     async def renew(self, conversation: str, epoch: int, lease: float, *, now: float) -> None:
         """Extend the lease until `now + lease`."""
+
+    @abstractmethod
+    async def keep(self, conversation: str, epoch: int, lease: float, clock: Callable[[], float]) -> None:
+        """Hold a conversation for as long as this process lives, and `lease` seconds after its last sign of life.
+
+        One row for each owner is renewed then, and none for each conversation (`heartbeat`).
+        """
+
+    @abstractmethod
+    async def let_go(self, conversation: str, epoch: int, lease: float, clock: Callable[[], float]) -> None:
+        """End `keep`: the lease expires `lease` seconds later. Without effect if the conversation is not kept.
+
+        It returns at once, and is done in the background: after a while, if the database does not answer now.
+        """
 
     @abstractmethod
     async def release(self, conversation: str, epoch: int, *, now: float) -> None:

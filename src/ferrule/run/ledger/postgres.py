@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
+from ferrule.run.ledger.heartbeat import Beat
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.step_sql import damaged_error, postgres_write
@@ -89,6 +90,7 @@ class PostgresLedger(SqlLedger):
 
     async def close(self) -> None:
         self._is_closed = True
+        await self._stop_keeping()
         await self._writer.close()
         for free in (self._free, self._free_writers):
             while free:
@@ -136,6 +138,9 @@ class PostgresLedger(SqlLedger):
             cursor = await connection.execute(text.encode(), parameters)
             return {row[0] for row in await cursor.fetchall()}
 
+    def _open_beat(self) -> Beat:
+        return _PostgresBeat(self._dsn)
+
     @asynccontextmanager
     async def _connection(self, *, is_writer: bool = False) -> AsyncGenerator[Connection]:
         """Lend a connection. What goes wrong with the database meanwhile is raised as an error of the ledger."""
@@ -182,6 +187,27 @@ class PostgresLedger(SqlLedger):
             free.append(connection)
         else:
             await connection.close()
+
+
+class _PostgresBeat:
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: Any = None
+
+    def __call__(self, owner: str, until: float) -> None:
+        psycopg = _psycopg()
+        try:
+            if self._connection is None:
+                self._connection = psycopg.connect(self._dsn, autocommit=True, prepare_threshold=None)
+            self._connection.execute(_STATEMENTS["beat"], (owner, until))
+        except psycopg.Error as fault:
+            self.close()
+            raise LedgerUnavailableError(f"the ledger's database: {fault}") from fault
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 def _require_durable(synchronous_commit: str) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ferrule.core.context import Principal
 from ferrule.core.json_text import loads
 from ferrule.core.outcome import Outcome
-from ferrule.errors import LedgerError
+from ferrule.errors import FencedError, LedgerError, LedgerUnavailableError
 from ferrule.run.ledger import (
     approvals,
     calls,
@@ -38,6 +39,7 @@ from ferrule.run.ledger.change import (
 from ferrule.run.ledger.changes import make_changes
 from ferrule.run.ledger.claim import Claim, new_approval_id, require_name
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
+from ferrule.run.ledger.heartbeat import Beat, Heartbeat, beat
 from ferrule.run.ledger.ledger import (
     Approval,
     ApprovalDecision,
@@ -55,7 +57,7 @@ from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.ledger.transaction import Transaction, execute
-from ferrule.run.ledger.transition import Body, HeldConversations, change
+from ferrule.run.ledger.transition import Body, HeldConversations, change, find_owned
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import ToolUsage, UsageQuery, UsageReport
 
@@ -75,6 +77,8 @@ class SqlLedger(Ledger):
     def __init__(self) -> None:
         self._held = HeldConversations()
         self._known_offers: set[str] = set()
+        self._heartbeats: dict[str, Heartbeat] = {}
+        self._background: set[asyncio.Task[None]] = set()
 
     @abstractmethod
     async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T: ...
@@ -110,6 +114,43 @@ class SqlLedger(Ledger):
 
     async def renew(self, conversation: str, epoch: int, lease: float, *, now: float) -> None:
         await self._transact(conversations.renew(self._held, conversation, epoch, lease, now))
+
+    async def keep(self, conversation: str, epoch: int, lease: float, clock: Callable[[], float]) -> None:
+        record = self._held.get(conversation, epoch) or await self._transact(find_owned(conversation, epoch))
+        heartbeat = self._heartbeats.get(record.owner)
+        if heartbeat is None:
+            heartbeat = self._heartbeats[record.owner] = self._make_heartbeat(record.owner, lease, clock)
+        await heartbeat.begin(lambda until: self._transact(beat(record.owner, until, clock())))
+        await self._change(conversation, epoch, clock(), conversations.keep)
+
+    async def let_go(self, conversation: str, epoch: int, lease: float, clock: Callable[[], float]) -> None:
+        if self._held.is_kept(conversation, epoch):
+            task = asyncio.ensure_future(self._let_go(conversation, epoch, lease, clock))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+    async def _let_go(self, conversation: str, epoch: int, lease: float, clock: Callable[[], float]) -> None:
+        while self._held.is_kept(conversation, epoch):
+            try:
+                await self._change(conversation, epoch, clock(), lambda one: conversations.let_go(one, lease))
+            except FencedError:
+                self._held.lose(conversation, epoch)
+            except LedgerUnavailableError:
+                await asyncio.sleep(lease / 3)
+
+    def _make_heartbeat(self, owner: str, lease: float, clock: Callable[[], float]) -> Heartbeat:
+        return Heartbeat(self._held, owner, lease, clock, self._open_beat)
+
+    @abstractmethod
+    def _open_beat(self) -> Beat:
+        """Return what writes signs of life from a thread, on a connection of its own."""
+
+    async def _stop_keeping(self) -> None:
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for heartbeat in self._heartbeats.values():
+            await heartbeat.stop()
 
     async def release(self, conversation: str, epoch: int, *, now: float) -> None:
         await self.apply(conversation, epoch, (Release(at=now),))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
+from ferrule.run.ledger.heartbeat import Beat
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.step_sql import sqlite_write
@@ -54,6 +55,7 @@ class SqliteLedger(SqlLedger):
         return ledger
 
     async def close(self) -> None:
+        await self._stop_keeping()
         if self._connection is not None:
             await self._in_thread(self._connection.close)
             self._connection = None
@@ -65,6 +67,9 @@ class SqliteLedger(SqlLedger):
         # If the task is cancelled here, the thread still completes the transaction.
         connection = self._connection
         return await self._in_thread(lambda: run_transaction(connection, transaction, is_atomic=is_atomic))
+
+    def _open_beat(self) -> Beat:
+        return _SqliteBeat(self._path, self._wait)
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
@@ -85,6 +90,23 @@ class SqliteLedger(SqlLedger):
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         make_tables(connection)
+
+
+class _SqliteBeat:
+    def __init__(self, path: Path, wait: float) -> None:
+        self._path = path
+        self._connection = sqlite3.connect(path, timeout=wait, isolation_level=None)
+        # It need not survive a power cut: the process does not either.
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+
+    def __call__(self, owner: str, until: float) -> None:
+        try:
+            self._connection.execute(_STATEMENTS["beat"], (owner, until))
+        except sqlite3.Error as fault:
+            raise LedgerUnavailableError(f"{self._path.name}: {fault}") from fault
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def make_tables(connection: sqlite3.Connection) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ferrule.run.ledger.ledger import WHILE_ALIVE
+
 VERSION = 6
 # Each version only adds tables and columns to the one before, so these are upgraded by creating what is missing.
 UPGRADABLE = (1, 2, 3, 4, 5)
@@ -15,7 +17,12 @@ UPGRADABLE = (1, 2, 3, 4, 5)
 # Everything of a conversation but its state, in the order of `ConversationRecord`.
 CONVERSATION_HEAD = (
     "id, tenant, principal, owner, epoch, lease_until, version, 'null', audit_seq, audit_head, messages, opened_at, "
-    "changed_at, title, born"
+    "changed_at, title, born, "
+    "COALESCE((SELECT o.alive_until FROM ferrule_owner o WHERE o.id = ferrule_conversation.owner), 0.0)"
+)
+_HELD_UNTIL = (
+    f"CASE WHEN c.lease_until = {WHILE_ALIVE} THEN "
+    "COALESCE((SELECT o.alive_until FROM ferrule_owner o WHERE o.id = c.owner), 0.0) ELSE c.lease_until END"
 )
 CALL = (
     "conversation, id, tool, tool_fingerprint, arguments, arguments_sha256, binding, side_effects, needs_leave, "
@@ -45,6 +52,10 @@ TRACE = (
 TRACED_REQUEST = (
     "id, trace, tenant, principal, at, api, request_id, seconds, status, model, finish, error, error_status, "
     "error_message, error_detail, prompt_tokens, completion_tokens, cost, tools, conversation, messages, history_key"
+)
+BEAT = (
+    "INSERT INTO ferrule_owner (id, alive_until) VALUES (?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until"
 )
 MAX_EARLIER_KEYS = 12
 """How many keys of a history one statement looks up."""
@@ -182,6 +193,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ferrule_message (
         born INT8 NOT NULL, conversation TEXT NOT NULL, n INT8 NOT NULL, body TEXT NOT NULL,
         PRIMARY KEY (conversation, n, born))""",
+    "CREATE TABLE IF NOT EXISTS ferrule_owner (id TEXT PRIMARY KEY, alive_until REAL8 NOT NULL)",
 )
 # What the conversations of earlier versions lack. Those that exist are filled in afterwards: see `upgrade`.
 NEW_COLUMNS: Mapping[str, str] = {
@@ -264,11 +276,13 @@ STATEMENTS: Mapping[str, str] = {
     "state": "SELECT version, state FROM ferrule_conversation WHERE id = ?",
     "messages": "SELECT body FROM ferrule_message WHERE born = ? AND conversation = ? AND n < ? ORDER BY n",
     "set_lease": "UPDATE ferrule_conversation SET lease_until = ? WHERE id = ? AND epoch = ?",
+    "beat": BEAT,
+    "forget_owners": "DELETE FROM ferrule_owner WHERE alive_until < ?",
     "every_conversation": "SELECT id FROM ferrule_conversation UNION SELECT conversation FROM ferrule_audit ORDER BY 1",
     "opened_at": "SELECT opened_at FROM ferrule_conversation WHERE id = ? AND tenant = ?",
     **{
-        f"conversations_of{suffix}": "SELECT c.id, c.tenant, c.principal, c.version, c.lease_until, c.opened_at, "
-        f"c.changed_at, c.title FROM ferrule_conversation c WHERE c.tenant = ? {whose}"
+        f"conversations_of{suffix}": f"SELECT c.id, c.tenant, c.principal, c.version, {_HELD_UNTIL}, "
+        f"c.opened_at, c.changed_at, c.title FROM ferrule_conversation c WHERE c.tenant = ? {whose}"
         "AND (c.opened_at, c.id) < (?, ?) "
         f"AND (? = '' OR {_CONTAINS_TEXT.format(id='c.id')}) "
         "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = c.id AND k.tool = ?)) "
@@ -315,7 +329,8 @@ STATEMENTS: Mapping[str, str] = {
     "continuation": f"SELECT {CONTINUATION} FROM ferrule_continuation WHERE conversation = ?",
     "due_continuations": f"SELECT {', '.join(f'n.{name}' for name in CONTINUATION.split(', '))} "
     "FROM ferrule_continuation n JOIN ferrule_conversation c ON c.id = n.conversation "
-    "WHERE n.status = 'due' AND n.due_at <= ? AND c.lease_until <= ? AND NOT EXISTS (SELECT 1 FROM ferrule_response r "
+    f"WHERE n.status = 'due' AND n.due_at <= ? AND {_HELD_UNTIL} <= ? "
+    "AND NOT EXISTS (SELECT 1 FROM ferrule_response r "
     f"WHERE r.conversation = c.id AND r.status IN {_UNFINISHED}) ORDER BY n.due_at LIMIT ?",
     "end_continuation": "UPDATE ferrule_continuation SET status = ?, error = ? WHERE conversation = ? "
     "AND generation = ? AND status = 'due'",
@@ -340,7 +355,7 @@ STATEMENTS: Mapping[str, str] = {
     "responses_in": "SELECT id FROM ferrule_response WHERE conversation = ? ORDER BY id",
     "unfinished_responses": f"SELECT {', '.join(f'r.{name}' for name in RESPONSE.split(', '))} "
     "FROM ferrule_response r JOIN ferrule_conversation c ON c.id = r.conversation "
-    f"WHERE r.status IN {_UNFINISHED} AND c.lease_until <= ? ORDER BY r.created, r.id LIMIT ?",
+    f"WHERE r.status IN {_UNFINISHED} AND {_HELD_UNTIL} <= ? ORDER BY r.created, r.id LIMIT ?",
     "last_event": "SELECT COALESCE(MAX(seq), -1) FROM ferrule_response_event WHERE response = ?",
     "events_after": "SELECT data FROM ferrule_response_event WHERE response = ? AND seq > ? ORDER BY seq LIMIT ?",
     # Requests.
@@ -353,7 +368,7 @@ STATEMENTS: Mapping[str, str] = {
     "AND idempotency_key = ?",
     # With the end of the lease and the time of the last change of the conversation that answers it.
     "request_by_body": f"SELECT {', '.join(f'r.{name}' for name in REQUEST.split(', '))}, "
-    "COALESCE(c.lease_until, 0.0), COALESCE(c.changed_at, r.begun_at) FROM ferrule_request r "
+    f"COALESCE({_HELD_UNTIL}, 0.0), COALESCE(c.changed_at, r.begun_at) FROM ferrule_request r "
     "LEFT JOIN ferrule_response p ON p.id = r.answer "
     "LEFT JOIN ferrule_conversation c ON c.id = COALESCE(p.conversation, r.answer) "
     "WHERE r.body_sha256 = ? AND r.tenant = ? AND r.principal = ? AND r.api = ? "

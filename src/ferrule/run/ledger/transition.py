@@ -16,7 +16,14 @@ from weakref import WeakValueDictionary
 from ferrule.errors import FencedError, LedgerError
 from ferrule.run.ledger.audit_chain import hash_of
 from ferrule.run.ledger.claim import encode_json, sha256
-from ferrule.run.ledger.ledger import Approval, AuditRecord, CallRecord, ConversationRecord, ResponseRecord
+from ferrule.run.ledger.ledger import (
+    WHILE_ALIVE,
+    Approval,
+    AuditRecord,
+    CallRecord,
+    ConversationRecord,
+    ResponseRecord,
+)
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.step import Step, Values, Version
 from ferrule.run.ledger.title import title_of_messages
@@ -38,6 +45,7 @@ class Transition:
     now: float
     before: Version | None = None
     state_text: str | None = None
+    _has_new_lease: bool = False
     _calls: dict[str, tuple[CallRecord | None, CallRecord]] = field(
         default_factory=dict[str, tuple[CallRecord | None, CallRecord]]
     )
@@ -66,6 +74,7 @@ class Transition:
         self.record = replace(self.record, owner=owner, epoch=self.record.epoch + 1, lease_until=lease_until)
 
     def set_lease(self, until: float) -> None:
+        self._has_new_lease = self._has_new_lease or until != self.record.lease_until
         self.record = replace(self.record, lease_until=until)
 
     def save(self, update: StateUpdate) -> None:
@@ -175,7 +184,7 @@ class Transition:
                 self.write(Kind.RESPONSE, *_response_row(response))
             else:
                 self.write(Kind.RESPONSE_CHANGE, *state, response.id, was.status.value)
-        if not self._rows:
+        if not self._rows and not self._has_new_lease:
             return None
         rows = {kind: last_of_each(kind, values) for kind, values in self._rows.items()}
         state_text = "null" if self.before is None and self.state_text is None else self.state_text
@@ -202,6 +211,9 @@ class HeldConversations:
 
     def __init__(self) -> None:
         self._records: dict[str, ConversationRecord] = {}
+        self._kept: dict[str, tuple[int, str]] = {}
+        self.alive_until: dict[str, float] = {}
+        """Until when each owner in this process was last heard to be alive."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def one_at_a_time(self, conversation: str) -> asyncio.Lock:
@@ -213,10 +225,23 @@ class HeldConversations:
 
     def get(self, conversation: str, epoch: int | None) -> ConversationRecord | None:
         record = self._records.get(conversation)
-        return record if record is not None and record.epoch == epoch else None
+        if record is None or record.epoch != epoch:
+            return None
+        is_kept = record.lease_until == WHILE_ALIVE
+        return replace(record, alive_until=self.alive_until.get(record.owner, 0.0)) if is_kept else record
+
+    def is_kept(self, conversation: str, epoch: int) -> bool:
+        """Whether this process holds the conversation for as long as it lives."""
+        return self._kept.get(conversation, (0, ""))[0] == epoch
+
+    def keeps_any(self, owner: str) -> bool:
+        return any(kept == owner for _, kept in self._kept.values())
 
     def put(self, record: ConversationRecord) -> None:
         self._records.pop(record.id, None)
+        self._kept.pop(record.id, None)
+        if record.lease_until == WHILE_ALIVE:
+            self._kept[record.id] = (record.epoch, record.owner)
         if record.lease_until > 0:
             # Without the state and the messages: a transition needs neither.
             self._records[record.id] = replace(record, state_text="null", message_texts=())
@@ -224,7 +249,14 @@ class HeldConversations:
                 del self._records[next(iter(self._records))]
 
     def drop(self, conversation: str) -> None:
+        """Read the conversation again before it is next changed."""
         self._records.pop(conversation, None)
+
+    def lose(self, conversation: str, epoch: int) -> None:
+        """Forget a conversation that another process owns."""
+        self.drop(conversation)
+        if self.is_kept(conversation, epoch):
+            del self._kept[conversation]
 
 
 Body: TypeAlias = "Callable[[Transition], Transaction[T]]"

@@ -34,7 +34,7 @@ async def result_of(gateway: Gateway, record: ConversationRecord, now: float) ->
     continuation = await ledger.continuation(record.id)
     if continuation is not None and continuation.status == FAILED:
         return FAILURE, {"error": {"code": continuation.error_code, "message": continuation.error_message}}
-    is_busy = record.lease_until > now or (continuation is not None and continuation.status == DUE)
+    is_busy = record.held_until > now or (continuation is not None and continuation.status == DUE)
     state = cast("dict[str, Any]", record.state or {})
     calls = await ledger.calls(record.id)
     is_open = state.get("loop") or ("turn" not in state and any(call.state in _OPEN for call in calls))

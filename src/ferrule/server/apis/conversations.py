@@ -113,7 +113,7 @@ async def _conversation_view(gateway: Gateway, record: ConversationRecord, now: 
     messages = [*state.get("messages", ()), *loop.get("added", ())]
     calls, approvals = await ledger.calls(record.id), await ledger.approvals_in(record.id)
     head = ConversationSummary(
-        *(record.id, record.tenant, record.principal, record.version, record.lease_until),
+        *(record.id, record.tenant, record.principal, record.version, record.held_until),
         *(audit[0].at if audit else 0.0, audit[-1].at if audit else 0.0),
         title_of_messages(state.get("messages", ())) or title_of(_first_tool(audit, calls)),
     )
