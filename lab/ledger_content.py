@@ -75,7 +75,10 @@ async def _add(ledger: Any, engine: ScriptedEngine, number: int) -> None:
 
 
 async def call_recorder(ledger: Any, id: str) -> Callable[[], Awaitable[None]] | None:
-    """A function that records one call in a conversation of its own: intent, and then outcome. None if unknown how."""
+    """A function that records one call in a conversation of its own: intent, and then outcome. None if unknown how.
+
+    A ledger that applies several changes at once records the intent as a conversation does, in one step.
+    """
     if not all(hasattr(ledger, name) for name in ("propose", "start", "finish")):
         return None
     from ferrule.core.outcome import Answered
@@ -83,6 +86,19 @@ async def call_recorder(ledger: Any, id: str) -> Callable[[], Awaitable[None]] |
 
     epoch = (await ledger.open(id, ANN.principal, "bench", _FOREVER, now=time.time())).epoch
     numbers = itertools.count(1)
+    if hasattr(ledger, "apply"):
+        from ferrule.run.ledger.change import FinishCall, ProposeCall, StartCall
+
+        async def record_in_two_steps() -> None:
+            number, now = next(numbers), time.time()
+            claim = Claim.of(id, ANN.principal, _call(number), pay.definition)
+            proposal = ProposeCall(claim=claim, side_effects=True, needs_approval=False, is_new=True, at=now)
+            _, is_started = await ledger.apply(id, epoch, (proposal, StartCall(claim=claim, at=now)))
+            assert is_started
+            outcome = Answered(f"order {number} is paid")
+            await ledger.apply(id, epoch, (FinishCall(call_id=claim.call_id, outcome=outcome, at=time.time()),))
+
+        return record_in_two_steps
 
     async def record() -> None:
         number = next(numbers)

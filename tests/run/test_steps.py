@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ferrule import CallContext, ChatMessage, Reply, ToolCall, ToolConversation,
 from ferrule.core.message import messages_as_json
 from ferrule.core.outcome import Answered
 from ferrule.engines.fake import FakeEngine
-from ferrule.errors import FencedError, LedgerError
+from ferrule.errors import ApprovalError, FencedError, LedgerError
 from ferrule.run.journal import Decision
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.change import Approve, AskApproval, Change, ProposeCall, StartCall
@@ -111,13 +112,44 @@ def test_a_call_that_was_changed_past_the_ledger_is_not_ended_and_nothing_else_i
         await ledger.start(what, 1, now=1)
         before = await ledger.audit("c")
 
-        change = "UPDATE ferrule_call SET state = 'failed' WHERE id = 'k'"
-        end = watch(ledger, lambda _: database.execute(change, ()))
+        # The process that started the call knows it, and does not read it again before it writes the end.
+        database.execute("UPDATE ferrule_call SET state = 'failed' WHERE id = 'k'", ())
         with pytest.raises(LedgerError) as refusal:
             await ledger.finish("c", "k", 1, Answered("paid"), now=2)
         assert refusal.value.code == "ledger_damaged"
-        end()
         assert await ledger.audit("c") == before
+
+
+def test_a_call_is_recorded_in_two_steps_and_nothing_is_read_in_between(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        what, wanted = claim(), list[str]()
+        end = watch(ledger, lambda one: wanted.append(type(one.wanted).__name__))
+        proposal = ProposeCall(claim=what, side_effects=True, needs_approval=False, is_new=True, at=1)
+        await ledger.apply("c", 1, (proposal, StartCall(claim=what, at=1)))
+        ended = await ledger.finish("c", "k", 1, Answered("paid"), now=2)
+        end()
+        assert wanted == ["Step", "Step"]
+        assert ended == await ledger.call("c", "k")
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+def test_a_call_that_another_process_has_changed_is_read_again(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        what = await propose_call(ledger, needs_approval=True)
+        approval = await ledger.request_approval("c", "k", 1, expires=9, now=1)
+        async with await open_ledger(database.where) as other:
+            await other.approve(approval.id, "bob", b'{"amount":1}', now=2)
+        with pytest.raises(ApprovalError) as refusal:
+            await ledger.start(what, 1, approval=approval.id, now=3)
+        assert refusal.value.code == "approval_arguments_changed"
+        changed = replace(what, arguments=b'{"amount":1}')
+        assert await ledger.start(changed, 1, approval=approval.id, now=3)
+        ended = await ledger.finish("c", "k", 1, Answered("paid"), now=4)
+        assert ended.arguments == b'{"amount":1}'
+        assert ended == await ledger.call("c", "k")
 
     database.run(scenario)
 

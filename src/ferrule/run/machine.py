@@ -40,7 +40,7 @@ Resuming
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -360,8 +360,13 @@ def outcome_as_dict(outcome: Outcome | None) -> dict[str, Any] | None:
     """Return an outcome as JSON; its content must be JSON already."""
     if outcome is None:
         return None
-    kind = next(name for name, cls in _KINDS.items() if isinstance(outcome, cls))
-    return {"kind": kind, **asdict(outcome)}
+    match outcome:
+        case Answered(content, is_error, code):
+            return {"kind": "answered", "content": content, "is_error": is_error, "code": code}
+        case NotDelivered(reason, code):
+            return {"kind": "not_delivered", "reason": reason, "code": code}
+        case Unknown(reason, code):
+            return {"kind": "unknown", "reason": reason, "code": code}
 
 
 def outcome_from_dict(data: Mapping[str, Any] | None) -> Outcome | None:

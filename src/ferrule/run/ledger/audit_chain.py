@@ -11,23 +11,40 @@ from ferrule.core.json_text import canonical
 from ferrule.run.ledger.claim import sha256
 from ferrule.run.ledger.ledger import GENESIS, AuditRecord, Breach
 
-__all__ = ["GENESIS", "first_breach", "hash_of"]
+__all__ = ["GENESIS", "first_breach", "hash_of", "hash_of_fields"]
 
 
 def hash_of(row: AuditRecord) -> str:
     """Return the hash of a row: over the previous row's hash and all its other fields."""
+    who = (row.kind, row.call_id, row.approval, row.by, row.epoch)
+    return hash_of_fields(row.previous, row.conversation, row.seq, row.at, *who, row.detail)
+
+
+def hash_of_fields(
+    previous: object,
+    conversation: object,
+    seq: object,
+    at: object,
+    kind: object,
+    call_id: object,
+    approval: object,
+    by: object,
+    epoch: object,
+    detail: object,
+) -> str:
+    """Return the hash of a row with these fields. One that was changed past the ledger may contain anything."""
     fields = {
-        "approval": row.approval,
-        "at": row.at,
-        "by": row.by,
-        "call_id": row.call_id,
-        "conversation": row.conversation,
-        "detail": row.detail,
-        "epoch": row.epoch,
-        "kind": row.kind,
-        "seq": row.seq,
+        "approval": approval,
+        "at": at,
+        "by": by,
+        "call_id": call_id,
+        "conversation": conversation,
+        "detail": detail,
+        "epoch": epoch,
+        "kind": kind,
+        "seq": seq,
     }
-    return sha256((str(row.previous) + canonical(fields)).encode("utf-8", "surrogatepass"))
+    return sha256((str(previous) + canonical(fields)).encode("utf-8", "surrogatepass"))
 
 
 def first_breach(conversation: str, rows: Sequence[AuditRecord], last: int, head: str) -> Breach | None:

@@ -19,7 +19,8 @@ def propose(
     """Record a call. `is_new` says that there is none in its place, so it need not be looked for."""
     require_name(claim.call_id, "a call's id")
     require_name(claim.tool, "a tool's name")
-    require_canonical(claim.arguments)
+    if not claim.is_canonical:
+        require_canonical(claim.arguments)
     _require_same_principal(transition.record, claim)
     existing = None if is_new else (yield from transition.call(claim.call_id))
     if existing is None:

@@ -38,6 +38,8 @@ class Claim:
     arguments_sha256: str = field(init=False, compare=False, repr=False)
     binding: str = field(init=False, compare=False, repr=False)
     """The hash that an approval is bound to."""
+    is_canonical: bool = field(default=False, init=False, compare=False, repr=False)
+    """Whether the arguments are known to be the canonical bytes of an object, because they were made so here."""
 
     def __post_init__(self) -> None:
         arguments = sha256(self.arguments)
@@ -55,18 +57,27 @@ class Claim:
             arguments = canonical_bytes(call.arguments)
         except ValueError as fault:
             raise LedgerError(f"the arguments of {call.id!r} are not JSON: {fault}", code="bad_request") from None
-        return Claim(conversation, call.id, principal.tenant, principal.name, tool.name, tool.fingerprint, arguments)
+        whose = (conversation, call.id, principal.tenant, principal.name)
+        claim = Claim(*whose, tool.name, tool.fingerprint, arguments)
+        object.__setattr__(claim, "is_canonical", True)
+        return claim
 
 
 def canonical_bytes(value: object) -> bytes:
     """Return the canonical JSON of a value as UTF-8. Half a surrogate pair, which has no UTF-8, is escaped."""
-    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", canonical(value)).encode()
+    return _canonical_text(value).encode()
+
+
+def _canonical_text(value: object) -> str:
+    text = canonical(value)
+    # Only other texts can contain a surrogate, and few texts are looked through.
+    return text if text.isascii() else _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def encode_json(value: object) -> str:
     """Return the JSON text of a value, for a database."""
     try:
-        return canonical_bytes(value).decode()
+        return _canonical_text(value)
     except (TypeError, ValueError) as fault:
         raise LedgerError(f"a ledger stores only JSON: {fault}", code="not_json") from None
 

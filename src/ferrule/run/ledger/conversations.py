@@ -8,9 +8,10 @@ from ferrule.core.context import Principal
 from ferrule.core.outcome import Unknown
 from ferrule.errors import FencedError, LedgerError
 from ferrule.run.ledger.claim import require_name
+from ferrule.run.ledger.held_conversations import HeldConversations
 from ferrule.run.ledger.ledger import WHILE_ALIVE, CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.transaction import Transaction, call_of, execute
-from ferrule.run.ledger.transition import HeldConversations, Transition, conflict_error, find_owned, find_record
+from ferrule.run.ledger.transition import Transition, conflict_error, find_owned, find_record
 
 _LOST_OUTCOME = Unknown("its owner stopped before the outcome was recorded", code="owner_lost")
 _DAY = 86_400

@@ -24,8 +24,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ferrule.errors import LedgerError
+from ferrule.run.ledger.held_conversations import HeldConversations
 from ferrule.run.ledger.transaction import Transaction, execute
-from ferrule.run.ledger.transition import HeldConversations
 
 _BEATS = 3
 """How often a sign of life is given in the time of a lease."""

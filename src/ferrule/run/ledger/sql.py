@@ -40,6 +40,7 @@ from ferrule.run.ledger.changes import make_changes
 from ferrule.run.ledger.claim import Claim, new_approval_id, require_name
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.heartbeat import Beat, Heartbeat, beat
+from ferrule.run.ledger.held_conversations import HeldConversations
 from ferrule.run.ledger.ledger import (
     Approval,
     ApprovalDecision,
@@ -57,7 +58,7 @@ from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.ledger.transaction import Transaction, execute
-from ferrule.run.ledger.transition import Body, HeldConversations, change, find_owned
+from ferrule.run.ledger.transition import Body, change, find_owned
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import ToolUsage, UsageQuery, UsageReport
 

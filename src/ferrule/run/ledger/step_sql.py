@@ -13,11 +13,11 @@ SQLite
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+from ferrule.core.json_text import json_bytes
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.step import Step, Values
 from ferrule.run.ledger.writes import WRITES, Kind, Type, Write
@@ -157,21 +157,15 @@ def _conversations_json(steps: Sequence[Step]) -> str:
 def _rows_json(steps: Sequence[Step], kind: Kind) -> str:
     columns = WRITES[kind].columns
     rows = [(number, *row) for number, step in enumerate(steps) for row in step.rows.get(kind, ())]
+    if Type.BYTES in columns.values():
+        # JSON has no bytes.
+        rows = [tuple(one.decode() if isinstance(one, bytes) else one for one in row) for row in rows]
     return _json(tuple(columns), rows)
 
 
 def _json(names: Sequence[str], rows: Iterable[Values]) -> str:
     keys = ("step", *names)
-    return _encode([dict(zip(keys, row, strict=True)) for row in rows])
-
-
-def _text_of(value: object) -> str:
-    """Return the text of bytes, which JSON does not have."""
-    assert isinstance(value, bytes)
-    return value.decode()
-
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_text_of).encode
+    return json_bytes([dict(zip(keys, row, strict=True)) for row in rows]).decode()
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------

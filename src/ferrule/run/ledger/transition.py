@@ -7,23 +7,15 @@ the end by one step (`step`). A row that is read again is read as it will be.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
-from weakref import WeakValueDictionary
 
 from ferrule.errors import FencedError, LedgerError
-from ferrule.run.ledger.audit_chain import hash_of
+from ferrule.run.ledger.audit_chain import hash_of_fields
 from ferrule.run.ledger.claim import encode_json, sha256
-from ferrule.run.ledger.ledger import (
-    WHILE_ALIVE,
-    Approval,
-    AuditRecord,
-    CallRecord,
-    ConversationRecord,
-    ResponseRecord,
-)
+from ferrule.run.ledger.held_conversations import NOTHING_KNOWN, HeldConversations, Known
+from ferrule.run.ledger.ledger import CALL_TRANSITIONS, Approval, CallRecord, ConversationRecord, ResponseRecord
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.step import Step, Values, Version
 from ferrule.run.ledger.title import title_of_messages
@@ -39,12 +31,16 @@ _MAX_TRIES = 200
 
 @dataclass(slots=True)
 class Transition:
-    """`record` is the conversation as it will be. Without `before` it is new."""
+    """`record` is the conversation as it will be; its audit rows are counted when the `step` is made.
+
+    Without `before` it is new. `known` is what this process wrote last, as it is.
+    """
 
     record: ConversationRecord
     now: float
     before: Version | None = None
     state_text: str | None = None
+    known: Known = NOTHING_KNOWN
     _has_new_lease: bool = False
     _calls: dict[str, tuple[CallRecord | None, CallRecord]] = field(
         default_factory=dict[str, tuple[CallRecord | None, CallRecord]]
@@ -56,11 +52,14 @@ class Transition:
     _responses: dict[str, tuple[ResponseRecord | None, ResponseRecord]] = field(
         default_factory=dict[str, tuple[ResponseRecord | None, ResponseRecord]]
     )
+    _last_events: dict[str, int] = field(default_factory=dict[str, int])
     _rows: dict[Kind, list[Values]] = field(default_factory=dict[Kind, list[Values]])
+    _chain: tuple[int, str, float] | None = None
+    """The number, the hash and the time of the last audit row, once there is one."""
 
     @staticmethod
-    def of(record: ConversationRecord, now: float) -> Transition:
-        return Transition(record, float(now), Version(record.epoch, record.seq))
+    def of(record: ConversationRecord, now: float, known: Known = NOTHING_KNOWN) -> Transition:
+        return Transition(record, float(now), Version(record.epoch, record.seq), known=known)
 
     def write(self, kind: Kind, *values: object) -> None:
         self._rows.setdefault(kind, []).append(values)
@@ -104,18 +103,20 @@ class Transition:
         self, kind: str, detail: Mapping[str, object], *, call_id: str = "", approval: str = "", by: str = ""
     ) -> None:
         """Append a row to the conversation's hash chain."""
-        record, seq = self.record, self.record.seq + 1
-        who = (kind, call_id, approval, by or record.owner, record.epoch)
-        row = AuditRecord(record.id, seq, self.now, *who, encode_json(detail), record.head, "")
-        head = hash_of(row)
-        self.write(Kind.AUDIT, record.id, seq, self.now, *who, row.detail, record.head, head)
-        self.record = replace(record, seq=seq, head=head, changed_at=self.now)
+        record, now = self.record, self.now
+        last, previous, _ = self._chain or (record.seq, record.head, now)
+        row = (record.id, last + 1, now, kind, call_id, approval, by or record.owner, record.epoch, encode_json(detail))
+        head = hash_of_fields(previous, *row)
+        self.write(Kind.AUDIT, *row, previous, head)
+        self._chain = (last + 1, head, now)
 
     # --- Calls, approvals, responses: read as they will be ---
 
     def call(self, call_id: str) -> Transaction[CallRecord | None]:
         if call_id in self._calls:
             return self._calls[call_id][1]
+        if call_id in self.known.calls:
+            return self.known.calls[call_id]
         rows = (yield from execute("call", self.record.id, call_id)).rows
         return call_of(rows[0]) if rows else None
 
@@ -153,11 +154,29 @@ class Transition:
     def response(self, id: str) -> Transaction[ResponseRecord | None]:
         if id in self._responses:
             return self._responses[id][1]
+        if id in self.known.responses:
+            return self.known.responses[id]
         rows = (yield from execute("response", id)).rows
         return response_of(rows[0]) if rows else None
 
+    def last_event(self, response: str) -> Transaction[int]:
+        """Return the number of the last event of a response; -1 if it has none."""
+        if response in self._last_events:
+            return self._last_events[response]
+        if response in self.known.last_events:
+            return self.known.last_events[response]
+        return (yield from execute("last_event", response, response)).rows[0][0]
+
+    def add_events(self, response: str, first: int, events: Sequence[str]) -> None:
+        """Append events, each of which is one line of text."""
+        data = "\n".join(events)
+        if data.count("\n") != len(events) - 1:
+            raise LedgerError("an event is JSON without line breaks", code="bad_event")
+        self.write(Kind.EVENT, self.record.born, response, first, len(events), data)
+        self._last_events[response] = first + len(events) - 1
+
     def add_response(self, response: ResponseRecord) -> None:
-        self._responses[response.id] = (None, response)
+        self._responses[response.id] = (None, replace(response, request_text=encode_json(response.request)))
 
     def change_response(self, was: ResponseRecord, response: ResponseRecord) -> None:
         first, _ = self._responses.get(response.id, (was, was))
@@ -170,8 +189,12 @@ class Transition:
         for was, call in self._calls.values():
             if was is None:
                 self.write(Kind.CALL, *_call_row(call))
+                continue
+            guard = (call.conversation, call.id, was.state.value)
+            if was.binding == call.binding:
+                self.write(Kind.CALL_STATE, *_call_state(call), *guard)
             else:
-                self.write(Kind.CALL_CHANGE, *_call_change(call), call.conversation, call.id, was.state.value)
+                self.write(Kind.CALL_CHANGE, *_call_change(call), *guard)
         for was, approval in self._approvals.values():
             if was is None:
                 self.write(Kind.APPROVAL, *_approval_row(approval))
@@ -187,8 +210,22 @@ class Transition:
         if not self._rows and not self._has_new_lease:
             return None
         rows = {kind: last_of_each(kind, values) for kind, values in self._rows.items()}
+        if self._chain is not None:
+            seq, head, at = self._chain
+            self.record = replace(self.record, seq=seq, head=head, changed_at=at)
         state_text = "null" if self.before is None and self.state_text is None else self.state_text
         return Step(self.before, self.record, state_text, rows)
+
+    @property
+    def known_after(self) -> Known:
+        """What was known or is written and has not ended, as it is after the step."""
+        calls = {**self.known.calls, **{id: call for id, (_, call) in self._calls.items()}}
+        responses = {**self.known.responses, **{id: response for id, (_, response) in self._responses.items()}}
+        return Known(
+            {id: call for id, call in calls.items() if CALL_TRANSITIONS[call.state]},
+            {id: response for id, response in responses.items() if not response.is_ended},
+            {**self.known.last_events, **self._last_events},
+        )
 
 
 def last_of_each(kind: Kind, rows: list[Values]) -> tuple[Values, ...]:
@@ -200,65 +237,6 @@ def last_of_each(kind: Kind, rows: list[Values]) -> tuple[Values, ...]:
     return tuple({tuple(row[place] for place in places): row for row in rows}.values())
 
 
-class HeldConversations:
-    """The conversations that this process owns, as it has last written them: so it need not read them again.
-
-    `one_at_a_time` keeps two transitions of this process in one conversation from overtaking each other: the second
-    would be computed for nothing.
-    """
-
-    MAX = 20_000
-
-    def __init__(self) -> None:
-        self._records: dict[str, ConversationRecord] = {}
-        self._kept: dict[str, tuple[int, str]] = {}
-        self.alive_until: dict[str, float] = {}
-        """Until when each owner in this process was last heard to be alive."""
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def one_at_a_time(self, conversation: str) -> asyncio.Lock:
-        """Return the lock of a conversation. It exists for as long as somebody has it or waits for it."""
-        lock = self._locks.get(conversation)
-        if lock is None:
-            lock = self._locks[conversation] = asyncio.Lock()
-        return lock
-
-    def get(self, conversation: str, epoch: int | None) -> ConversationRecord | None:
-        record = self._records.get(conversation)
-        if record is None or record.epoch != epoch:
-            return None
-        is_kept = record.lease_until == WHILE_ALIVE
-        return replace(record, alive_until=self.alive_until.get(record.owner, 0.0)) if is_kept else record
-
-    def is_kept(self, conversation: str, epoch: int) -> bool:
-        """Whether this process holds the conversation for as long as it lives."""
-        return self._kept.get(conversation, (0, ""))[0] == epoch
-
-    def keeps_any(self, owner: str) -> bool:
-        return any(kept == owner for _, kept in self._kept.values())
-
-    def put(self, record: ConversationRecord) -> None:
-        self._records.pop(record.id, None)
-        self._kept.pop(record.id, None)
-        if record.lease_until == WHILE_ALIVE:
-            self._kept[record.id] = (record.epoch, record.owner)
-        if record.lease_until > 0:
-            # Without the state and the messages: a transition needs neither.
-            self._records[record.id] = replace(record, state_text="null", message_texts=())
-            if len(self._records) > self.MAX:
-                del self._records[next(iter(self._records))]
-
-    def drop(self, conversation: str) -> None:
-        """Read the conversation again before it is next changed."""
-        self._records.pop(conversation, None)
-
-    def lose(self, conversation: str, epoch: int) -> None:
-        """Forget a conversation that another process owns."""
-        self.drop(conversation)
-        if self.is_kept(conversation, epoch):
-            del self._kept[conversation]
-
-
 Body: TypeAlias = "Callable[[Transition], Transaction[T]]"
 
 
@@ -267,7 +245,7 @@ def change(held: HeldConversations, conversation: str, epoch: int | None, now: f
     for _ in range(_MAX_TRIES):
         known = held.get(conversation, epoch)
         record = known or (yield from find_owned(conversation, epoch))
-        transition = Transition.of(record, now)
+        transition = Transition.of(record, now, held.known(conversation) if known is not None else NOTHING_KNOWN)
         try:
             result = yield from body(transition)
         except LedgerError:
@@ -285,7 +263,7 @@ def change(held: HeldConversations, conversation: str, epoch: int | None, now: f
             return result
         if (yield step).count:
             if epoch is not None:
-                held.put(transition.record)
+                held.put(transition.record, transition.known_after)
             return result
         held.drop(conversation)
     raise conflict_error(conversation)
@@ -314,16 +292,23 @@ def find_owned(conversation: str, epoch: int | None) -> Transaction[Conversation
     return record
 
 
+def _call_state(call: CallRecord) -> Values:
+    return (call.state.value, call.epoch, _outcome_text(call))
+
+
 def _call_change(call: CallRecord) -> Values:
-    outcome = encode_json(outcome_as_dict(call.outcome))
-    return (call.arguments, call.arguments_sha256, call.binding, call.state.value, call.epoch, outcome)
+    return (call.arguments, call.arguments_sha256, call.binding, *_call_state(call))
+
+
+def _outcome_text(call: CallRecord) -> str:
+    return "null" if call.outcome is None else encode_json(outcome_as_dict(call.outcome))
 
 
 def _call_row(call: CallRecord) -> Values:
     return (
         *(call.conversation, call.id, call.tool, call.tool_fingerprint),
         *(call.arguments, call.arguments_sha256, call.binding, int(call.side_effects), int(call.needs_approval)),
-        *(call.state.value, call.epoch, encode_json(outcome_as_dict(call.outcome))),
+        *_call_state(call),
     )
 
 
@@ -344,4 +329,4 @@ def _approval_row(approval: Approval) -> Values:
 def _response_row(record: ResponseRecord) -> Values:
     whose = (record.id, record.conversation, record.tenant, record.principal)
     what = (record.status.value, record.model, float(record.created), record.reach, int(record.is_cancelled))
-    return (*whose, *what, encode_json(record.request))
+    return (*whose, *what, record.request_text)

@@ -17,6 +17,7 @@ class Kind(StrEnum):
 
     MESSAGE = "message"
     CALL = "call"
+    CALL_STATE = "call_state"
     CALL_CHANGE = "call_change"
     APPROVAL = "approval"
     APPROVAL_CHANGE = "approval_change"
@@ -71,7 +72,8 @@ def _replaced(text: str) -> dict[str, str]:
 
 
 _INTEGER, _REAL, _BYTES = Type.INTEGER, Type.REAL, Type.BYTES
-_CALL_STATE = "arguments arguments_sha256 binding state epoch outcome"
+_CALL_STATE = "state epoch outcome"
+_CALL_WHERE = {"conversation": "conversation = {}", "id": "id = {}", "was": "state = {}"}
 _APPROVAL_STATE = "state decided_by decided_at why arguments arguments_sha256 binding"
 
 WRITES: Mapping[Kind, Write] = {
@@ -92,10 +94,19 @@ WRITES: Mapping[Kind, Write] = {
             epoch=_INTEGER,
         ),
     ),
+    # Of a call whose arguments stay as they are.
+    Kind.CALL_STATE: Write(
+        "ferrule_call",
+        _typed(f"{_CALL_STATE} conversation id was", epoch=_INTEGER),
+        where=_CALL_WHERE,
+        is_certain=True,
+    ),
     Kind.CALL_CHANGE: Write(
         "ferrule_call",
-        _typed(f"{_CALL_STATE} conversation id was", arguments=_BYTES, epoch=_INTEGER),
-        where={"conversation": "conversation = {}", "id": "id = {}", "was": "state = {}"},
+        _typed(
+            f"arguments arguments_sha256 binding {_CALL_STATE} conversation id was", arguments=_BYTES, epoch=_INTEGER
+        ),
+        where=_CALL_WHERE,
         is_certain=True,
     ),
     Kind.APPROVAL: Write(
