@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from ferrule.core.context import Principal
 from ferrule.errors import ApprovalError, FencedError, LedgerError
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import ApprovalDecision, ApprovalState, ResponseRecord, ResponseStatus
 from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.tables import VERSION
 from run.ledger_databases import ANN, LEASE, Database, claim, fresh_name, propose_call, sqlite_database
+from run.watched_ledger import Executed, watch
 
 STATE = {"messages": ["hello"]}
 EVE = Principal("eve", "acme")
@@ -65,6 +68,66 @@ def test_events_are_appended_in_batches_and_read_from_any_number_on(database: Da
         await ledger.append_events("r", 1, ("5",), first=5, now=1)
         assert [await event_numbers(ledger, after) for after in (-1, 3, 5, 99)] == [[*range(6)], [4, 5], [], []]
         assert await ledger.response_events("r", 1, limit=2) == ("2", "3")
+
+    database.run(scenario)
+
+
+@given(
+    batches=st.lists(st.integers(1, 5), max_size=8),
+    old=st.integers(0, 4),
+    after=st.integers(-1, 45),
+    limit=st.integers(1, 9),
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_page_of_events_begins_and_ends_anywhere_also_after_those_of_an_earlier_release(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[int], old: int, after: int, limit: int
+) -> None:
+    database = sqlite_database(tmp_path_factory.mktemp("events"))
+
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        await ledger.add_response(record(), 1, (), STATE, now=0)
+        for number in range(old):
+            database.execute("INSERT INTO ferrule_response_event VALUES ('r', ?, ?)", (number, str(number)))
+        count = old
+        for many in batches:
+            await ledger.append_events("r", 1, [*map(str, range(count, count + many))], first=count, now=1)
+            count += many
+        everything = [*map(str, range(count))]
+        assert [*await ledger.response_events("r", after, limit)] == everything[after + 1 : after + 1 + limit]
+
+    database.run(scenario)
+
+
+def test_the_owner_appends_events_without_reading_anything(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await start_response(ledger)
+        seen: list[Executed] = []
+        end = watch(ledger, seen.append)
+        for number in range(2, 6):
+            await ledger.append_events("r", 1, (str(number),), first=number, now=1)
+        assert [type(one.wanted) for one in seen] == [Step] * 4
+        # Another process has written: what the owner knows is read again, and then holds again.
+        async with await open_ledger(database.where) as other:
+            await other.cancel_response("r", ANN, now=2)
+        assert (await ledger.append_events("r", 1, ("6",), first=6, now=2)).is_cancelled
+        seen.clear()
+        assert (await ledger.append_events("r", 1, ("7",), first=7, now=2)).is_cancelled
+        assert [type(one.wanted) for one in seen] == [Step]
+        end()
+        assert await event_numbers(ledger) == [*range(8)]
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+def test_an_event_with_a_line_break_is_refused(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await start_response(ledger)
+        with pytest.raises(LedgerError) as refusal:
+            await ledger.append_events("r", 1, ("2", "\n"), first=2, now=1)
+        assert refusal.value.code == "bad_event"
+        assert await event_numbers(ledger) == [0, 1]
 
     database.run(scenario)
 

@@ -41,6 +41,7 @@ class HeldConversations:
     def __init__(self) -> None:
         self._records: dict[str, ConversationRecord] = {}
         self._known: dict[str, Known] = {}
+        self._conversations: dict[str, str] = {}
         self._kept: dict[str, tuple[int, str]] = {}
         self.alive_until: dict[str, float] = {}
         """Until when each owner in this process was last heard to be alive."""
@@ -59,6 +60,10 @@ class HeldConversations:
             return None
         is_kept = record.lease_until == WHILE_ALIVE
         return replace(record, alive_until=self.alive_until.get(record.owner, 0.0)) if is_kept else record
+
+    def conversation_of(self, response: str) -> str | None:
+        """Return the conversation of a response that has not ended, if this process holds it."""
+        return self._conversations.get(response)
 
     def known(self, conversation: str) -> Known:
         return self._known.get(conversation, NOTHING_KNOWN)
@@ -80,13 +85,15 @@ class HeldConversations:
         self._records[record.id] = record
         if known is not None:
             self._known[record.id] = known
+            self._conversations.update(dict.fromkeys(known.responses, record.id))
         if len(self._records) > self.MAX:
             self.drop(next(iter(self._records)))
 
     def drop(self, conversation: str) -> None:
         """Read the conversation again before it is next changed."""
         self._records.pop(conversation, None)
-        self._known.pop(conversation, None)
+        for response in self._known.pop(conversation, NOTHING_KNOWN).responses:
+            self._conversations.pop(response, None)
 
     def lose(self, conversation: str, epoch: int) -> None:
         """Forget a conversation that another process owns."""

@@ -21,6 +21,8 @@ from ferrule.run.ledger.transaction import Transaction, execute, response_of
 from ferrule.run.ledger.transition import Transition
 from ferrule.run.ledger.writes import Kind
 
+_MAX_BATCHES = 100
+
 
 def add_response(
     transition: Transition,
@@ -37,7 +39,8 @@ def add_response(
         raise LedgerError(f"the id {response.id!r} is taken", code="response_taken", hint="Use random ids.")
     transition.add_response(response)
     _audit(transition, response, response.status.value, {"model": response.model})
-    _write_events(transition, response.id, 0, events)
+    if events:
+        transition.add_events(response.id, 0, events)
     if update is not None:
         transition.save(update)
     for decision in decisions:
@@ -62,10 +65,10 @@ def append_events(
     if record.is_ended:
         raise LedgerError(f"cannot append to {response!r}: it is {record.status.value}", code="response_ended")
     if events:
-        ((last,),) = (yield from execute("last_event", response)).rows
+        last = yield from transition.last_event(response)
         if first != last + 1:
             raise LedgerError(f"the last event of {response!r} is {last}; {first} does not follow", code="response_gap")
-        _write_events(transition, response, first, events)
+        transition.add_events(response, first, events)
     if update is not None:
         transition.save(update)
     if status is not None and status is not record.status:
@@ -96,7 +99,14 @@ def find_response(response: str, principal: Principal | None) -> Transaction[Res
 
 
 def events_after(response: str, after: int, limit: int) -> Transaction[tuple[str, ...]]:
-    return tuple(row[0] for row in (yield from execute("events_after", response, after, limit)).rows)
+    """Return some of the events that follow this one, in order: at least one, if there is any."""
+    batches = (yield from execute("events_after", response, response, after + 1, min(limit, _MAX_BATCHES))).rows
+    events = [event for first, data in batches for event in data.split("\n")[max(0, after + 1 - first) :]]
+    if not batches or batches[0][0] > after + 1:
+        # An earlier release has begun it.
+        old = (yield from execute("old_events_after", response, after, limit)).rows
+        events = [*(row[0] for row in old), *events]
+    return tuple(events[:limit])
 
 
 def find_unfinished(limit: int, now: float) -> Transaction[tuple[ResponseRecord, ...]]:
@@ -119,7 +129,8 @@ def delete_response(transition: Transition, response: str, principal: Principal)
         return False
     if not record.is_ended:
         raise LedgerError(f"{response!r} is still running", code="response_unfinished", hint="Cancel it first.")
-    transition.write(Kind.EVENT_REMOVAL, response)
+    transition.write(Kind.EVENT_REMOVAL, transition.record.born, response)
+    transition.write(Kind.OLD_EVENT_REMOVAL, response)
     transition.write(Kind.RESPONSE_REMOVAL, response)
     _audit(transition, record, "deleted", {}, by=principal.name)
     others = [row[0] for row in (yield from execute("responses_in", transition.record.id)).rows if row[0] != response]
@@ -130,11 +141,6 @@ def delete_response(transition: Transition, response: str, principal: Principal)
 
 def _unknown_error(response: str) -> LedgerError:
     return LedgerError(f"there is no response {response!r}", code="unknown_response")
-
-
-def _write_events(transition: Transition, response: str, first: int, events: Sequence[str]) -> None:
-    for seq, data in enumerate(events, first):
-        transition.write(Kind.EVENT, response, seq, data)
 
 
 def _audit(transition: Transition, record: ResponseRecord, kind: str, detail: dict[str, object], by: str = "") -> None:

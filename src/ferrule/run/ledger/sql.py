@@ -271,7 +271,9 @@ class SqlLedger(Ledger):
         reach: int = 0,
         now: float,
     ) -> ResponseRecord:
-        conversation = await self._transact(responses.find_conversation_of(response))
+        conversation = self._held.conversation_of(response)
+        if conversation is None:
+            conversation = await self._transact(responses.find_conversation_of(response))
         update = None if state is None else _update(state)
         return await self._change(
             conversation,

@@ -193,6 +193,10 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ferrule_message (
         born INT8 NOT NULL, conversation TEXT NOT NULL, n INT8 NOT NULL, body TEXT NOT NULL,
         PRIMARY KEY (conversation, n, born))""",
+    # Events that were written together: `many`, from the number `first`, each in a line of `data`.
+    """CREATE TABLE IF NOT EXISTS ferrule_event (
+        born INT8 NOT NULL, response TEXT NOT NULL, first INT8 NOT NULL, many INT8 NOT NULL, data TEXT NOT NULL,
+        PRIMARY KEY (response, first, born))""",
     "CREATE TABLE IF NOT EXISTS ferrule_owner (id TEXT PRIMARY KEY, alive_until REAL8 NOT NULL)",
 )
 # What the conversations of earlier versions lack. Those that exist are filled in afterwards: see `upgrade`.
@@ -356,8 +360,14 @@ STATEMENTS: Mapping[str, str] = {
     "unfinished_responses": f"SELECT {', '.join(f'r.{name}' for name in RESPONSE.split(', '))} "
     "FROM ferrule_response r JOIN ferrule_conversation c ON c.id = r.conversation "
     f"WHERE r.status IN {_UNFINISHED} AND {_HELD_UNTIL} <= ? ORDER BY r.created, r.id LIMIT ?",
-    "last_event": "SELECT COALESCE(MAX(seq), -1) FROM ferrule_response_event WHERE response = ?",
-    "events_after": "SELECT data FROM ferrule_response_event WHERE response = ? AND seq > ? ORDER BY seq LIMIT ?",
+    # Events of an earlier release are rows of their own; those after them are in `ferrule_event`.
+    "last_event": "SELECT COALESCE("
+    "(SELECT e.first + e.many - 1 FROM ferrule_event e WHERE e.response = ? ORDER BY e.first DESC LIMIT 1), "
+    "(SELECT MAX(o.seq) FROM ferrule_response_event o WHERE o.response = ?), -1)",
+    "old_events_after": "SELECT data FROM ferrule_response_event WHERE response = ? AND seq > ? ORDER BY seq LIMIT ?",
+    # From the batch that contains the event, or the first after it.
+    "events_after": "SELECT e.first, e.data FROM ferrule_event e WHERE e.response = ? AND e.first >= COALESCE("
+    "(SELECT MAX(x.first) FROM ferrule_event x WHERE x.response = ? AND x.first <= ?), 0) ORDER BY e.first LIMIT ?",
     # Requests.
     "request": f"SELECT {REQUEST} FROM ferrule_request WHERE answer = ?",
     "add_request": _insert("ferrule_request", REQUEST) + " ON CONFLICT DO NOTHING",

@@ -157,7 +157,11 @@ class Transition:
         if id in self.known.responses:
             return self.known.responses[id]
         rows = (yield from execute("response", id)).rows
-        return response_of(rows[0]) if rows else None
+        if not rows:
+            return None
+        read = response_of(rows[0])
+        self._responses[id] = (read, read)
+        return read
 
     def last_event(self, response: str) -> Transaction[int]:
         """Return the number of the last event of a response; -1 if it has none."""
@@ -165,7 +169,9 @@ class Transition:
             return self._last_events[response]
         if response in self.known.last_events:
             return self.known.last_events[response]
-        return (yield from execute("last_event", response, response)).rows[0][0]
+        ((last,),) = (yield from execute("last_event", response, response)).rows
+        self._last_events[response] = last
+        return last
 
     def add_events(self, response: str, first: int, events: Sequence[str]) -> None:
         """Append events, each of which is one line of text."""
@@ -205,7 +211,7 @@ class Transition:
             state = (response.status.value, response.reach, int(response.is_cancelled))
             if was is None:
                 self.write(Kind.RESPONSE, *_response_row(response))
-            else:
+            elif was is not response:
                 self.write(Kind.RESPONSE_CHANGE, *state, response.id, was.status.value)
         if not self._rows and not self._has_new_lease:
             return None

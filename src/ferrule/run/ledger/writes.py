@@ -26,6 +26,7 @@ class Kind(StrEnum):
     RESPONSE = "response"
     RESPONSE_CHANGE = "response_change"
     EVENT_REMOVAL = "event_removal"
+    OLD_EVENT_REMOVAL = "old_event_removal"
     RESPONSE_REMOVAL = "response_removal"
     EVENT = "event"
     SELECTION = "selection"
@@ -149,10 +150,18 @@ WRITES: Mapping[Kind, Write] = {
         is_certain=True,
     ),
     Kind.EVENT_REMOVAL: Write(
+        "ferrule_event",
+        _typed("born response", born=_INTEGER),
+        where={"born": "born = {}", "response": "response = {}"},
+        removes=True,
+    ),
+    Kind.OLD_EVENT_REMOVAL: Write(
         "ferrule_response_event", _typed("response"), where={"response": "response = {}"}, removes=True
     ),
     Kind.RESPONSE_REMOVAL: Write("ferrule_response", _typed("id"), where={"id": "id = {}"}, removes=True),
-    Kind.EVENT: Write("ferrule_response_event", _typed("response seq data", seq=_INTEGER)),
+    Kind.EVENT: Write(
+        "ferrule_event", _typed("born response first many data", born=_INTEGER, first=_INTEGER, many=_INTEGER)
+    ),
     Kind.SELECTION: Write(
         "ferrule_selection",
         _typed(
