@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ferrule.bench.tables import Table
+from lab.growth_plot import Panel, plot
 from lab.ledger_content import LISTS
-from lab.ledger_plot import Panel, plot
 
 Figures = Mapping[str, Any]
 Versions = Mapping[str, Figures]

@@ -92,17 +92,17 @@ def _ours(
     tag: dict[str, Any] = {}
     for _ in range(ROUNDS):
         clear_tool_caches()
-        bound, rule = _time(lambda: bind(format, tools, tool_choice))
-        emitted, lark = _time(lambda rule=rule: emit_lark(rule))
-        compiled, _ = _time(lambda lark=lark: _compile(tokenizer, lark))
+        bound, rule = time_of(lambda: bind(format, tools, tool_choice))
+        emitted, lark = time_of(lambda rule=rule: emit_lark(rule))
+        compiled, _ = time_of(lambda lark=lark: _compile(tokenizer, lark))
         clear_tool_caches()
-        gbnf, _ = _time(lambda rule=rule: emit_gbnf(rule))
+        gbnf, _ = time_of(lambda rule=rule: emit_gbnf(rule))
         clear_tool_caches()
-        tagged, tag = _time(lambda rule=rule: emit_structural_tag(rule))
-        keyed, key = _time(lambda: rule_key(name, tools, tool_choice, "lark"))
+        tagged, tag = time_of(lambda rule=rule: emit_structural_tag(rule))
+        keyed, key = time_of(lambda: rule_key(name, tools, tool_choice, "lark"))
         cache = RuleCache()
         cache.get(key, lambda lark=lark: lark)
-        hit, _ = _time(lambda cache=cache, key=key: [cache.get(key, str) for _ in range(_HITS)])
+        hit, _ = time_of(lambda cache=cache, key=key: [cache.get(key, str) for _ in range(_HITS)])
         rounds.append(
             {"bind": bound, "emit": emitted, "compile": compiled, "gbnf": gbnf, "tag": tagged, "key": keyed}
             | {"hit": hit / _HITS, "cold": bound + emitted + compiled}
@@ -119,7 +119,8 @@ def _theirs(xgrammar: Worker, request: Mapping[str, Any], rounds: int) -> dict[s
     return min(answers, key=lambda answer: answer["seconds"]) | {"problem": None}
 
 
-def _time(work: Callable[[], _Result]) -> tuple[float, _Result]:
+def time_of(work: Callable[[], _Result]) -> tuple[float, _Result]:
+    """CPU seconds of this process, and the result."""
     started = time.process_time()
     result = work()
     return time.process_time() - started, result
