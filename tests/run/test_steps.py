@@ -13,16 +13,21 @@ import pytest
 from ferrule import CallContext, ChatMessage, Reply, ToolCall, ToolConversation, tool
 from ferrule.core.message import messages_as_json
 from ferrule.core.outcome import Answered
+from ferrule.core.tool import ToolDefinition
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import ApprovalError, FencedError, LedgerError
 from ferrule.run.journal import Decision
+from ferrule.run.ledger import step_sql
 from ferrule.run.ledger.address import open_ledger
+from ferrule.run.ledger.approval_terms import ApprovalTerms
 from ferrule.run.ledger.change import Approve, AskApproval, Change, ProposeCall, StartCall
-from ferrule.run.ledger.ledger import ApprovalState, CallState
+from ferrule.run.ledger.ledger import ApprovalState, CallState, ResponseRecord, ResponseStatus
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.writes import Kind
+from ferrule.run.reply_record import ReplyRecord
+from ferrule.run.tool_usage import AttemptStatus, CallAttempt, ToolUsage
 from run.ledger_databases import ANN, LEASE, Database, approve_call, claim, postgres_database, propose_call
 from run.watched_ledger import Executed, watch
 
@@ -290,3 +295,45 @@ def test_a_statement_that_writes_leaves_no_lock_behind(cluster: Path) -> None:
         assert seen == 0
 
     database.run(scenario)
+
+
+TABLES = (
+    *("conversation", "message", "call", "approval", "approval_terms", "vote", "response", "response_event"),
+    *("selection", "pick", "continuation", "audit"),
+)
+
+
+async def work(ledger: SqlLedger) -> None:
+    """Steps with every kind of row, in a text that is not ASCII."""
+    await ledger.open("c", ANN, "one", LEASE, now=0)
+    await ledger.save("c", 1, saved(2), now=1)
+    what = claim(arguments={"to": "Zoë \u2028 \U0001f600", "amount": 0.1})
+    usage = ToolUsage((ToolDefinition("pay"),), (CallAttempt("pay", AttemptStatus.ACCEPTED, "pay", 0),))
+    await ledger.record_reply(ReplyRecord("c", "0.1", "m", usage), 1, now=1.5)
+    terms = ApprovalTerms(approvers=2)
+    changes: list[Change] = [
+        ProposeCall(claim=what, side_effects=True, needs_approval=True, is_new=True, at=1),
+        AskApproval(approval="a", call_id="k", expires=9, terms=terms, at=1),
+    ]
+    await ledger.apply("c", 1, changes)
+    changed = replace(what, arguments=b'{"amount":7}')
+    for who, seen in (("bob", what), ("eve", changed)):
+        await ledger.approve("a", who, changed.arguments, seen=seen.arguments_sha256, now=2)
+    await ledger.start(changed, 1, approval="a", now=3)
+    await ledger.finish("c", "k", 1, Answered({"paid": "Zoë"}), now=4)
+    response = ResponseRecord("r", "c", "acme", "ann", ResponseStatus.IN_PROGRESS, "m", 4, 0, False, "{}")
+    await ledger.add_response(response, 1, ['{"n":0}'], now=5)
+    await ledger.append_events("r", 1, ['{"n":1}', '{"n":2}'], first=1, status=ResponseStatus.COMPLETED, now=6)
+
+
+def test_a_step_is_written_the_same_alone_and_together_with_others(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[list[list[tuple[Any, ...]]]] = []
+    for limit in (step_sql.MAX_SHORT_ROWS, -1):
+        monkeypatch.setattr(step_sql, "MAX_SHORT_ROWS", limit)
+        database = postgres_database(cluster)
+        database.run(work)
+        rows.append([database.execute(f"SELECT * FROM ferrule_{name} ORDER BY 1, 2, 3", ()) for name in TABLES])
+    assert all(rows[0])
+    assert rows[0] == rows[1]

@@ -14,7 +14,7 @@ SQLite
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 
 from ferrule.core.json_text import json_bytes
@@ -44,6 +44,10 @@ _FIXED = 5
 _CHANGING = tuple(_CONVERSATION)[_FIXED:]
 _GUARD: dict[str, Type] = {"was_epoch": Type.INTEGER, "was_seq": Type.INTEGER, "was_lease": Type.REAL}
 _TABLE = "ferrule_conversation"
+_KINDS = tuple(Kind)
+_SENT_AS_IS = frozenset((str, bytes, type(None)))
+MAX_SHORT_ROWS = 6
+"""With more rows than this, even a single step is written as JSON: statements must not be of too many kinds."""
 
 
 def _values_of(step: Step) -> Values:
@@ -72,9 +76,12 @@ def damaged_error() -> LedgerError:
 # --- Postgres ---------------------------------------------------------------------------------------------------------
 
 
-def postgres_write(steps: Sequence[Step]) -> tuple[str, list[str]]:
+def postgres_write(steps: Sequence[Step]) -> tuple[str, Sequence[object]]:
     """Return the statement that writes these steps, of different conversations, and its parameters."""
-    kinds = tuple(kind for kind in Kind if any(kind in step.rows for step in steps))
+    if len(steps) == 1 and sum(map(len, steps[0].rows.values())) <= MAX_SHORT_ROWS:
+        return _short_write(steps[0])
+    present = {kind for step in steps for kind in step.rows}
+    kinds = tuple([kind for kind in _KINDS if kind in present])
     has_new, has_old = any(step.before is None for step in steps), any(step.before is not None for step in steps)
     parameters = [_conversations_json(steps), *(_rows_json(steps, kind) for kind in kinds)]
     return _postgres_text(kinds, has_new, has_old), parameters
@@ -107,14 +114,49 @@ def _postgres_text(kinds: tuple[Kind, ...], has_new: bool, has_old: bool) -> str
         parts.append(
             f"{kind}_rows AS MATERIALIZED (SELECT x.* FROM {_recordset(write.columns)} JOIN written USING (step))"
         )
-        parts.append(f"{kind}_done AS ({_postgres_change(kind, write)} RETURNING 1)")
+        parts.append(f"{kind}_done AS ({_postgres_change(write, f'{kind}_rows x', _from_json(write))} RETURNING 1)")
         if write.is_certain:
-            # Divides by zero, and so undoes everything, unless each row has changed one.
-            checks.append(
-                f"1 / CASE WHEN (SELECT COUNT(*) FROM {kind}_rows) = (SELECT COUNT(*) FROM {kind}_done) "
-                "THEN 1 ELSE 0 END"
-            )
+            checks.append(_check(f"(SELECT COUNT(*) FROM {kind}_rows)", kind))
     return f"WITH {', '.join(parts)} SELECT {', '.join(['step', *checks])} FROM written"
+
+
+def _short_write(step: Step) -> tuple[str, Sequence[object]]:
+    shape = tuple([(kind, len(step.rows[kind])) for kind in _KINDS if kind in step.rows])
+    head = _values_of(step) if step.before is None else (*_values_of(step)[_FIXED:], *_identity(step), *_guard_of(step))
+    rows = [value for kind, _ in shape for row in step.rows[kind] for value in row]
+    # A number is sent as the text that its cast reads: the types of a statement's parameters are then always the same.
+    parameters = [value if type(value) in _SENT_AS_IS else str(value) for value in (*head, *rows)]
+    return _short_text(shape, step.before is None), parameters
+
+
+@cache
+def _short_text(shape: tuple[tuple[Kind, int], ...], is_new: bool) -> str:
+    """Return the statement for a single step with so many rows of each kind: without JSON, every value a parameter."""
+    if is_new:
+        values = ", ".join(f"%s::{kind}" for kind in _CONVERSATION.values())
+        added = f"INSERT INTO {_TABLE} ({', '.join(_CONVERSATION)}) VALUES ({values}) ON CONFLICT (id) DO NOTHING"
+        parts = [f"written AS ({added} RETURNING 0 AS step)"]
+    else:
+        changes = ", ".join(f"{name} = %s::{_CONVERSATION[name]}" for name in _CHANGING if name != "state")
+        parts = [
+            f"written AS (UPDATE {_TABLE} SET {changes}, state = COALESCE(%s::TEXT, state) WHERE id = %s AND "
+            "born = %s::BIGINT AND epoch = %s::BIGINT AND audit_seq = %s::BIGINT "
+            "AND lease_until = COALESCE(%s::DOUBLE PRECISION, lease_until) RETURNING 0 AS step)"
+        ]
+    checks: list[str] = []
+    for kind, count in shape:
+        write = WRITES[kind]
+        row = f"({', '.join(f'%s::{type}' for type in write.columns.values())})"
+        rows = f"(SELECT v.* FROM written, (VALUES {', '.join([row] * count)}) AS v({', '.join(write.columns)})) AS x"
+        parts.append(f"{kind}_done AS ({_postgres_change(write, rows, lambda name: f'x.{name}')} RETURNING 1)")
+        if write.is_certain:
+            checks.append(_check(str(count), kind))
+    return f"WITH {', '.join(parts)} SELECT {', '.join(['step', *checks])} FROM written"
+
+
+def _check(expected: str, kind: Kind) -> str:
+    """Divides by zero, and so undoes everything, unless each row has changed one."""
+    return f"1 / CASE WHEN {expected} = (SELECT COUNT(*) FROM {kind}_done) THEN 1 ELSE 0 END"
 
 
 def _recordset(columns: Mapping[str, Type]) -> str:
@@ -126,11 +168,12 @@ def _json_type(kind: Type) -> Type:
     return Type.TEXT if kind is Type.BYTES else kind
 
 
-def _postgres_change(kind: Kind, write: Write) -> str:
-    def value(name: str) -> str:
-        return f"convert_to(x.{name}, 'UTF8')" if write.columns[name] is Type.BYTES else f"x.{name}"
+def _from_json(write: Write) -> Callable[[str], str]:
+    """Return what makes the value of a column out of a row that was JSON, which has no bytes."""
+    return lambda name: f"convert_to(x.{name}, 'UTF8')" if write.columns[name] is Type.BYTES else f"x.{name}"
 
-    rows = f"{kind}_rows x"
+
+def _postgres_change(write: Write, rows: str, value: Callable[[str], str]) -> str:
     if write.where is None:
         columns, values = ", ".join(write.columns), ", ".join(map(value, write.columns))
         return f"INSERT INTO {write.table} ({columns}) SELECT {values} FROM {rows}{_on_conflict(write)}"
@@ -179,7 +222,7 @@ def sqlite_write(connection: sqlite3.Connection, step: Step) -> bool:
         done = connection.execute(_SQLITE_MOVE, (*_values_of(step)[_FIXED:], *_identity(step), *_guard_of(step)))
     if done.rowcount != 1:
         return False
-    for kind in Kind:
+    for kind in _KINDS:
         rows = step.rows.get(kind)
         if rows:
             changed = connection.executemany(_sqlite_text(kind), rows).rowcount

@@ -38,7 +38,7 @@ class StepWriter:
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((step, done))
         self._begin()
-        return await asyncio.shield(done)
+        return await done
 
     async def close(self) -> None:
         """Wait until everything that was handed over is written."""
