@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 import pytest
 
 from ferrule.run.ledger.address import open_ledger
+from lab.growth_plot import Panel, decades, plot
 from lab.ledger_content import LISTS, fill, is_under_way, is_waiting, list_once, rare_conversations, script_of
 from lab.ledger_costs import BEFORE
 from lab.ledger_gateway import percentile
 from lab.ledger_growth import fingerprint, smallest
-from lab.growth_plot import Panel, decades, plot
 from lab.ledger_proxy import SOCKET, Frames, counting_proxy
 from lab.ledger_script import TENANT, ScriptedEngine, history, open_conversation
 from lab.ledger_server import Counts, cpu_since

@@ -22,19 +22,21 @@ def here(cluster: Path) -> Database:
     return postgres_database(cluster)
 
 
-def test_after_a_lost_connection_the_next_try_has_a_new_one(here: Database) -> None:
+def test_after_a_lost_connection_a_step_is_written_and_the_next_read_has_a_new_one(here: Database) -> None:
+    end_all = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
+
     async def scenario() -> None:
         async with await PostgresLedger.connect(here.where) as ledger:
             await ledger.open("c", ANN, "one", LEASE, now=0)
-            here.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
-                (),
-            )
-            with pytest.raises(LedgerUnavailableError) as refusal:
-                await ledger.save("c", 1, {}, now=1)
-            assert refusal.value.retryable
+            here.execute(end_all, ())
             assert await ledger.save("c", 1, {}, now=1) == 1
+            with pytest.raises(LedgerUnavailableError) as refusal:
+                await ledger.load("c")
+            assert refusal.value.retryable
+            assert await ledger.load("c") is not None
 
     asyncio.run(scenario())
 

@@ -3,6 +3,11 @@
 Reads take any of a few connections. Steps are written by one task (`StepWriter`): those that arrive while a statement
 is on its way go together into the next one, so that many conversations share a commit.
 
+A connection can break after a step was sent and before its answer has come. Whether the step was written is then in the
+database: it was if its last audit row has the hash that this process has computed. So the step is sent again, over
+another connection. If it was written before, its condition no longer holds, and nothing is written twice; nor is it if
+the first statement is still running. A start that was written so may begin its effect, which nobody has begun.
+
 A connection pool in transaction mode, such as PgBouncer, gives each statement another connection to the server. Then
 nothing may be set for a connection or prepared in it. Such a pool is recognized, and neither is done.
 """
@@ -23,6 +28,7 @@ from ferrule.run.ledger.step_writer import StepWriter
 from ferrule.run.ledger.tables import INDEXES, TABLES, VERSION, Dialect
 from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction, execute
 from ferrule.run.ledger.upgrade import fill_conversations, find_version, note_version
+from ferrule.run.ledger.writes import Kind
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -58,6 +64,13 @@ _SAME_PLAN = (
     b"SELECT set_config('plan_cache_mode', 'force_generic_plan', false), set_config('enable_seqscan', 'off', false), "
     b"set_config('enable_hashjoin', 'off', false), set_config('enable_mergejoin', 'off', false)"
 )
+# The last audit row of a step, and the epoch of its conversation now.
+_WRITTEN = (
+    b"SELECT a.hash, c.epoch FROM ferrule_audit a JOIN ferrule_conversation c ON c.id = a.conversation "
+    b"WHERE a.conversation = %s AND a.seq = %s"
+)
+_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Seconds before each further try to send a step: a server that has crashed is back within some of them."""
 _SERVER = b"SELECT pg_backend_pid(), current_setting('synchronous_commit')"
 
 
@@ -133,10 +146,36 @@ class PostgresLedger(SqlLedger):
 
     async def _write_steps(self, steps: Sequence[Step]) -> set[int]:
         """Write steps of different conversations in one statement. Returns the numbers of those that were written."""
-        text, parameters = postgres_write(steps)
-        async with self._connection(is_writer=True) as connection:
-            cursor = await connection.execute(text.encode(), parameters)
-            return {row[0] for row in await cursor.fetchall()}
+        is_lost = False
+        try:
+            async with self._connection(is_writer=True) as connection:
+                try:
+                    return await _send_steps(connection, steps)
+                except _psycopg().OperationalError:
+                    is_lost = connection.broken
+                    raise
+        except LedgerUnavailableError as error:
+            if not is_lost:
+                raise
+            return await self._write_again(steps, error)
+
+    async def _write_again(self, steps: Sequence[Step], lost: LedgerUnavailableError) -> set[int]:
+        """Write steps that were sent over a connection that broke, and may have been written."""
+        while self._free_writers:
+            # The server may have lost these too.
+            await self._free_writers.pop().close()
+        for pause in _PAUSES:
+            await asyncio.sleep(pause)
+            try:
+                async with self._connection(is_writer=True) as connection:
+                    written = await _send_steps(connection, steps)
+                    for number, step in enumerate(steps):
+                        if number not in written and await _was_written(connection, step):
+                            written.add(number)
+                    return written
+            except LedgerUnavailableError as error:
+                lost = error
+        raise lost
 
     def _open_beat(self) -> Beat:
         return _PostgresBeat(self._dsn)
@@ -208,6 +247,26 @@ class _PostgresBeat:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+async def _send_steps(connection: Connection, steps: Sequence[Step]) -> set[int]:
+    text, parameters = postgres_write(steps)
+    cursor = await connection.execute(text.encode(), parameters)
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def _was_written(connection: Connection, step: Step) -> bool:
+    """Whether a step is in the database that may have been sent before."""
+    if Kind.AUDIT not in step.rows:
+        # It can be written again, and was not, because somebody has changed the conversation: it is computed again.
+        return False
+    row = await (await connection.execute(_WRITTEN, (step.record.id, step.record.seq))).fetchone()
+    if row is None or row[0] != step.record.head:
+        return False
+    if row[1] != step.record.epoch:
+        # Another owner has taken over since. It has marked what this step has started, so nothing may begin now.
+        raise LedgerUnavailableError("the ledger's database: the answer to a write was lost", hint="Try again.")
+    return True
 
 
 def _require_durable(synchronous_commit: str) -> None:

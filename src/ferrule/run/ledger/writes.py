@@ -160,7 +160,11 @@ WRITES: Mapping[Kind, Write] = {
     ),
     Kind.RESPONSE_REMOVAL: Write("ferrule_response", _typed("id"), where={"id": "id = {}"}, removes=True),
     Kind.EVENT: Write(
-        "ferrule_event", _typed("born response first many data", born=_INTEGER, first=_INTEGER, many=_INTEGER)
+        "ferrule_event",
+        _typed("born response first many data", born=_INTEGER, first=_INTEGER, many=_INTEGER),
+        key=("response", "first", "born"),
+        # Only a step whose answer was lost, and that is sent again, finds its own row.
+        replaces=_replaced("many data"),
     ),
     Kind.SELECTION: Write(
         "ferrule_selection",
