@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.errors import FerruleError
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.ledger.postgres import PostgresLedger
-from ferrule.run.ledger.sql import SqlLedger
 from run.kill_matrix import Kill, Watch, fork, point_of, points, run_conversation
 from run.watched_ledger import Executed, watch
 
@@ -30,7 +30,7 @@ GAVE_UP = 3
 """The exit code of a process that woke and was told that it no longer owns the conversation."""
 
 
-def stop_after_statements(ledger: SqlLedger, stop: Kill) -> None:
+def stop_after_statements(ledger: Ledger, stop: Kill) -> None:
     """Stop after each statement and step. SQLite locks its file for a transaction of several: not inside those."""
     is_server = isinstance(ledger, PostgresLedger)
 

@@ -31,12 +31,12 @@ from ferrule.run.conversation import ToolConversation
 from ferrule.run.executor import UNKNOWN_MESSAGE
 from ferrule.run.journal import Decision
 from ferrule.run.ledger.address import open_ledger
-from ferrule.run.ledger.ledger import AuditRecord
-from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.ledger import AuditRecord, Ledger
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.transaction import Statement
 from ferrule.run.ledger.writes import Kind
 from ferrule.schema.tool_decorator import tool
+from run.ledger_databases import address_of
 from run.watched_ledger import Executed, watch
 
 STEPS = ("look", "pay", "post")
@@ -91,7 +91,7 @@ def tools_into(file: Path, kill: Kill) -> list[Any]:
     return [look, pay, post]
 
 
-def kill_in_transactions(ledger: SqlLedger, kill: Kill) -> None:
+def kill_in_transactions(ledger: Ledger, kill: Kill) -> None:
     """Add points to die at to every transaction of this ledger: after each statement and step, and at its end."""
 
     def executed(one: Executed) -> None:
@@ -118,12 +118,12 @@ async def allow(call: ToolCall) -> Decision:
     return Decision(True)
 
 
-Watch = Callable[[SqlLedger, Kill], None]
+Watch = Callable[[Ledger, Kill], None]
 """Adds points to the transactions of a ledger."""
 
 
 async def run_conversation(
-    address: str,
+    address: str | list[str],
     file: Path,
     id: str,
     kill: Kill | None,
@@ -166,13 +166,15 @@ def fork(work: Callable[[], None]) -> int:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def points(address: str, folder: Path, watch: Watch = kill_in_transactions) -> list[str]:
+def points(
+    address: str | list[str], folder: Path, watch: Watch = kill_in_transactions, id: str = "rehearsal"
+) -> list[str]:
     """Return every point that a conversation passes if no process dies."""
     out = folder / "points"
 
     def work() -> None:
         passed: list[str] = []
-        asyncio.run(run_conversation(address, folder / "rehearsal", "rehearsal", passed.append, time.time, watch))
+        asyncio.run(run_conversation(address, folder / id, id, passed.append, time.time, watch))
         out.write_text(json.dumps(passed))
         os._exit(0)
 
@@ -180,10 +182,13 @@ def points(address: str, folder: Path, watch: Watch = kill_in_transactions) -> l
     return json.loads(out.read_text())
 
 
-def main(address: str, folder: Path) -> None:
+def main(address: str | list[str], folder: Path) -> None:
     # Imported before forking, so that two hundred forks do not each import them.
     for late in ("psycopg", "ferrule.run.ledger.postgres", "ferrule.run.ledger.sqlite"):
         import_module(late)
+    if not isinstance(address, str):
+        # The first process places the tenant, and no other one does.
+        points(address, folder, id="first")
     for number, point in enumerate(points(address, folder)):
         file, report, id = folder / f"effects-{number}", folder / f"told-{number}", f"c{number}"
         file.touch()
@@ -208,4 +213,4 @@ def main(address: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(address_of(sys.argv[1]), Path(sys.argv[2]))

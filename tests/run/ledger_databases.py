@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import pwd
 import shutil
@@ -21,6 +22,7 @@ from ferrule.core.context import Principal
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.claim import Claim, canonical_bytes
 from ferrule.run.ledger.ledger import Approval
+from ferrule.run.ledger.placements import HERE
 from ferrule.run.ledger.sql import SqlLedger
 
 T = TypeVar("T")
@@ -34,10 +36,16 @@ _numbers = itertools.count(1)
 class Database:
     """The database of a ledger. `execute` bypasses the ledger, as an attacker with database access could."""
 
-    where: str
+    where: Any
+    """Its address, or a tuple of them."""
     execute: Callable[[str, Sequence[object]], list[tuple[Any, ...]]] = field(repr=False)
 
-    def run(self, scenario: Callable[[SqlLedger], Coroutine[Any, Any, T]]) -> T:
+    @property
+    def argument(self) -> str:
+        """The address for a process that reads it with `address_of`."""
+        return self.where if isinstance(self.where, str) else json.dumps(self.where)
+
+    def run(self, scenario: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Run a scenario with this ledger and return its result."""
 
         async def run_scenario() -> T:
@@ -45,6 +53,10 @@ class Database:
                 return await scenario(ledger)
 
         return asyncio.run(run_scenario())
+
+
+def address_of(argument: str) -> str | list[str]:
+    return json.loads(argument) if argument.startswith("[") else argument
 
 
 def claim(conversation: str = "c", call_id: str = "k", arguments: object = None, **others: str) -> Claim:
@@ -85,10 +97,10 @@ def fresh_name() -> str:
     return f"c{next(_numbers)}"
 
 
-def sqlite_database(folder: Path) -> Database:
+def sqlite_database(folder: Path, name: str = "ledger.db") -> Database:
     import sqlite3
 
-    path = folder / "ledger.db"
+    path = folder / name
 
     def execute(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         connection = sqlite3.connect(path, isolation_level=None)
@@ -114,6 +126,20 @@ def postgres_database(cluster: Path) -> Database:
             return cursor.fetchall() if cursor.description else []
 
     return Database(where, execute)
+
+
+def sharded_database(first: Database, second: Database) -> Database:
+    """Return a ledger over two databases. `execute` executes in the one that has Ann's tenant."""
+    databases, addresses = (first, second), (str(first.where), str(second.where))
+
+    def execute(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        if "ferrule_ledger" in text or text.startswith("DROP"):
+            return [one.execute(text, values) for one in databases][-1]
+        placed = f"SELECT 1 FROM ferrule_tenant WHERE shard = {HERE} AND tenant = ?"
+        (home,) = [one for one in databases if one.execute(placed, [ANN.tenant])]
+        return home.execute(text, values)
+
+    return Database(addresses, execute)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from ferrule.core.outcome import Answered
 from ferrule.run.ledger import calls
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.claim import Claim
+from run.ledger_databases import address_of
 
 POINT = sys.argv[3]
 
@@ -37,7 +38,7 @@ def die_inside(real: Callable[..., Any], point: str) -> Callable[..., Any]:
     return transaction
 
 
-async def main(address: str, effect: Path) -> None:
+async def main(address: str | list[str], effect: Path) -> None:
     async with await open_ledger(address) as ledger:
         claim = Claim("c", "k", "acme", "ann", "pay", "f1", b'{"amount":3}')
         approvals = [one.id for one in await ledger.approvals()]
@@ -57,4 +58,4 @@ async def main(address: str, effect: Path) -> None:
 if __name__ == "__main__":
     calls.start = die_inside(calls.start, "before start commits")
     calls.finish = die_inside(calls.finish, "before finish commits")
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(main(address_of(sys.argv[1]), Path(sys.argv[2])))

@@ -18,11 +18,11 @@ LIMITS = {"sqlite": "", "postgres": "%20-cidle_in_transaction_session_timeout%3D
 
 
 def test_frozen_at_any_point_an_owner_is_replaced_while_it_sleeps_and_does_nothing_more_when_it_wakes(
-    database: Database, tmp_path: Path
+    single_database: Database, tmp_path: Path
 ) -> None:
-    limit = LIMITS["postgres" if database.where.startswith("postgresql:") else "sqlite"]
+    limit = LIMITS["postgres" if single_database.argument.startswith("postgresql:") else "sqlite"]
     matrix = subprocess.run(
-        [sys.executable, Path(__file__).with_name("freeze_matrix.py"), database.where, tmp_path, limit],
+        [sys.executable, Path(__file__).with_name("freeze_matrix.py"), single_database.argument, tmp_path, limit],
         capture_output=True,
         text=True,
         check=False,

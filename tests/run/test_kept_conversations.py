@@ -183,12 +183,13 @@ def _lock(path: str) -> sqlite3.Connection:
 
 KEEPER = """
 import asyncio, sys
+from run.ledger_databases import address_of
 from ferrule.core.context import Principal
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.address import open_ledger
 
 async def main():
-    ledger = await open_ledger(sys.argv[1])
+    ledger = await open_ledger(address_of(sys.argv[1]))
     async with await Lease.acquire(ledger, "c", Principal("ann", "acme"), float(sys.argv[2])):
         await asyncio.sleep(3600)
 
@@ -199,8 +200,10 @@ asyncio.run(main())
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
 def test_what_a_killed_or_stopped_process_kept_is_taken_over(database: Database, way: signal.Signals) -> None:
     async def scenario(ledger: SqlLedger) -> None:
+        opened = await Lease.acquire(ledger, "c", ANN, SHORT)
+        await opened.release()
         process = subprocess.Popen(
-            [sys.executable, "-c", KEEPER, database.where, str(SHORT)],
+            [sys.executable, "-c", KEEPER, database.argument, str(SHORT)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SRC, ROOT / "tests")))},
         )
         try:
@@ -208,7 +211,7 @@ def test_what_a_killed_or_stopped_process_kept_is_taken_over(database: Database,
             await wait_for_signs(database, 2)
             process.send_signal(way)
             taken = await Lease.wait(ledger, "c", ANN, SHORT)
-            assert taken.record.epoch >= 2
+            assert taken.record.epoch == 3
         finally:
             process.kill()
             process.wait()

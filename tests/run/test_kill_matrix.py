@@ -22,7 +22,7 @@ def test_killed_at_any_edge_a_conversation_is_finished_by_another_process_and_no
     database: Database, tmp_path: Path
 ) -> None:
     matrix = subprocess.run(
-        [sys.executable, Path(__file__).with_name("kill_matrix.py"), database.where, tmp_path],
+        [sys.executable, Path(__file__).with_name("kill_matrix.py"), database.argument, tmp_path],
         capture_output=True,
         text=True,
         check=False,

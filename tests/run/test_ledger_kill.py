@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from architecture.source_tree import SRC
+from architecture.source_tree import ROOT, SRC
 from ferrule.errors import ApprovalError, FencedError
 from ferrule.run.ledger.ledger import CallState
 from ferrule.run.ledger.sql import SqlLedger
@@ -39,10 +39,10 @@ def test_whenever_its_process_is_killed_a_call_happens_at_most_once(
     approval = database.run(lambda ledger: prepare(ledger, needs_approval))
 
     victim = subprocess.run(
-        [sys.executable, Path(__file__).with_name("ledger_victim.py"), database.where, effect, point],
+        [sys.executable, Path(__file__).with_name("ledger_victim.py"), database.argument, effect, point],
         capture_output=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(SRC)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SRC, ROOT / "tests")))},
     )
     assert (victim.returncode, victim.stderr) == (-signal.SIGKILL, b"")
     assert effect.read_text() == output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from ferrule.core.outcome import Answered
 from ferrule.errors import FencedError, LedgerError
 from ferrule.run.ledger.address import open_ledger
-from ferrule.run.ledger.ledger import CALL_TRANSITIONS, CallState
-from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.ledger import CALL_TRANSITIONS, CallState, Ledger
 from run.ledger_databases import ANN, LEASE, Database, claim, fresh_name
 
 CALLS = {"plain": False, "asked": True}
@@ -46,7 +45,7 @@ a_database_lives_longer = settings(
 class Table:
     """The participants. Each owner uses the epoch that it got last."""
 
-    ledgers: dict[str, SqlLedger]
+    ledgers: Mapping[str, Ledger]
     name: str = field(default_factory=fresh_name)
     now: float = 0.0
     epochs: dict[str, int] = field(default_factory=lambda: {"one": 1, "two": 0})
@@ -120,7 +119,7 @@ class Table:
     async def _deny(self, owner: str, call: str) -> None:
         await self._decide(lambda ledger, approval: ledger.deny(approval, "bob", now=self.now))
 
-    async def _decide(self, decide: Callable[[SqlLedger, str], Awaitable[object]]) -> None:
+    async def _decide(self, decide: Callable[[Ledger, str], Awaitable[object]]) -> None:
         ledger = self.ledgers["two"]
         for one in await ledger.approvals():
             if one.conversation == self.name:

@@ -43,9 +43,10 @@ async def pay(amount: int) -> str:
 
 
 @pytest.fixture
-def old(database: Database) -> Database:
+def old(single_database: Database) -> Database:
     """A database with what version 5 has written."""
-    is_postgres = database.where.startswith("postgresql:")
+    database = single_database
+    is_postgres = database.argument.startswith("postgresql:")
     for text in (POSTGRES if is_postgres else SQLITE).schema(WRITTEN["tables"]):
         database.execute(text, ())
     for name, table in WRITTEN["rows"].items():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.transaction import QueryResult, Statement
@@ -24,19 +26,32 @@ class Executed:
 
 
 def watch(
-    ledger: SqlLedger, executed: Callable[[Executed], object], returned: Callable[[str, int], None] | None = None
+    ledger: Ledger, executed: Callable[[Executed], object], returned: Callable[[str, int], None] | None = None
 ) -> Callable[[], None]:
     """Call `executed` after each statement and step, and `returned` after each transaction, with name and number.
 
     Returns a function that ends it.
     """
+    numbers = count(1)
+    ends = [_watch(one, numbers, executed, returned) for one in ledger.shards if isinstance(one, SqlLedger)]
+
+    def end() -> None:
+        for one in ends:
+            one()
+
+    return end
+
+
+def _watch(
+    ledger: SqlLedger,
+    numbers: Iterator[int],
+    executed: Callable[[Executed], object],
+    returned: Callable[[str, int], None] | None,
+) -> Callable[[], None]:
     real: Callable[..., Awaitable[Any]] = ledger._transact  # pyright: ignore[reportPrivateUsage]
-    count = 0
 
     async def transact(transaction: Any, *, is_atomic: bool = False) -> Any:
-        nonlocal count
-        count += 1
-        number, name = count, transaction.gi_code.co_name
+        number, name = next(numbers), transaction.gi_code.co_name
 
         def watched() -> Any:
             at = 0

@@ -289,6 +289,15 @@ class Breach:
 class Ledger(ABC):
     """Every method is one transaction, which includes the audit rows of its transitions."""
 
+    @property
+    def shards(self) -> tuple[Ledger, ...]:
+        """The ledgers of which it consists, one for each database: see `sharded_ledger`."""
+        return (self,)
+
+    async def of_tenant(self, tenant: str) -> Ledger:
+        """Return the ledger of the database that has a tenant. It need not ask others for an id that is new."""
+        return self
+
     @abstractmethod
     async def open(
         self, conversation: str, principal: Principal, owner: str, lease: float, *, now: float

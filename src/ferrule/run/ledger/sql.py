@@ -17,6 +17,7 @@ from ferrule.run.ledger import (
     calls,
     continuations,
     conversations,
+    placements,
     queries,
     responses,
     stored_requests,
@@ -54,6 +55,7 @@ from ferrule.run.ledger.ledger import (
     ResponseStatus,
     StoredRequest,
 )
+from ferrule.run.ledger.placements import IdKind
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
@@ -402,6 +404,22 @@ class SqlLedger(Ledger):
             if len(self._known_offers) >= _MAX_KNOWN_OFFERS:
                 self._known_offers.clear()
             self._known_offers.add(offer)
+
+    async def has(self, kind: IdKind, id: str) -> bool:
+        """Whether this database has something with this id."""
+        return await self._transact(placements.has(kind, id))
+
+    async def take_number(self, number: int) -> int:
+        """Return the number of this database in its list of databases, which is this one if it had none."""
+        return await self._transact(placements.take_number(number))
+
+    async def placement(self, tenant: str) -> int | None:
+        """Return where a tenant is: see `placements`."""
+        return await self._transact(placements.find_placement(tenant))
+
+    async def place_tenant(self, tenant: str, place: int) -> int:
+        """Note where a tenant is, unless this is known; then return what is known."""
+        return await self._transact(placements.place_tenant(tenant, place))
 
     async def usage_report(self, query: UsageQuery) -> UsageReport:
         return await self._transact(tool_usage.find_usage(query))

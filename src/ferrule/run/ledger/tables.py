@@ -198,6 +198,9 @@ TABLES = (
         born INT8 NOT NULL, response TEXT NOT NULL, first INT8 NOT NULL, many INT8 NOT NULL, data TEXT NOT NULL,
         PRIMARY KEY (response, first, born))""",
     "CREATE TABLE IF NOT EXISTS ferrule_owner (id TEXT PRIMARY KEY, alive_until REAL8 NOT NULL)",
+    # A ledger over several databases: the number of this one, and where each tenant is.
+    "CREATE TABLE IF NOT EXISTS ferrule_shard (id INT8 PRIMARY KEY, number INT8 NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS ferrule_tenant (tenant TEXT PRIMARY KEY, shard INT8 NOT NULL)",
 )
 # What the conversations of earlier versions lack. Those that exist are filled in afterwards: see `upgrade`.
 NEW_COLUMNS: Mapping[str, str] = {
@@ -242,6 +245,12 @@ _FIRST_TOOL = (
     "CASE WHEN EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = t.id) THEN "
     "(SELECT k.tool FROM ferrule_audit p JOIN ferrule_call k ON k.conversation = p.conversation AND k.id = p.call_id "
     "WHERE p.conversation = t.id AND p.kind = 'proposed' ORDER BY p.seq LIMIT 1) END"
+)
+
+
+# Whether anything of a tenant is in this database. It has no placement if it was there before the others.
+_HAS_ROWS = " OR ".join(
+    f"EXISTS (SELECT 1 FROM ferrule_{table} WHERE tenant = ?)" for table in ("conversation", "trace")
 )
 
 
@@ -443,4 +452,20 @@ STATEMENTS: Mapping[str, str] = {
     # The audit log.
     "head": "SELECT audit_seq, audit_head FROM ferrule_conversation WHERE id = ?",
     "audit": f"SELECT {AUDIT} FROM ferrule_audit WHERE conversation = ? ORDER BY seq",
+    # See `placements`.
+    **{
+        f"has_{kind}": f"SELECT 1 FROM ferrule_{kind} WHERE {key} = ?"
+        for kind, key in {
+            "conversation": "id",
+            "approval": "id",
+            "response": "id",
+            "request": "answer",
+            "delivery": "id",
+        }.items()
+    },
+    "take_number": "INSERT INTO ferrule_shard (id, number) VALUES (0, ?) ON CONFLICT (id) DO NOTHING",
+    "number": "SELECT number FROM ferrule_shard",
+    "placement": f"SELECT (SELECT shard FROM ferrule_tenant WHERE tenant = ?), CASE WHEN {_HAS_ROWS} THEN 1 ELSE 0 END",
+    "place_tenant": f"INSERT INTO ferrule_tenant (tenant, shard) SELECT ?, CASE WHEN {_HAS_ROWS} THEN 0 ELSE ? END "
+    "WHERE 1 = 1 ON CONFLICT (tenant) DO NOTHING",
 }

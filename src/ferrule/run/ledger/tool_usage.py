@@ -6,6 +6,8 @@ definition. Each reply adds one row, and one for each call. The outcome of a cal
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import cast
 
 from ferrule.core.json_text import digest, loads
@@ -71,6 +73,29 @@ def find_usage(query: UsageQuery) -> Transaction[UsageReport]:
             unknown_names[key] = unknown_names.get(key, 0) + int(count)
     most = sorted(unknown_names.items(), key=lambda one: (-one[1], one[0]))
     return UsageReport(tuple(sorted(rows, key=_by_use)), tuple(UnknownToolName(*key, count) for key, count in most))
+
+
+def merge_reports(reports: Iterable[UsageReport]) -> UsageReport:
+    """Return one report over several databases."""
+    rows: dict[tuple[str, str, str], UsageRow] = {}
+    names: dict[tuple[str, str, str], int] = {}
+    for report in reports:
+        for row in report.rows:
+            key = (row.model, row.tool, row.fingerprint)
+            rows[key] = _merge_rows(rows[key], row) if key in rows else row
+        for one in report.unknown_names:
+            name = (one.model, one.wrote, one.tool)
+            names[name] = names.get(name, 0) + one.count
+    most = sorted(names.items(), key=lambda one: (-one[1], one[0]))[:MAX_UNKNOWN_NAMES]
+    unknown_names = tuple(UnknownToolName(*name, count) for name, count in most)
+    return UsageReport(tuple(sorted(rows.values(), key=_by_use)), unknown_names)
+
+
+def _merge_rows(one: UsageRow, other: UsageRow) -> UsageRow:
+    firsts = [row.first_at for row in (one, other) if row.first_at is not None]
+    lasts = [row.last_at for row in (one, other) if row.last_at is not None]
+    counts = one.counts + other.counts
+    return replace(one, first_at=min(firsts, default=None), last_at=max(lasts, default=None), counts=counts)
 
 
 def offer_id(usage: ToolUsage | None) -> str:
