@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -123,19 +124,46 @@ def test_progress_of_a_function_in_a_thread_streams_back() -> None:
     def count(context: CallContext) -> int:
         for step in range(3):
             context.report(step, 3, f"step {step}")
-            time.sleep(0.15)
+            # It has come before the next one is reported, however slow everything is.
+            has_come.wait()
+            has_come.clear()
+        return 3
+
+    message: list[Progress] = []
+    has_come = threading.Event()
+
+    def take(progress: Progress) -> None:
+        message.append(progress)
+        has_come.set()
+
+    async def scenario(server: NatsServer) -> None:
+        async with on_bus(server, count) as bus:
+            assert await bus.call_capability(
+                Capability.read("echo.count"), {}, CallContext(on_progress=take)
+            ) == Answered(3)
+
+    run(scenario)
+    assert [one.message for one in message] == ["step 0", "step 1", "step 2"]
+
+
+def test_the_last_progress_comes_before_the_answer_however_fast_the_function_is() -> None:
+    @tool(bound_to=("echo.count", "1.0"))
+    def count(context: CallContext) -> int:
+        for step in range(50):
+            context.report(step, 50, f"step {step}")
         return 3
 
     message: list[Progress] = []
 
     async def scenario(server: NatsServer) -> None:
         async with on_bus(server, count) as bus:
-            assert await bus.call_capability(
+            answer = await bus.call_capability(
                 Capability.read("echo.count"), {}, CallContext(on_progress=message.append)
-            ) == Answered(3)
+            )
+            assert answer == Answered(3)
+            assert message[-1].message == "step 49"
 
     run(scenario)
-    assert [one.message for one in message] == ["step 0", "step 1", "step 2"]
 
 
 def test_a_worker_with_heartbeats_is_waited_for_and_a_silent_one_is_given_up() -> None:

@@ -78,6 +78,11 @@ class RunningCalls:
         call.items += 1
         await self._send(call.reply, StreamItem(call.items - 1, item), "")
 
+    async def send_last_progress(self, call: RunningCall) -> None:
+        """Send what was reported too shortly after an earlier report, before the answer follows."""
+        if call.pending_progress is not None:
+            await self._send_heartbeat(call)
+
     def new(self, reply: str) -> RunningCall:
         """A call that has not started."""
         return RunningCall(reply, asyncio.get_running_loop(), self._on_progress)

@@ -315,6 +315,7 @@ class Worker:
         frame: Frame = _WORKER_FAILED
         try:
             frame = _frame_of(await self._source.call(served.name, arguments, context))
+            await self._running.send_last_progress(running)
         except asyncio.CancelledError:
             if not running.is_late and not running.is_cancelled:
                 raise
