@@ -12,11 +12,11 @@ import pytest
 
 from ferrule import CallContext, ChatMessage, Reply, ToolCall, ToolConversation, tool
 from ferrule.core.message import messages_as_json
-from ferrule.core.outcome import Answered
+from ferrule.core.outcome import Answered, Outcome
 from ferrule.core.tool import ToolDefinition
 from ferrule.engines.fake import FakeEngine
 from ferrule.errors import ApprovalError, FencedError, LedgerError
-from ferrule.run.journal import Decision
+from ferrule.run.journal import CallEntry, Decision
 from ferrule.run.ledger import step_sql
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.approval_terms import ApprovalTerms
@@ -26,6 +26,7 @@ from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.writes import Kind
+from ferrule.run.ledger_journal import LedgerJournal
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import AttemptStatus, CallAttempt, ToolUsage
 from run.ledger_databases import ANN, LEASE, Database, approve_call, claim, postgres_database, propose_call
@@ -193,7 +194,7 @@ def test_several_approvals_of_one_conversation_are_decided_in_one_step(database:
 
 
 # Each turn, and how many steps it takes in a conversation that is opened for it: opening it is the first.
-STEPS_OF_TURNS = {"": 2, "look": 2, "pay": 4, "pay pay pay": 8}
+STEPS_OF_TURNS = {"": 2, "look": 2, "pay": 4, "pay pay pay": 4}
 
 
 @pytest.mark.parametrize("calls", STEPS_OF_TURNS)
@@ -231,6 +232,61 @@ def test_a_turn_takes_as_many_steps_as_its_effects_need(database: Database, call
         assert await ledger.verify() is None
         again = await ToolConversation.open(ledger, "c", engine, [look, pay], context=CallContext(principal=ANN))
         assert again.messages == talk.messages
+
+    database.run(scenario)
+
+
+def test_of_calls_that_start_together_only_the_one_that_is_refused_does_not_run(database: Database) -> None:
+    pay = ToolDefinition("pay", side_effects=True)
+    begun: list[str] = []
+
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        journal = LedgerJournal(ledger, "c", ANN, 1, calls={}, is_begun=True, clock=lambda: 1.0)
+
+        async def run(place: str, needs_approval: bool) -> Outcome:
+            async def effect() -> Outcome:
+                # The start is durable: another process sees it.
+                async with await open_ledger(database.where) as other:
+                    call = await other.call("c", place)
+                assert call is not None
+                assert call.state is CallState.STARTED
+                begun.append(place)
+                return Answered("paid")
+
+            return await journal.run(CallEntry(place, ToolCall.of("pay", {}, id=place), pay, needs_approval), effect)
+
+        outcomes = await asyncio.gather(run("0.0", False), run("0.1", True), run("0.2", False))
+        assert sorted(begun) == ["0.0", "0.2"]
+        assert [isinstance(one, Answered) and one.is_error for one in outcomes] == [False, True, False]
+        assert [call.state for call in await ledger.calls("c")] == [CallState.DONE, CallState.DONE]
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+def test_the_outcome_of_a_call_does_not_wait_for_the_other_calls_of_its_round(database: Database) -> None:
+    pay = ToolDefinition("pay", side_effects=True)
+
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=0)
+        journal = LedgerJournal(ledger, "c", ANN, 1, calls={}, is_begun=True, clock=lambda: 1.0)
+        over = asyncio.Event()
+
+        async def run(place: str, waits: bool) -> None:
+            async def effect() -> Outcome:
+                if waits:
+                    await over.wait()
+                return Answered("paid")
+
+            await journal.run(CallEntry(place, ToolCall.of("pay", {}, id=place), pay, False), effect)
+
+        slow = asyncio.ensure_future(run("0.0", True))
+        await run("0.1", False)
+        assert [call.state for call in await ledger.calls("c")] == [CallState.STARTED, CallState.DONE]
+        over.set()
+        await slow
+        assert [call.state for call in await ledger.calls("c")] == [CallState.DONE, CallState.DONE]
 
     database.run(scenario)
 

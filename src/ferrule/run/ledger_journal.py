@@ -7,13 +7,16 @@ started again.
 Not everything is written at once. What only reads may be done again after a crash, so its records wait for the next
 change that must not wait: the start of an effect, its outcome, a request for approval, the end of the turn, or five
 seconds. All of it is then one step.
+
+Calls of a round that start together are one step too, and so are outcomes that come while another step is written. None
+of these effects begins before that step is durable.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +24,7 @@ from ferrule.core.call import ToolCall
 from ferrule.core.context import Principal
 from ferrule.core.json_text import dumps, loads
 from ferrule.core.outcome import Answered, Outcome, Unknown
-from ferrule.errors import ApprovalError, LedgerUnavailableError
+from ferrule.errors import ApprovalError, FencedError, LedgerError, LedgerUnavailableError
 from ferrule.run.journal import ApprovalRequest, CallEntry, Decision, Effect, LoopState
 from ferrule.run.ledger.calls import state_after
 from ferrule.run.ledger.change import (
@@ -65,6 +68,32 @@ class PreparedSave:
     confirm: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class _WriteRequest:
+    """Changes that must not wait, and the future of their results."""
+
+    changes: tuple[Change, ...]
+    done: asyncio.Future[tuple[Any, ...]]
+
+    def settle(self, results: tuple[Any, ...]) -> None:
+        if not self.done.done():
+            self.done.set_result(results)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
+            # Retrieved: if nobody waits, what was not written still waits, and the next write meets the same failure.
+            self.done.exception()
+
+
+class _RefusedError(Exception):
+    """The ledger has refused changes, and nothing was written."""
+
+    def __init__(self, error: LedgerError) -> None:
+        super().__init__()
+        self.error = error
+
+
 @dataclass(slots=True)
 class LedgerJournal:
     """`prepare` returns what to save with a state of the loop, None after its end. A single call has no loop."""
@@ -92,9 +121,10 @@ class LedgerJournal:
     """The state of the loop, if it is not written yet."""
     _is_in_doubt: bool = False
     """Whether the last write may have been made although it failed."""
-    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _requests: list[_WriteRequest] = field(default_factory=list["_WriteRequest"])
+    _writer: asyncio.Task[None] | None = None
+    """Writes the requests, as many together as there are, for as long as there are any."""
     _timer: asyncio.TimerHandle | None = None
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
 
     def idempotency_key(self, place: str, call: ToolCall) -> str:
         return f"{self.conversation}/{place}"
@@ -266,44 +296,85 @@ class LedgerJournal:
         return Claim.of(self.conversation, self.principal, replace(entry.call, id=entry.place), entry.tool)
 
     async def _apply(self, *changes: Change) -> tuple[Any, ...]:
-        """Write changes, and everything that waits, in one step. Returns the results of these changes."""
-        # Shielded: a caller that is cancelled would not know what was written, and it would be written again.
-        return await asyncio.shield(self._start_write(changes))
+        """Write changes, and everything that waits, in one step. Returns the results of these changes.
 
-    def _start_write(self, changes: tuple[Change, ...] = ()) -> asyncio.Task[tuple[Any, ...]]:
-        task = asyncio.ensure_future(self._write(changes))
-        self._tasks.add(task)
-        task.add_done_callback(self._end_write)
-        return task
+        A caller that is cancelled does not stop the write: nobody would know what was written.
+        """
+        return await self._request_write(changes)
 
-    async def _write(self, changes: tuple[Change, ...]) -> tuple[Any, ...]:
-        async with self._writing:
-            self._stop_timer()
-            if self._is_in_doubt:
-                await self._forget_written()
-            waiting, state, save = len(self._waiting), self._state, None
-            every: list[Change] = [*self._waiting]
-            if state is not None and self.prepare is not None:
-                save = self.prepare(state)
-                if self.save_override is None:
-                    every.append(SaveState(update=save.update, at=self.clock()))
-            every += changes
-            results: tuple[Any, ...] = ()
-            try:
-                if every:
-                    results = await self.ledger.apply(self.conversation, self.epoch, every)
-                del self._waiting[:waiting]
-                if save is not None and self.save_override is not None:
-                    await self.save_override(save.update)
-            except LedgerUnavailableError:
-                self._is_in_doubt = True
+    def _request_write(self, changes: tuple[Change, ...] = ()) -> asyncio.Future[tuple[Any, ...]]:
+        done: asyncio.Future[tuple[Any, ...]] = asyncio.get_running_loop().create_future()
+        self._requests.append(_WriteRequest(changes, done))
+        if self._writer is None:
+            # It begins after all that runs now, so that calls which are started together are one step.
+            self._writer = asyncio.ensure_future(self._write_requests())
+        return done
+
+    async def _write_requests(self) -> None:
+        try:
+            while self._requests:
+                requests, self._requests = self._requests, []
+                await self._write_together(requests)
+        finally:
+            self._writer = None
+
+    async def _write_together(self, requests: Sequence[_WriteRequest]) -> None:
+        """Write requests in one step. If one of them is refused, each is written by itself."""
+        try:
+            results = await self._write([change for request in requests for change in request.changes])
+        except _RefusedError as refusal:
+            if len(requests) == 1:
+                requests[0].fail(refusal.error)
+                return
+            for request in requests:
+                await self._write_together([request])
+        # Whatever it is belongs to those who wait for it; none of them may wait for ever.
+        except BaseException as error:
+            for request in requests:
+                request.fail(error)
+            if not isinstance(error, Exception):
                 raise
-            if save is not None:
-                save.confirm()
-            if self._state is state:
-                self._state = None
-            self.is_begun = True
-            return results[len(results) - len(changes) :]
+        else:
+            for request in requests:
+                own, results = results[: len(request.changes)], results[len(request.changes) :]
+                request.settle(own)
+
+    async def _write(self, changes: Sequence[Change]) -> tuple[Any, ...]:
+        self._stop_timer()
+        if self._is_in_doubt:
+            await self._forget_written()
+        waiting, state, save = len(self._waiting), self._state, None
+        every: list[Change] = [*self._waiting]
+        if state is not None and self.prepare is not None:
+            save = self.prepare(state)
+            if self.save_override is None:
+                every.append(SaveState(update=save.update, at=self.clock()))
+        every += changes
+        results: tuple[Any, ...] = ()
+        try:
+            if every:
+                results = await self._apply_now(every)
+            del self._waiting[:waiting]
+            if save is not None and self.save_override is not None:
+                await self.save_override(save.update)
+        except LedgerUnavailableError:
+            self._is_in_doubt = True
+            raise
+        if save is not None:
+            save.confirm()
+        if self._state is state:
+            self._state = None
+        self.is_begun = True
+        return results[len(results) - len(changes) :]
+
+    async def _apply_now(self, changes: Sequence[Change]) -> tuple[Any, ...]:
+        try:
+            return await self.ledger.apply(self.conversation, self.epoch, changes)
+        except (FencedError, LedgerUnavailableError):
+            # These concern the whole conversation.
+            raise
+        except LedgerError as error:
+            raise _RefusedError(error) from error
 
     async def _forget_written(self) -> None:
         """Drop what waits about calls that are recorded: it was written although nobody learned of it."""
@@ -314,13 +385,7 @@ class LedgerJournal:
 
     def _write_later(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LONGEST_WAIT, self._start_write)
-
-    def _end_write(self, task: asyncio.Task[Any]) -> None:
-        """Retrieve the exception: what was not written still waits, and the next write meets the same failure."""
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()
+            self._timer = asyncio.get_running_loop().call_later(LONGEST_WAIT, self._request_write)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
