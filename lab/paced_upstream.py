@@ -141,6 +141,10 @@ class Upstream:
 
 
 def _has_tools(request: Any) -> bool:
+    """Whether to call a tool: one is offered, and no result has come."""
+    messages: list[Any] = request.get("messages") or [{}]
+    if messages[-1].get("role") == "tool" or "<tool_response>" in str(request.get("prompt", "")):
+        return False
     return bool(request.get("tools")) or _TOOL in str(request.get("prompt", ""))
 
 

@@ -7,7 +7,7 @@ integer to a float, one escape of a character to another), and approvals and rec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
 
@@ -64,7 +64,7 @@ class Receipt:
         return tuple(sorted({*self.enforced, *self.checked})), self.unchecked
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in _RECEIPT_FIELDS}
 
     def __str__(self) -> str:
         parts = [f"{self.how} by {self.engine} ({self.path})"]
@@ -78,6 +78,9 @@ class Receipt:
 
     def _lists(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return ("enforced", self.enforced), ("checked after", self.checked), ("checked by nobody", self.unchecked)
+
+
+_RECEIPT_FIELDS = tuple(one.name for one in fields(Receipt))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ gets a hint; the third time ends the loop.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ferrule.core.call import ToolCall
@@ -47,7 +47,13 @@ class BudgetUsage:
     """How often each call had each result, by fingerprint. The field names are stored in ledgers."""
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "rounds": self.rounds,
+            "seconds": self.seconds,
+            "result_bytes": self.result_bytes,
+            "calls": dict(self.calls),
+            "seen": dict(self.seen),
+        }
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> BudgetUsage:
