@@ -18,7 +18,7 @@ from architecture.source_tree import ROOT, SRC
 from ferrule.errors import FencedError
 from ferrule.run.lease import Lease
 from ferrule.run.ledger.address import open_ledger
-from ferrule.run.ledger.ledger import WHILE_ALIVE
+from ferrule.run.ledger.lease_tables import WHILE_ALIVE
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.sqlite import SqliteLedger
 from run.ledger_databases import ANN, Database, claim, sqlite_database

@@ -12,6 +12,7 @@ from ferrule.core.outcome import Answered
 from ferrule.run.ledger.audit_chain import GENESIS, first_breach, hash_of
 from ferrule.run.ledger.ledger import AuditRecord, Breach
 from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.tables import AUDIT
 from run.ledger_databases import ANN, LEASE, Database, claim
 
 COLUMNS = [one.name for one in fields(AuditRecord)]
@@ -126,5 +127,5 @@ def test_a_row_added_behind_the_last_or_to_no_conversation_is_found(database: Da
         forged = replace(last, conversation=conversation, seq=seq, previous=last.hash if seq > 1 else GENESIS)
         forged = replace(forged, hash=hash_of(forged))
         placeholders = ", ".join("?" for _ in COLUMNS)
-        database.execute(f"INSERT INTO ferrule_audit VALUES ({placeholders})", astuple(forged))
+        database.execute(f"INSERT INTO ferrule_audit ({AUDIT}) VALUES ({placeholders})", astuple(forged))
         assert database.run(verify) == Breach(conversation, seq, "inserted")

@@ -354,7 +354,7 @@ def test_a_statement_that_writes_leaves_no_lock_behind(cluster: Path) -> None:
 
 
 TABLES = (
-    *("conversation", "message", "call", "approval", "approval_terms", "vote", "response", "response_event"),
+    *("conversation", "message", "call", "approval", "approval_terms", "vote", "response", "event"),
     *("selection", "pick", "continuation", "audit"),
 )
 

@@ -9,7 +9,8 @@ from ferrule.core.outcome import Unknown
 from ferrule.errors import FencedError, LedgerError
 from ferrule.run.ledger.claim import require_name
 from ferrule.run.ledger.held_conversations import HeldConversations
-from ferrule.run.ledger.ledger import WHILE_ALIVE, CallRecord, CallState, ConversationRecord
+from ferrule.run.ledger.lease_tables import WHILE_ALIVE
+from ferrule.run.ledger.ledger import CallRecord, CallState, ConversationRecord
 from ferrule.run.ledger.transaction import Transaction, call_of, execute
 from ferrule.run.ledger.transition import Transition, conflict_error, find_owned, find_record
 
@@ -111,6 +112,8 @@ def load(conversation: str, principal: Principal | None) -> Transaction[Conversa
     if not rows:
         return None
     record = ConversationRecord(*rows[0])
+    if record.is_removed:
+        return None
     if principal is not None and (record.tenant, record.principal) != (principal.tenant, principal.name):
         return None
     return (yield from _with_state(record))

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
-from ferrule.run.ledger.ledger import WHILE_ALIVE, CallRecord, ConversationRecord, ResponseRecord
+from ferrule.run.ledger.lease_tables import WHILE_ALIVE
+from ferrule.run.ledger.ledger import CallRecord, ConversationRecord, ResponseRecord
 
 
 @dataclass(frozen=True, slots=True)

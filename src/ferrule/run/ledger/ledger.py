@@ -49,6 +49,9 @@ from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
 from ferrule.run.ledger.change import Change
 from ferrule.run.ledger.claim import Claim
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
+from ferrule.run.ledger.lease_tables import WHILE_ALIVE
+from ferrule.run.ledger.prune_report import AfterBatch, PruneReport, no_pause
+from ferrule.run.ledger.retention_tables import ENDLESS_LEASE
 from ferrule.run.ledger.saved_state import StateUpdate, with_messages
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
@@ -93,8 +96,6 @@ class ApprovalState(StrEnum):
     REPLACED = "replaced"
 
 
-WHILE_ALIVE = 1e15
-"""The `lease_until` of a conversation that is held for as long as its owner lives."""
 GENESIS = "0" * 64
 """The hash before the first audit row of a conversation."""
 
@@ -131,6 +132,11 @@ class ConversationRecord:
     def held_until(self) -> float:
         """Until when no other owner may take it over."""
         return self.alive_until if self.lease_until == WHILE_ALIVE else self.lease_until
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether only a stub of it is left, which holds the head of its audit log."""
+        return self.lease_until >= ENDLESS_LEASE
 
     @property
     def state(self) -> Any:
@@ -609,6 +615,43 @@ class Ledger(ABC):
         """Return the first row that was changed, removed or inserted, in one conversation or in all; None without one.
 
         Anyone who can write the whole database can rewrite a whole chain: store the last hash elsewhere too.
+        """
+
+    @abstractmethod
+    async def maintain(self, *, now: float) -> None:
+        """Prepare the tables for the next weeks. It costs nothing if they are: a gateway calls it now and then."""
+
+    @abstractmethod
+    async def prune(
+        self,
+        before: float,
+        audit_before: float | None = None,
+        *,
+        now: float,
+        is_dry_run: bool = False,
+        whole_weeks: bool = False,
+        after_batch: AfterBatch = no_pause,
+    ) -> PruneReport:
+        """Remove conversations that were not changed since `before`, in which nothing waits, and that nobody owns.
+
+        Their audit logs stay, and their ids cannot be opened again. With `audit_before`, audit logs that end before it
+        go too. `whole_weeks` waits until a week is due as a whole where that is cheaper, in Postgres. `after_batch` is
+        awaited after each transaction.
+        """
+
+    @abstractmethod
+    async def delete_principal(
+        self,
+        principal: Principal,
+        by: str = "operator",
+        *,
+        now: float,
+        is_dry_run: bool = False,
+        after_batch: AfterBatch = no_pause,
+    ) -> PruneReport:
+        """Remove everything of one person, whatever its age, but for audit logs, which do not name them.
+
+        Conversations that a process owns now are not removed: see `PruneReport.held_ids`.
         """
 
     @abstractmethod

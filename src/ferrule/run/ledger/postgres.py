@@ -15,19 +15,31 @@ nothing may be set for a connection or prepared in it. Such a pool is recognized
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
+from ferrule.run.ledger import partitions
 from ferrule.run.ledger.heartbeat import Beat
+from ferrule.run.ledger.partitions import Drop, Partition, day_of
+from ferrule.run.ledger.removal import (
+    POSTGRES_REMOVAL,
+    POSTGRES_STUB_REMOVAL,
+    POSTGRES_SWEEP,
+    Removal,
+    postgres_removal,
+    postgres_stub_removal,
+)
+from ferrule.run.ledger.retention import BATCH
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.step_sql import damaged_error, postgres_write
 from ferrule.run.ledger.step_writer import StepWriter
-from ferrule.run.ledger.tables import INDEXES, TABLES, VERSION, Dialect
+from ferrule.run.ledger.tables import INDEXES, NEW_COLUMNS, TABLES, VERSION, Dialect
 from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction, execute
-from ferrule.run.ledger.upgrade import fill_conversations, find_version, note_version
+from ferrule.run.ledger.upgrade import BATCHES_WHEN_OPENED, fill_conversations, find_version, note_version
 from ferrule.run.ledger.writes import Kind
 
 if TYPE_CHECKING:
@@ -45,9 +57,13 @@ DIALECT = Dialect(
     half_full=" WITH (fillfactor = 70)",
 )
 _STATEMENTS = {name: text.encode() for name, text in DIALECT.statements().items()}
-_STATEMENTS["has_ledger"] = b"SELECT to_regclass('ferrule_ledger') IS NOT NULL"
+_STATEMENTS["has_ledger"] = (
+    b"SELECT to_regclass('ferrule_ledger') IS NOT NULL AND COALESCE((SELECT relkind = 'p' FROM pg_class "
+    b"WHERE oid = to_regclass('ferrule_audit')), false)"
+)
 # Two processes that create the tables at the same time would fail. The number is arbitrary, but must not change.
 _TABLES_LOCK = 7_305_801_174
+_LOCK_TABLES = f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})".encode()
 # "started" must be on disk before the effect begins. Stricter settings than "on" are kept.
 _DURABLE = b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 # Each statement must see what was committed before it, also after it has waited for a row's lock.
@@ -67,10 +83,14 @@ _SAME_PLAN = (
 # The last audit row of a step, and the epoch of its conversation now.
 _WRITTEN = (
     b"SELECT a.hash, c.epoch FROM ferrule_audit a JOIN ferrule_conversation c ON c.id = a.conversation "
-    b"WHERE a.conversation = %s AND a.seq = %s"
+    b"WHERE a.conversation = %s AND a.seq = %s AND a.born IN (0, c.born)"
 )
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Seconds before each further try to send a step: a server that has crashed is back within some of them."""
+# What prepares the next weeks gives up early, and is repeated later: others must not wait behind it.
+_SHORT_WAIT = b"SET LOCAL lock_timeout = '2s'"
+_MAX_BYTES_WHEN_OPENED = 256_000_000
+"""How large a ledger of an earlier version may be to be raised when it is opened: its writers wait meanwhile."""
 _SERVER = b"SELECT pg_backend_pid(), current_setting('synchronous_commit')"
 
 
@@ -84,6 +104,8 @@ class PostgresLedger(SqlLedger):
         self._free: list[Connection] = []
         self._free_writers: list[Connection] = []
         self._has_tables = False
+        self._prepared_week = 0
+        """The first day of the last week for which the partitions were made."""
         self._is_closed = False
         self._writer = StepWriter(self._write_steps)
 
@@ -109,21 +131,35 @@ class PostgresLedger(SqlLedger):
             while free:
                 await free.pop().close()
 
-    async def _make_tables(self) -> None:
+    async def _make_tables(self, *, is_migration: bool = False) -> None:
         # CREATE TABLE IF NOT EXISTS takes locks even if the table exists, and running statements would have to wait.
         async with self._connection() as connection:
             if not await _run(connection, _has_tables()):
-                async with connection.transaction():
-                    await connection.execute(f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})".encode())
-                    await _execute_all(connection, TABLES)
-                    before = await _run(connection, find_version())
-                    for text in DIALECT.new_columns():
-                        await connection.execute(text.encode())
-                    await _execute_all(connection, INDEXES)
-                    await _run(connection, note_version(before))
-                if before is not None:
-                    await _run(connection, fill_conversations())
+                before = await _make_tables(connection, is_migration=is_migration)
+                count, last = int(before is not None and not is_migration), ""
+                for _ in range(BATCHES_WHEN_OPENED):
+                    if count:
+                        count, last = await _run(connection, fill_conversations(last))
         self._has_tables = True
+        try:
+            await self.maintain(now=time.time())
+        except LedgerError:
+            # Rows without a partition of their own go to the default one. The next look may succeed.
+            return
+
+    async def maintain(self, *, now: float) -> None:
+        day = day_of(now)
+        if partitions.week_of(day) <= self._prepared_week:
+            return
+        async with self._connection() as connection:
+            for table in partitions.KEYS:
+                if not partitions.missing_weeks(await _partitions(connection, table), day):
+                    continue
+                async with connection.transaction():
+                    await connection.execute(_SHORT_WAIT)
+                    await connection.execute(_LOCK_TABLES)
+                    await _make_weeks(connection, table, day)
+        self._prepared_week = partitions.week_of(day)
 
     async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
         if not self._has_tables:
@@ -179,6 +215,60 @@ class PostgresLedger(SqlLedger):
 
     def _open_beat(self) -> Beat:
         return _PostgresBeat(self._dsn)
+
+    async def _write(self, text: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        async with self._connection(is_writer=True) as connection:
+            return await _send(connection, text, parameters)
+
+    # --- Retention ---
+
+    async def _weeks(self, table: str) -> list[Partition]:
+        if not self._has_tables:
+            await self._make_tables()
+        async with self._connection() as connection:
+            return await _partitions(connection, table)
+
+    async def _remove(self, removals: Sequence[Removal], recent: float) -> set[str]:
+        return {row[0] for row in await self._write(POSTGRES_REMOVAL, postgres_removal(removals, recent))}
+
+    async def _remove_stubs(self, stubs: Sequence[tuple[str, int, int]]) -> int:
+        ((count,),) = await self._write(POSTGRES_STUB_REMOVAL, postgres_stub_removal(stubs))
+        return count
+
+    async def _sweep_messages(self, week: Partition) -> int:
+        text = POSTGRES_SWEEP.format(week=partitions.born_in(week), limit=BATCH)
+        ((count,),) = await self._write(text, ())
+        return count
+
+    async def _drop_messages(self, week: Partition) -> Drop:
+        async with self._connection() as connection:
+            try:
+                async with connection.transaction():
+                    await _lock(connection, week.name)
+                    if await _rows(connection, partitions.message_drop_check(week)):
+                        return Drop.NEEDED
+                    await connection.execute(f"TRUNCATE {week.name}".encode())
+            except _psycopg().errors.LockNotAvailable:
+                return Drop.BUSY
+            except _psycopg().errors.UndefinedTable:
+                # Another process has dropped it.
+                return Drop.DONE
+            await _drop_empty(connection, week)
+            return Drop.DONE
+
+    async def _drop_audit(self, week: Partition, before: float) -> int | None:
+        async with self._connection() as connection:
+            try:
+                async with connection.transaction():
+                    await _lock(connection, week.name)
+                    if await _rows(connection, partitions.audit_drop_check(week, before)):
+                        return None
+                    ((count,),) = await _rows(connection, partitions.stub_drop(week))
+                    await connection.execute(f"TRUNCATE {week.name}".encode())
+            except (_psycopg().errors.LockNotAvailable, _psycopg().errors.UndefinedTable):
+                return None
+            await _drop_empty(connection, week)
+            return count
 
     @asynccontextmanager
     async def _connection(self, *, is_writer: bool = False) -> AsyncGenerator[Connection]:
@@ -250,9 +340,17 @@ class _PostgresBeat:
 
 
 async def _send_steps(connection: Connection, steps: Sequence[Step]) -> set[int]:
-    text, parameters = postgres_write(steps)
-    cursor = await connection.execute(text.encode(), parameters)
-    return {row[0] for row in await cursor.fetchall()}
+    return {row[0] for row in await _send(connection, *postgres_write(steps))}
+
+
+async def _send(connection: Connection, text: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+    """Execute one statement that writes. Returns its rows."""
+    try:
+        cursor = await connection.execute(text.encode(), parameters)
+    except _psycopg().errors.CheckViolation:
+        # The partition of a row's week was made while the row was on its way to the default one.
+        cursor = await connection.execute(text.encode(), parameters)
+    return await cursor.fetchall()
 
 
 async def _was_written(connection: Connection, step: Step) -> bool:
@@ -283,6 +381,74 @@ def _has_tables() -> Transaction[bool]:
     if not (yield from execute("has_ledger")).rows[0][0]:
         return False
     return [row[0] for row in (yield from execute("versions")).rows] == [VERSION]
+
+
+async def _make_tables(connection: Connection, *, is_migration: bool) -> int | None:
+    """Make the tables, or raise them to this version. Returns the version that they had; None if they are new."""
+    (size,) = await _row(connection, partitions.TABLE_BYTES.encode())
+    if size > _MAX_BYTES_WHEN_OPENED and not is_migration:
+        raise LedgerError(
+            "this ledger is large and has the form of an earlier version",
+            code="ledger_migration_needed",
+            hint="Run `ferrule ledger migrate --ledger ADDRESS` once; other processes may write meanwhile.",
+        )
+    async with connection.transaction():
+        await connection.execute(_LOCK_TABLES)
+        await _execute_all(connection, TABLES)
+        before = await _run(connection, find_version())
+        for table in NEW_COLUMNS:
+            await _execute_all(connection, DIALECT.new_columns(table))
+        await _execute_all(connection, INDEXES)
+        for table in partitions.KEYS:
+            await _partition_table(connection, table)
+        await _run(connection, note_version(before))
+    return before
+
+
+async def _partition_table(connection: Connection, table: str) -> None:
+    if (await _row(connection, partitions.IS_PARTITIONED.format(table=table).encode()))[0]:
+        return
+    day = day_of(time.time())
+    await connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+    (has_rows,) = await _row(connection, partitions.HAS_ROWS.format(table=table).encode())
+    (last_born,) = await _row(connection, partitions.LAST_BORN.encode())
+    end = partitions.early_end(day, last_born, is_empty=not has_rows)
+    for text in (*partitions.conversion(table, end), partitions.cleanup(table)):
+        await connection.execute(text.encode())
+    await _make_weeks(connection, table, day)
+
+
+async def _make_weeks(connection: Connection, table: str, day: int) -> None:
+    for week in partitions.missing_weeks(await _partitions(connection, table), day):
+        for text in partitions.week_creation(table, week):
+            await connection.execute(text.encode())
+
+
+async def _partitions(connection: Connection, table: str) -> list[Partition]:
+    cursor = await connection.execute(partitions.FIND_PARTITIONS.format(table=table).encode())
+    return [partitions.read_partition(table, name, bounds) for name, bounds in await cursor.fetchall()]
+
+
+async def _lock(connection: Connection, table: str) -> None:
+    """Lock a table against everything until the end of the transaction, or give up early."""
+    await connection.execute(_SHORT_WAIT)
+    await connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+
+
+async def _drop_empty(connection: Connection, week: Partition) -> None:
+    """Drop a partition that was emptied. While the table is busy it stays, and is dropped the next time."""
+    try:
+        async with connection.transaction():
+            await _lock(connection, week.table)
+            ((has_rows,),) = await _rows(connection, partitions.HAS_ROWS.format(table=week.name))
+            if not has_rows:
+                await connection.execute(f"DROP TABLE {week.name}".encode())
+    except (_psycopg().errors.LockNotAvailable, _psycopg().errors.UndefinedTable):
+        return
+
+
+async def _rows(connection: Connection, text: str) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(text.encode())).fetchall()
 
 
 async def _row(connection: Connection, text: bytes) -> tuple[Any, ...]:

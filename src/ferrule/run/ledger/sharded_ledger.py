@@ -67,6 +67,7 @@ from ferrule.run.ledger.ledger import (
     StoredRequest,
 )
 from ferrule.run.ledger.placements import HERE, IdKind
+from ferrule.run.ledger.prune_report import AfterBatch, PruneReport, no_pause
 from ferrule.run.ledger.search import ConversationSummary
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.tool_usage import merge_reports
@@ -368,7 +369,39 @@ class ShardedLedger(Ledger):
         for shard, some in by_shard.items():
             await (await shard.checked()).record_requests(some)
 
+    async def prune(
+        self,
+        before: float,
+        audit_before: float | None = None,
+        *,
+        now: float,
+        is_dry_run: bool = False,
+        whole_weeks: bool = False,
+        after_batch: AfterBatch = no_pause,
+    ) -> PruneReport:
+        report = PruneReport()
+        for shard in self._shards:
+            ledger = await shard.checked()
+            options = {"is_dry_run": is_dry_run, "whole_weeks": whole_weeks}
+            report.add(await ledger.prune(before, audit_before, now=now, after_batch=after_batch, **options))
+        return report
+
+    async def delete_principal(
+        self,
+        principal: Principal,
+        by: str = "operator",
+        *,
+        now: float,
+        is_dry_run: bool = False,
+        after_batch: AfterBatch = no_pause,
+    ) -> PruneReport:
+        ledger = await (await self.shard_of(principal.tenant)).checked()
+        return await ledger.delete_principal(principal, by, now=now, is_dry_run=is_dry_run, after_batch=after_batch)
+
     # --- Sweeps: what the shards return that answer. ---
+
+    async def maintain(self, *, now: float) -> None:
+        await self._sweep(lambda one: one.maintain(now=now))
 
     async def unfinished_responses(self, limit: int, *, now: float) -> tuple[ResponseRecord, ...]:
         found = await self._sweep(lambda one: one.unfinished_responses(limit, now=now))

@@ -23,9 +23,9 @@ from ferrule.run.ledger.heartbeat import Beat
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.step_sql import sqlite_write
-from ferrule.run.ledger.tables import INDEXES, TABLES, Dialect
+from ferrule.run.ledger.tables import INDEXES, NEW_COLUMNS, TABLES, Dialect
 from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction
-from ferrule.run.ledger.upgrade import fill_conversations, find_version, note_version
+from ferrule.run.ledger.upgrade import BATCHES_WHEN_OPENED, fill_conversations, find_version, note_version
 
 T = TypeVar("T")
 
@@ -114,13 +114,18 @@ def make_tables(connection: sqlite3.Connection) -> None:
     with _transaction(connection):
         _execute_all(connection, TABLES)
         before = _run(connection, find_version())
-        columns = connection.execute("SELECT name FROM pragma_table_info('ferrule_conversation')").fetchall()
-        for text in DIALECT.new_columns([name for (name,) in columns]):
-            connection.execute(text)
+        for table in NEW_COLUMNS:
+            columns = connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+            for text in DIALECT.new_columns(table, [name for (name,) in columns]):
+                connection.execute(text)
         _execute_all(connection, INDEXES)
         _run(connection, note_version(before))
-    if before is not None:
-        _run(connection, fill_conversations())
+    if before is None:
+        return
+    count, last = 1, ""
+    for _ in range(BATCHES_WHEN_OPENED):
+        if count:
+            count, last = run_transaction(connection, fill_conversations(last), is_atomic=True)
 
 
 def run_transaction(connection: sqlite3.Connection, transaction: Transaction[T], *, is_atomic: bool = False) -> T:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ferrule.run.ledger.ledger import WHILE_ALIVE
+from ferrule.run.ledger import lease_tables, retention_tables
+from ferrule.run.ledger.lease_tables import HELD_UNTIL
 
 VERSION = 6
 # Each version only adds tables and columns to the one before, so these are upgraded by creating what is missing.
@@ -17,12 +18,7 @@ UPGRADABLE = (1, 2, 3, 4, 5)
 # Everything of a conversation but its state, in the order of `ConversationRecord`.
 CONVERSATION_HEAD = (
     "id, tenant, principal, owner, epoch, lease_until, version, 'null', audit_seq, audit_head, messages, opened_at, "
-    "changed_at, title, born, "
-    "COALESCE((SELECT o.alive_until FROM ferrule_owner o WHERE o.id = ferrule_conversation.owner), 0.0)"
-)
-_HELD_UNTIL = (
-    f"CASE WHEN c.lease_until = {WHILE_ALIVE} THEN "
-    "COALESCE((SELECT o.alive_until FROM ferrule_owner o WHERE o.id = c.owner), 0.0) ELSE c.lease_until END"
+    "changed_at, title, born, " + lease_tables.ALIVE_UNTIL.format(conversation="ferrule_conversation")
 )
 CALL = (
     "conversation, id, tool, tool_fingerprint, arguments, arguments_sha256, binding, side_effects, needs_leave, "
@@ -53,10 +49,6 @@ TRACED_REQUEST = (
     "id, trace, tenant, principal, at, api, request_id, seconds, status, model, finish, error, error_status, "
     "error_message, error_detail, prompt_tokens, completion_tokens, cost, tools, conversation, messages, history_key"
 )
-BEAT = (
-    "INSERT INTO ferrule_owner (id, alive_until) VALUES (?, ?) "
-    "ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until"
-)
 MAX_EARLIER_KEYS = 12
 """How many keys of a history one statement looks up."""
 AUDIT = "conversation, seq, at, kind, call_id, approval, decided_by, epoch, detail, previous, hash"
@@ -82,10 +74,10 @@ class Dialect:
             texts = [text.replace(name, own) for text in texts]
         return list(texts)
 
-    def new_columns(self, existing: Sequence[str] = ()) -> list[str]:
-        """Return the statements that add the columns that do not exist."""
-        missing = {name: kind for name, kind in NEW_COLUMNS.items() if name not in existing}
-        add = f"ALTER TABLE ferrule_conversation ADD COLUMN {self.unless_exists}"
+    def new_columns(self, table: str, existing: Sequence[str] = ()) -> list[str]:
+        """Return the statements that add the columns that a table lacks."""
+        missing = {name: kind for name, kind in NEW_COLUMNS[table].items() if name not in existing}
+        add = f"ALTER TABLE {table} ADD COLUMN {self.unless_exists}"
         return self.schema([f"{add}{name} {kind}" for name, kind in missing.items()])
 
     def statements(self) -> dict[str, str]:
@@ -197,18 +189,22 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS ferrule_event (
         born INT8 NOT NULL, response TEXT NOT NULL, first INT8 NOT NULL, many INT8 NOT NULL, data TEXT NOT NULL,
         PRIMARY KEY (response, first, born))""",
-    "CREATE TABLE IF NOT EXISTS ferrule_owner (id TEXT PRIMARY KEY, alive_until REAL8 NOT NULL)",
+    lease_tables.TABLE,
     # A ledger over several databases: the number of this one, and where each tenant is.
     "CREATE TABLE IF NOT EXISTS ferrule_shard (id INT8 PRIMARY KEY, number INT8 NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ferrule_tenant (tenant TEXT PRIMARY KEY, shard INT8 NOT NULL)",
 )
-# What the conversations of earlier versions lack. Those that exist are filled in afterwards: see `upgrade`.
-NEW_COLUMNS: Mapping[str, str] = {
-    "messages": "INT8 NOT NULL DEFAULT 0",
-    "opened_at": "REAL8 NOT NULL DEFAULT 0",
-    "changed_at": "REAL8 NOT NULL DEFAULT 0",
-    "title": "TEXT NOT NULL DEFAULT ''",
-    "born": "INT8 NOT NULL DEFAULT 0",
+# What the tables of earlier versions lack. Conversations that exist are filled in afterwards: see `upgrade`.
+NEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "ferrule_conversation": {
+        "messages": "INT8 NOT NULL DEFAULT 0",
+        "opened_at": "REAL8 NOT NULL DEFAULT 0",
+        "changed_at": "REAL8 NOT NULL DEFAULT 0",
+        "title": "TEXT NOT NULL DEFAULT ''",
+        "born": "INT8 NOT NULL DEFAULT 0",
+        **retention_tables.CONVERSATION_COLUMNS,
+    },
+    "ferrule_audit": retention_tables.AUDIT_COLUMNS,
 }
 # Lists are by tenant and newest first.
 INDEXES = (
@@ -217,6 +213,7 @@ INDEXES = (
     "ON ferrule_conversation (tenant, principal, opened_at, id)",
     "DROP INDEX IF EXISTS ferrule_conversation_tenant",
     "DROP INDEX IF EXISTS ferrule_audit_opened",
+    *retention_tables.INDEXES,
 )
 
 
@@ -237,14 +234,15 @@ _FINAL_STATE = (
 )
 # Whether a conversation contains a text: in a message, or in the state of an earlier version.
 _CONTAINS_TEXT = (
-    "(EXISTS (SELECT 1 FROM ferrule_message m WHERE m.conversation = {id} AND LOWER(m.body) LIKE ? ESCAPE '!') "
+    "(EXISTS (SELECT 1 FROM ferrule_message m WHERE m.conversation = {id} "
+    "AND m.born = (SELECT b.born FROM ferrule_conversation b WHERE b.id = {id}) AND LOWER(m.body) LIKE ? ESCAPE '!') "
     "OR EXISTS (SELECT 1 FROM ferrule_conversation s WHERE s.id = {id} AND LOWER(s.state) LIKE ? ESCAPE '!'))"
 )
 # Sorted by the audit log, because ids do not sort as numbers do. Searched only if there is a call at all.
 _FIRST_TOOL = (
     "CASE WHEN EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = t.id) THEN "
     "(SELECT k.tool FROM ferrule_audit p JOIN ferrule_call k ON k.conversation = p.conversation AND k.id = p.call_id "
-    "WHERE p.conversation = t.id AND p.kind = 'proposed' ORDER BY p.seq LIMIT 1) END"
+    "WHERE p.conversation = t.id AND p.born = 0 AND p.kind = 'proposed' ORDER BY p.seq LIMIT 1) END"
 )
 
 
@@ -288,13 +286,11 @@ STATEMENTS: Mapping[str, str] = {
     "conversation_head": f"SELECT {CONVERSATION_HEAD} FROM ferrule_conversation WHERE id = ?",
     "state": "SELECT version, state FROM ferrule_conversation WHERE id = ?",
     "messages": "SELECT body FROM ferrule_message WHERE born = ? AND conversation = ? AND n < ? ORDER BY n",
-    "set_lease": "UPDATE ferrule_conversation SET lease_until = ? WHERE id = ? AND epoch = ?",
-    "beat": BEAT,
-    "forget_owners": "DELETE FROM ferrule_owner WHERE alive_until < ?",
+    **lease_tables.STATEMENTS,
     "every_conversation": "SELECT id FROM ferrule_conversation UNION SELECT conversation FROM ferrule_audit ORDER BY 1",
     "opened_at": "SELECT opened_at FROM ferrule_conversation WHERE id = ? AND tenant = ?",
     **{
-        f"conversations_of{suffix}": f"SELECT c.id, c.tenant, c.principal, c.version, {_HELD_UNTIL}, "
+        f"conversations_of{suffix}": f"SELECT c.id, c.tenant, c.principal, c.version, {HELD_UNTIL}, "
         f"c.opened_at, c.changed_at, c.title FROM ferrule_conversation c WHERE c.tenant = ? {whose}"
         "AND (c.opened_at, c.id) < (?, ?) "
         f"AND (? = '' OR {_CONTAINS_TEXT.format(id='c.id')}) "
@@ -303,11 +299,11 @@ STATEMENTS: Mapping[str, str] = {
         "ORDER BY c.opened_at DESC, c.id DESC LIMIT ?"
         for suffix, whose in {"": "", "_by": "AND c.principal = ? "}.items()
     },
-    # For the upgrade: conversations of an earlier version, which have no time yet.
+    # For the upgrade: conversations of an earlier version, which have no time yet. All their audit rows have `born` 0.
     "unfilled": "SELECT c.id, a.at, z.at, SUBSTR(c.state, 1, ?), "
     f"{_FIRST_TOOL.replace('t.id', 'c.id')} FROM ferrule_conversation c "
-    "JOIN ferrule_audit a ON a.conversation = c.id AND a.seq = 1 "
-    "JOIN ferrule_audit z ON z.conversation = c.id AND z.seq = c.audit_seq "
+    "JOIN ferrule_audit a ON a.conversation = c.id AND a.seq = 1 AND a.born = 0 "
+    "JOIN ferrule_audit z ON z.conversation = c.id AND z.seq = c.audit_seq AND z.born = 0 "
     "WHERE c.opened_at = 0 AND c.id > ? ORDER BY c.id LIMIT ?",
     # A conversation whose messages are rows already keeps its `born`: they are found by it.
     "fill": "UPDATE ferrule_conversation SET opened_at = ?, changed_at = ?, title = ?, "
@@ -342,7 +338,7 @@ STATEMENTS: Mapping[str, str] = {
     "continuation": f"SELECT {CONTINUATION} FROM ferrule_continuation WHERE conversation = ?",
     "due_continuations": f"SELECT {', '.join(f'n.{name}' for name in CONTINUATION.split(', '))} "
     "FROM ferrule_continuation n JOIN ferrule_conversation c ON c.id = n.conversation "
-    f"WHERE n.status = 'due' AND n.due_at <= ? AND {_HELD_UNTIL} <= ? "
+    f"WHERE n.status = 'due' AND n.due_at <= ? AND {HELD_UNTIL} <= ? "
     "AND NOT EXISTS (SELECT 1 FROM ferrule_response r "
     f"WHERE r.conversation = c.id AND r.status IN {_UNFINISHED}) ORDER BY n.due_at LIMIT ?",
     "end_continuation": "UPDATE ferrule_continuation SET status = ?, error = ? WHERE conversation = ? "
@@ -368,7 +364,7 @@ STATEMENTS: Mapping[str, str] = {
     "responses_in": "SELECT id FROM ferrule_response WHERE conversation = ? ORDER BY id",
     "unfinished_responses": f"SELECT {', '.join(f'r.{name}' for name in RESPONSE.split(', '))} "
     "FROM ferrule_response r JOIN ferrule_conversation c ON c.id = r.conversation "
-    f"WHERE r.status IN {_UNFINISHED} AND {_HELD_UNTIL} <= ? ORDER BY r.created, r.id LIMIT ?",
+    f"WHERE r.status IN {_UNFINISHED} AND {HELD_UNTIL} <= ? ORDER BY r.created, r.id LIMIT ?",
     # Events of an earlier release are rows of their own; those after them are in `ferrule_event`.
     "last_event": "SELECT COALESCE("
     "(SELECT e.first + e.many - 1 FROM ferrule_event e WHERE e.response = ? ORDER BY e.first DESC LIMIT 1), "
@@ -387,7 +383,7 @@ STATEMENTS: Mapping[str, str] = {
     "AND idempotency_key = ?",
     # With the end of the lease and the time of the last change of the conversation that answers it.
     "request_by_body": f"SELECT {', '.join(f'r.{name}' for name in REQUEST.split(', '))}, "
-    f"COALESCE({_HELD_UNTIL}, 0.0), COALESCE(c.changed_at, r.begun_at) FROM ferrule_request r "
+    f"COALESCE({HELD_UNTIL}, 0.0), COALESCE(c.changed_at, r.begun_at) FROM ferrule_request r "
     "LEFT JOIN ferrule_response p ON p.id = r.answer "
     "LEFT JOIN ferrule_conversation c ON c.id = COALESCE(p.conversation, r.answer) "
     "WHERE r.body_sha256 = ? AND r.tenant = ? AND r.principal = ? AND r.api = ? "
@@ -449,9 +445,9 @@ STATEMENTS: Mapping[str, str] = {
     "forget_traced_requests": "DELETE FROM ferrule_traced_request WHERE trace = ?",
     "forget_trace_tools": "DELETE FROM ferrule_trace_tool WHERE trace = ?",
     "forget_trace": "DELETE FROM ferrule_trace WHERE id = ?",
+    **retention_tables.STATEMENTS,
     # The audit log.
     "head": "SELECT audit_seq, audit_head FROM ferrule_conversation WHERE id = ?",
-    "audit": f"SELECT {AUDIT} FROM ferrule_audit WHERE conversation = ? ORDER BY seq",
     # See `placements`.
     **{
         f"has_{kind}": f"SELECT 1 FROM ferrule_{kind} WHERE {key} = ?"
@@ -468,4 +464,8 @@ STATEMENTS: Mapping[str, str] = {
     "placement": f"SELECT (SELECT shard FROM ferrule_tenant WHERE tenant = ?), CASE WHEN {_HAS_ROWS} THEN 1 ELSE 0 END",
     "place_tenant": f"INSERT INTO ferrule_tenant (tenant, shard) SELECT ?, CASE WHEN {_HAS_ROWS} THEN 0 ELSE ? END "
     "WHERE 1 = 1 ON CONFLICT (tenant) DO NOTHING",
+    # In the partition of the conversation, and in the one of rows that an earlier version has written.
+    "audit": f"SELECT {AUDIT} FROM ferrule_audit WHERE conversation = ? "
+    "AND born IN (0, (SELECT born FROM ferrule_conversation WHERE id = ?)) ORDER BY seq",
+    "audit_anywhere": f"SELECT {AUDIT} FROM ferrule_audit WHERE conversation = ? ORDER BY seq",
 }

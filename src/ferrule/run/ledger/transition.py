@@ -107,7 +107,7 @@ class Transition:
         last, previous, _ = self._chain or (record.seq, record.head, now)
         row = (record.id, last + 1, now, kind, call_id, approval, by or record.owner, record.epoch, encode_json(detail))
         head = hash_of_fields(previous, *row)
-        self.write(Kind.AUDIT, *row, previous, head)
+        self.write(Kind.AUDIT, *row, previous, head, record.born)
         self._chain = (last + 1, head, now)
 
     # --- Calls, approvals, responses: read as they will be ---
@@ -281,21 +281,38 @@ def conflict_error(conversation: str) -> LedgerError:
 
 def find_record(conversation: str) -> Transaction[ConversationRecord]:
     """Read a conversation without its state."""
-    result = yield from execute("conversation_head", conversation)
-    if not result.rows:
-        raise LedgerError(f"there is no conversation {conversation!r}", code="unknown_conversation")
-    return ConversationRecord(*result.rows[0])
+    record = yield from _read_record(conversation)
+    if record.is_removed:
+        raise removed_error(LedgerError, conversation)
+    return record
 
 
 def find_owned(conversation: str, epoch: int | None) -> Transaction[ConversationRecord]:
     """Read a conversation for the owner of this epoch. Raises `FencedError` for any other epoch."""
-    record = yield from find_record(conversation)
+    record = yield from _read_record(conversation)
+    if record.is_removed:
+        raise removed_error(LedgerError if epoch is None else FencedError, conversation)
     if epoch is not None and record.epoch != epoch:
         raise FencedError(
             f"{conversation!r} is in epoch {record.epoch}; this owner has epoch {epoch}",
             hint="Another process has taken the conversation over. Stop, and load it again.",
         )
     return record
+
+
+def _read_record(conversation: str) -> Transaction[ConversationRecord]:
+    result = yield from execute("conversation_head", conversation)
+    if not result.rows:
+        raise LedgerError(f"there is no conversation {conversation!r}", code="unknown_conversation")
+    return ConversationRecord(*result.rows[0])
+
+
+def removed_error(kind: type[LedgerError], conversation: str) -> LedgerError:
+    return kind(
+        f"the conversation {conversation!r} was removed",
+        code="conversation_removed",
+        hint="Use a new id. This one stays taken for as long as its audit log is kept.",
+    )
 
 
 def _call_state(call: CallRecord) -> Values:

@@ -3,6 +3,9 @@
 Processes of the earlier version may still run: they look at the version only when they start, and what they write stays
 valid, because columns and tables are only added. A conversation keeps the form of the earlier version until it is
 next saved; until then its state contains its messages. After that, an earlier version refuses to load it.
+
+The first process that opens a ledger raises it. For a large one `ferrule ledger migrate` does that before, without
+making anyone wait, and fills in what the conversations of an earlier version lack.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from ferrule.run.timeline_entry import title_of
 
 _BATCH = 500
 _DAY = 86_400
+BATCHES_WHEN_OPENED = 20
+"""How many batches of conversations are filled in when a ledger is opened. The rest is for `ferrule ledger migrate`."""
 
 
 def find_version() -> Transaction[int | None]:
@@ -37,12 +42,13 @@ def note_version(before: int | None) -> Transaction[None]:
         yield from execute("raise_version", VERSION, before)
 
 
-def fill_conversations() -> Transaction[int]:
-    """Fill in the times and titles of conversations of an earlier version. Returns how many there were."""
-    last, count = "", 0
-    while rows := (yield from execute("unfilled", PREFIX_CHARS, last, _BATCH)).rows:
-        for id, opened_at, changed_at, beginning, tool in rows:
-            title = title_of_state(beginning) or title_of(tool or "")
-            yield from execute("fill", opened_at, changed_at, title, int(opened_at) // _DAY, id)
-        last, count = rows[-1][0], count + len(rows)
-    return count
+def fill_conversations(after: str = "") -> Transaction[tuple[int, str]]:
+    """Fill in the times and titles of some conversations of an earlier version, in the order of their ids.
+
+    Returns how many there were, and the last id. None are left when there were none.
+    """
+    rows = (yield from execute("unfilled", PREFIX_CHARS, after, _BATCH)).rows
+    for id, opened_at, changed_at, beginning, tool in rows:
+        title = title_of_state(beginning) or title_of(tool or "")
+        yield from execute("fill", opened_at, changed_at, title, int(opened_at) // _DAY, id)
+    return len(rows), rows[-1][0] if rows else after

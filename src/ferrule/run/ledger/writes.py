@@ -209,10 +209,11 @@ WRITES: Mapping[Kind, Write] = {
     Kind.AUDIT: Write(
         "ferrule_audit",
         _typed(
-            "conversation seq at kind call_id approval decided_by epoch detail previous hash",
+            "conversation seq at kind call_id approval decided_by epoch detail previous hash born",
             seq=_INTEGER,
             at=_REAL,
             epoch=_INTEGER,
+            born=_INTEGER,
         ),
     ),
 }
