@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,29 @@ def examine_ledger(address: str, processes: int) -> list[LedgerFinding]:
     if address.startswith(_POSTGRES):
         return _examine_postgres(address, processes)
     return _examine_sqlite(Path(address.removeprefix(_SQLITE)))
+
+
+def read_ledger_version(address: str) -> int:
+    """Return the version of a ledger without opening it, which would raise it; 0 if there is none."""
+    if not address.startswith(_POSTGRES):
+        _examine_sqlite(path := Path(address.removeprefix(_SQLITE)))
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            if not connection.execute(f"SELECT 1 FROM sqlite_master WHERE name = '{_TABLE}'").fetchall():
+                return 0
+            return max((row[0] for row in connection.execute(f"SELECT version FROM {_TABLE}")), default=0)
+    psycopg = _psycopg()
+    try:
+        with psycopg.connect(
+            address, autocommit=True, prepare_threshold=None, connect_timeout=_CONNECT_SECONDS
+        ) as connection:
+            if not connection.execute(f"SELECT to_regclass('{_TABLE}') IS NOT NULL".encode()).fetchone()[0]:
+                return 0
+            rows = connection.execute(f"SELECT version FROM {_TABLE}".encode()).fetchall()
+            return max((row[0] for row in rows), default=0)
+    except psycopg.Error as fault:
+        raise LedgerUnavailableError(
+            f"the ledger's database: {str(fault).strip()}", hint="Check the address, and whether the server runs."
+        ) from fault
 
 
 def _examine_postgres(address: str, processes: int) -> list[LedgerFinding]:

@@ -32,6 +32,7 @@ COMMANDS = (
     "mcp",
     "worker",
     "capabilities",
+    "ledger",
     "approvals",
     "audit",
     "trace",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import overload
 
@@ -82,3 +82,13 @@ async def _open_shard(address: str, *, must_exist: bool, connections: int) -> Sq
         # It is connected on first use, so that one that is silent delays nobody else.
         return PostgresLedger(address, connections)
     return await open_ledger(address, must_exist=must_exist)
+
+
+async def migrate_ledger(address: str, note: Callable[[str], None]) -> SqlLedger:
+    """Raise an existing ledger to this version and open it. In Postgres, others may use it meanwhile."""
+    if address.startswith(_POSTGRES):
+        from ferrule.run.ledger.postgres import PostgresLedger
+
+        return await PostgresLedger.migrate(address, note)
+    note("raising the tables")
+    return await open_ledger(address, must_exist=True)

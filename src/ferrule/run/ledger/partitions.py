@@ -153,11 +153,12 @@ def cleanup(table: str) -> str:
 
 
 # An index whose building was interrupted is there and useless. One that is being built belongs to somebody else.
-BROKEN_INDEX = (
-    f"SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('{EARLY_INDEX}') AND NOT indisvalid AND NOT EXISTS "
-    "(SELECT 1 FROM pg_stat_progress_create_index p WHERE p.index_relid = indexrelid)"
+BROKEN_INDEXES = (
+    "SELECT i.indexrelid::regclass::text FROM pg_index i WHERE NOT i.indisvalid "
+    "AND i.indrelid IN (to_regclass('ferrule_conversation'), to_regclass('ferrule_audit'), "
+    "to_regclass('ferrule_delivery'), to_regclass('ferrule_request')) "
+    "AND NOT EXISTS (SELECT 1 FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)"
 )
-IS_PREPARED = f"SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('{EARLY_INDEX}') AND indisvalid"
 TABLE_BYTES = (
     "SELECT COALESCE(pg_relation_size(to_regclass('ferrule_audit')), 0) "
     "+ COALESCE(pg_relation_size(to_regclass('ferrule_message')), 0)"

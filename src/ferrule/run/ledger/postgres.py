@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -123,6 +123,20 @@ class PostgresLedger(SqlLedger):
                 raise
         return ledger
 
+    @staticmethod
+    async def migrate(dsn: str, note: Callable[[str], None]) -> PostgresLedger:
+        """Open the ledger, and raise it to this version in a way that makes writers wait only for a moment.
+
+        Indexes are built while others write. `note` is called with what is done next.
+        """
+        ledger = PostgresLedger(dsn, connections=2)
+        async with ledger._connection() as connection:
+            if not await _run(connection, _has_tables()):
+                await _prepare_upgrade(connection, note)
+        note("raising the tables")
+        await ledger._make_tables(is_migration=True)
+        return ledger
+
     async def close(self) -> None:
         self._is_closed = True
         await self._stop_keeping()
@@ -227,6 +241,14 @@ class PostgresLedger(SqlLedger):
             await self._make_tables()
         async with self._connection() as connection:
             return await _partitions(connection, table)
+
+    async def missing_partitions(self, *, now: float) -> list[str]:
+        async with self._connection() as connection:
+            return [
+                f"{table}_{week}"
+                for table in partitions.KEYS
+                for week in partitions.missing_weeks(await _partitions(connection, table), day_of(now))
+            ]
 
     async def _remove(self, removals: Sequence[Removal], recent: float) -> set[str]:
         return {row[0] for row in await self._write(POSTGRES_REMOVAL, postgres_removal(removals, recent))}
@@ -403,6 +425,33 @@ async def _make_tables(connection: Connection, *, is_migration: bool) -> int | N
             await _partition_table(connection, table)
         await _run(connection, note_version(before))
     return before
+
+
+async def _prepare_upgrade(connection: Connection, note: Callable[[str], None]) -> None:
+    """Do what takes long in a ledger of version 5 or 6, each statement by itself. It may be repeated at any point."""
+    ((is_ready,),) = await _rows(
+        connection, "SELECT to_regclass('ferrule_trace') IS NOT NULL AND to_regclass('ferrule_delivery') IS NOT NULL"
+    )
+    if not is_ready:
+        return
+    note("adding columns")
+    for table in NEW_COLUMNS:
+        await _execute_all(connection, DIALECT.new_columns(table))
+    for (name,) in await _rows(connection, partitions.BROKEN_INDEXES):
+        await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
+    for text in INDEXES:
+        if text.startswith("CREATE INDEX"):
+            note(f"building {text.split()[5]}")
+            await connection.execute(text.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1).encode())
+    day = day_of(time.time())
+    (last_born,) = await _row(connection, partitions.LAST_BORN.encode())
+    end = partitions.early_end(day, last_born, is_empty=False)
+    for table in partitions.KEYS:
+        plain = f"SELECT 1 FROM pg_class WHERE oid = to_regclass('{table}') AND relkind = 'r'"
+        if await _rows(connection, plain):
+            note(f"preparing {table}")
+            for text in partitions.preparation(table, end):
+                await connection.execute(text.encode())
 
 
 async def _partition_table(connection: Connection, table: str) -> None:

@@ -68,6 +68,18 @@ STUB: Mapping[str, str] = {
     "responses": "DELETE FROM ferrule_response WHERE conversation IN {gone}",
 }
 
+# When a row belongs to its conversation: messages of a stub may wait for their week to be dropped, and a response
+# without content for the key of its request to run out.
+STRAY_CONDITIONS: Mapping[str, str] = {
+    "ferrule_message": "c.pruned < 2 AND c.born = t.born",
+    "ferrule_call": "c.pruned = 0",
+    "ferrule_approval": "c.pruned = 0",
+    "ferrule_response": "(c.pruned = 0 OR t.request = 'null')",
+    "ferrule_selection": "c.pruned = 0",
+    "ferrule_pick": "c.pruned = 0",
+    "ferrule_continuation": "c.pruned = 0",
+}
+
 _GONE = "(SELECT id FROM ferrule_conversation WHERE pruned = 1)"
 _OPEN_APPROVAL = "a.state IN ('pending', 'approved') AND a.expires_at > ?"
 # Why a conversation is kept; empty if it is not. The last audit row says when it was changed: an earlier version does
@@ -120,6 +132,20 @@ STATEMENTS: Mapping[str, str] = {
     "remove_requests_of": "DELETE FROM ferrule_request WHERE tenant = ? AND principal = ? AND begun_at < ?",
     "blank_requests_of": "UPDATE ferrule_request SET request = 'null' WHERE tenant = ? AND principal = ?",
     # Pages of the whole ledger, for checks and exports.
-    "conversation_page": "SELECT id, audit_seq, audit_head, pruned FROM ferrule_conversation WHERE id > ? "
-    "ORDER BY id LIMIT ?",
+    "conversation_page": "SELECT id, audit_seq, audit_head FROM ferrule_conversation WHERE id > ? ORDER BY id LIMIT ?",
+    "audit_page": "SELECT a.conversation, a.seq, a.at, a.kind, a.call_id, a.approval, a.decided_by, a.epoch, a.detail, "
+    "a.previous, a.hash FROM ferrule_conversation c JOIN ferrule_audit a ON a.conversation = c.id "
+    "AND a.born IN (0, c.born) WHERE c.id > ? AND c.id <= ? ORDER BY a.conversation, a.seq",
+    "stray_audit": "SELECT a.conversation, a.seq FROM ferrule_audit a WHERE NOT EXISTS (SELECT 1 FROM "
+    "ferrule_conversation c WHERE c.id = a.conversation AND (a.born = 0 OR a.born = c.born)) LIMIT 1",
+    "export_page": "SELECT id FROM ferrule_conversation WHERE id > ? AND (? = '' OR tenant = ?) "
+    "AND (? = '' OR principal = ?) AND changed_at >= ? ORDER BY id LIMIT ?",
+    "requests_of": "SELECT answer, tenant, principal, api, body_sha256, idempotency_key, begun_at, request "
+    "FROM ferrule_request WHERE answer = ? OR answer IN (SELECT p.id FROM ferrule_response p WHERE p.conversation = ?) "
+    "ORDER BY begun_at, answer",
+    **{
+        f"stray_{table}": f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} t WHERE NOT EXISTS "
+        f"(SELECT 1 FROM ferrule_conversation c WHERE c.id = t.conversation AND {condition}) LIMIT 1000) x"
+        for table, condition in STRAY_CONDITIONS.items()
+    },
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -17,6 +17,7 @@ from ferrule.run.ledger import (
     calls,
     continuations,
     conversations,
+    export,
     placements,
     queries,
     removal,
@@ -25,9 +26,9 @@ from ferrule.run.ledger import (
     stored_requests,
     tool_usage,
     traces,
+    verification,
 )
 from ferrule.run.ledger.approval_terms import ApprovalTerms, Vote
-from ferrule.run.ledger.audit_chain import GENESIS, first_breach
 from ferrule.run.ledger.change import (
     AskApproval,
     Change,
@@ -67,6 +68,7 @@ from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.ledger.transaction import Transaction, execute
 from ferrule.run.ledger.transition import Body, change, find_owned
+from ferrule.run.ledger.upgrade import fill_conversations
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import ToolUsage, UsageQuery, UsageReport
 
@@ -74,7 +76,6 @@ T = TypeVar("T")
 
 
 _MAX_KNOWN_OFFERS = 10_000
-_MAX_VERIFY_TRIES = 100
 _MAX_DELETE_PASSES = 5
 
 
@@ -432,7 +433,7 @@ class SqlLedger(Ledger):
         return await self._transact(tool_usage.find_usage(query))
 
     async def audit(self, conversation: str) -> tuple[AuditRecord, ...]:
-        return await self._transact(_audit(conversation))
+        return await self._transact(verification.read_audit(conversation))
 
     async def maintain(self, *, now: float) -> None:
         """Nothing needs to be prepared."""
@@ -597,13 +598,54 @@ class SqlLedger(Ledger):
         return 0
 
     async def verify(self, conversation: str | None = None) -> Breach | None:
-        names = [conversation] if conversation is not None else await self._transact(_conversation_ids())
-        for name in names:
-            # One transaction each, so that nobody waits long and only one conversation is in memory.
-            breach = await self._transact(_verify(name))
-            if breach is not None:
-                return breach
-        return None
+        if conversation is not None:
+            return await self._transact(verification.verify_conversation(conversation))
+        return await self.verify_pages()
+
+    async def verify_pages(self, after_page: Callable[[int], Awaitable[None]] | None = None) -> Breach | None:
+        """Verify all audit logs. `after_page` is awaited with the number of conversations that are verified."""
+        stray = await self._transact(verification.find_stray_audit())
+        breach, last, total, count = None, "", 0, 1
+        while count and breach is None:
+            # One transaction for each page, so that nobody waits long.
+            breach, count, last = await self._transact(verification.verify_page(last))
+            total += count
+            if after_page is not None:
+                await after_page(total)
+        found = [one for one in (breach, stray) if one is not None]
+        return min(found, key=lambda one: one.conversation, default=None)
+
+    async def count_strays(self) -> dict[str, int]:
+        """Return how many rows of each table belong to no conversation, up to a thousand."""
+        return await self._transact(verification.count_strays())
+
+    async def count_unfilled(self) -> int:
+        """Return whether conversations of an earlier version still lack their times: how many, up to a page."""
+        return len((await self._transact(execute("unfilled", 1, "", 500))).rows)
+
+    async def missing_partitions(self, *, now: float) -> list[str]:
+        """Return the weeks, by their tables, that have no partition of their own."""
+        return []
+
+    async def export(self, tenant: str = "", principal: str = "", since: float = 0.0) -> AsyncGenerator[dict[str, Any]]:
+        """Yield everything of each conversation as JSON. Empty names select all."""
+        last = ""
+        while page := await self._transact(export.find_ids(tenant, principal, since, last)):
+            last = page[-1]
+            for id in page:
+                document = await self._transact(export.export_conversation(id))
+                if document is not None:
+                    yield document
+
+    async def fill_conversations(self, after_batch: Callable[[int], Awaitable[None]]) -> int:
+        """Fill in what conversations of an earlier version lack: see `upgrade`. Returns how many there were."""
+        total, last = 0, ""
+        while True:
+            count, last = await self._transact(fill_conversations(last), is_atomic=True)
+            if not count:
+                return total
+            total += count
+            await after_batch(total)
 
 
 def unstorable_error() -> LedgerError:
@@ -613,30 +655,3 @@ def unstorable_error() -> LedgerError:
 
 def _update(state: Any | StateUpdate) -> StateUpdate:
     return state if isinstance(state, StateUpdate) else StateUpdate.of(state)
-
-
-def _conversation_ids() -> Transaction[list[str]]:
-    return [row[0] for row in (yield from execute("every_conversation")).rows]
-
-
-def _audit(conversation: str) -> Transaction[tuple[AuditRecord, ...]]:
-    rows = (yield from execute("audit", conversation, conversation)).rows
-    # Without its conversation, nothing says in which partition an audit row is.
-    rows = rows or (yield from execute("audit_anywhere", conversation)).rows
-    return tuple(AuditRecord(*row) for row in rows)
-
-
-def _verify(conversation: str) -> Transaction[Breach | None]:
-    breach = None
-    for _ in range(_MAX_VERIFY_TRIES):
-        last, head = yield from _head(conversation)
-        breach = first_breach(conversation, (yield from _audit(conversation)), last, head)
-        if breach is None or (last, head) == (yield from _head(conversation)):
-            return breach
-        # A step came in between: the rows are newer than the head.
-    return breach
-
-
-def _head(conversation: str) -> Transaction[tuple[int, str]]:
-    rows = (yield from execute("head", conversation)).rows
-    return rows[0] if rows else (0, GENESIS)

@@ -287,7 +287,6 @@ STATEMENTS: Mapping[str, str] = {
     "state": "SELECT version, state FROM ferrule_conversation WHERE id = ?",
     "messages": "SELECT body FROM ferrule_message WHERE born = ? AND conversation = ? AND n < ? ORDER BY n",
     **lease_tables.STATEMENTS,
-    "every_conversation": "SELECT id FROM ferrule_conversation UNION SELECT conversation FROM ferrule_audit ORDER BY 1",
     "opened_at": "SELECT opened_at FROM ferrule_conversation WHERE id = ? AND tenant = ?",
     **{
         f"conversations_of{suffix}": f"SELECT c.id, c.tenant, c.principal, c.version, {HELD_UNTIL}, "

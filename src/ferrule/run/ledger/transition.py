@@ -25,6 +25,7 @@ from ferrule.run.machine import outcome_as_dict
 from ferrule.run.timeline_entry import title_of
 
 T = TypeVar("T")
+_REMOVED = "Use a new id. This one stays taken for as long as its audit log is kept."
 _MAX_TRIES = 200
 """More steps than this have come between the reading and the writing of one: something is wrong."""
 
@@ -283,15 +284,17 @@ def find_record(conversation: str) -> Transaction[ConversationRecord]:
     """Read a conversation without its state."""
     record = yield from _read_record(conversation)
     if record.is_removed:
-        raise removed_error(LedgerError, conversation)
+        raise LedgerError(f"the conversation {conversation!r} was removed", code="conversation_removed", hint=_REMOVED)
     return record
 
 
 def find_owned(conversation: str, epoch: int | None) -> Transaction[ConversationRecord]:
     """Read a conversation for the owner of this epoch. Raises `FencedError` for any other epoch."""
     record = yield from _read_record(conversation)
+    if record.is_removed and epoch is not None:
+        raise FencedError(f"the conversation {conversation!r} was removed", code="conversation_removed", hint=_REMOVED)
     if record.is_removed:
-        raise removed_error(LedgerError if epoch is None else FencedError, conversation)
+        raise LedgerError(f"the conversation {conversation!r} was removed", code="conversation_removed", hint=_REMOVED)
     if epoch is not None and record.epoch != epoch:
         raise FencedError(
             f"{conversation!r} is in epoch {record.epoch}; this owner has epoch {epoch}",
@@ -305,14 +308,6 @@ def _read_record(conversation: str) -> Transaction[ConversationRecord]:
     if not result.rows:
         raise LedgerError(f"there is no conversation {conversation!r}", code="unknown_conversation")
     return ConversationRecord(*result.rows[0])
-
-
-def removed_error(kind: type[LedgerError], conversation: str) -> LedgerError:
-    return kind(
-        f"the conversation {conversation!r} was removed",
-        code="conversation_removed",
-        hint="Use a new id. This one stays taken for as long as its audit log is kept.",
-    )
 
 
 def _call_state(call: CallRecord) -> Values:
