@@ -20,6 +20,7 @@ from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.hook_names import load_hooks
 from ferrule.server.observability.telemetry import Telemetry
+from ferrule.server.retention import RetentionSweep
 from ferrule.server.router import Replica, RoutedEngine, Router
 from ferrule.server.tool_catalog import ToolCatalog
 from ferrule.sources.combined_sources import CombinedSources
@@ -55,6 +56,7 @@ async def open_gateway(
         gateway = Gateway(config, router, tool_catalog, ledger, telemetry, hooks)
         # The first callback runs last: when every answer has ended.
         gateway.shutdown_callbacks.append(gateway.traces.start())
+        gateway.shutdown_callbacks.append(RetentionSweep(ledger, config.retention, telemetry).start())
         # Pushed last, so that it runs first, while engines, tools and ledger are still open.
         stack.push_async_callback(gateway.stop)
         for name, error in (await gateway.engine_probe.probe()).items():

@@ -116,6 +116,16 @@ class TracesConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionConfig:
+    """How long the ledger keeps conversations. By default it keeps everything."""
+
+    conversation_days: float = 0.0
+    """How long a conversation is kept after its last change; 0 is for ever. In Postgres, up to six days longer."""
+    audit_days: float = 0.0
+    """How long the audit log of a removed conversation is kept, after the last change before; 0 is for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
     """One engine. `use` is the string that `load_engine` accepts."""
 
@@ -217,6 +227,7 @@ class Config:
     keys: tuple[KeyConfig, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
     traces: TracesConfig = field(default_factory=TracesConfig)
+    retention: RetentionConfig = field(default_factory=RetentionConfig)
     ledger: str = field(default="", repr=False)
     """A SQLite file, or `postgresql://...`. If empty, the ledger is a temporary file that is deleted on exit."""
     tool_choice_policy: ChoicePolicy = ChoicePolicy.AUTO

@@ -35,6 +35,7 @@ def find_errors(config: Config) -> list[ConfigProblem]:
         *_address_errors(config),
         *_source_errors(config),
         *_webhook_errors(config),
+        *_retention_errors(config),
         *find_hook_errors(config.tools.hooks),
     ]
 
@@ -141,6 +142,18 @@ def _webhook_errors(config: Config) -> Iterator[ConfigProblem]:
             "server.webhook_secret",
             f"it is not whsec_ and the base64 of {_MIN_SECRET} to {_MAX_SECRET} bytes",
             "Create one: echo whsec_$(openssl rand -base64 32)",
+        )
+
+
+def _retention_errors(config: Config) -> Iterator[ConfigProblem]:
+    days, audit_days = config.retention.conversation_days, config.retention.audit_days
+    if days < 0:
+        yield ConfigProblem("retention.conversation_days", "it is less than 0", "Write 0 to keep them for ever")
+    if audit_days and (not days or audit_days < max(days, 1)):
+        yield ConfigProblem(
+            "retention.audit_days",
+            "an audit log outlives its conversation",
+            "Write at least conversation_days and at least 1, or 0 to keep it for ever",
         )
 
 
