@@ -6,8 +6,10 @@ ended, one that waits for approval, and a stored response.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,13 @@ import pytest
 from ferrule import CallContext, Reply, ToolConversation, tool
 from ferrule.core.context import Principal
 from ferrule.engines.fake import FakeEngine
-from ferrule.run.ledger.ledger import ApprovalState, CallState
+from ferrule.run.ledger.audit_chain import GENESIS, hash_of
+from ferrule.run.ledger.ledger import ApprovalState, AuditRecord, CallState
 from ferrule.run.ledger.postgres import DIALECT as POSTGRES
 from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.sqlite import DIALECT as SQLITE
+from ferrule.run.ledger.tables import AUDIT
 from run.ledger_databases import Database
 
 WRITTEN = json.loads(Path(__file__).with_name("ledger_version_5.json").read_text())
@@ -137,5 +141,31 @@ def test_a_process_of_the_earlier_version_still_writes_while_it_runs(old: Databa
         old.execute(f"INSERT INTO ferrule_conversation ({columns}) VALUES ({marks})", [*late.values()])
         talk = await opened(ledger, "late", Reply.of("Hello."))
         assert (await talk.send_message("Hi.")).text == "Hello."
+
+    old.run(scenario)
+
+
+def test_audit_rows_that_the_earlier_version_writes_later_belong_to_the_chain(old: Database) -> None:
+    """It knows no partitions. Its conversation is then filled in, continued by this version, and removed."""
+    row = AuditRecord("late", 1, LATER, "opened", "", "", "old", 1, "{}", GENESIS, "")
+    row = replace(row, hash=hash_of(row))
+    late: dict[str, Any] = {"id": "late", "tenant": "acme", "principal": "ann", "owner": "old", "epoch": 1}
+    late |= {"lease_until": 0.0, "version": 0, "state": "null", "audit_seq": 1, "audit_head": row.hash}
+
+    async def scenario(ledger: SqlLedger) -> None:
+        for table, values in (("ferrule_conversation", [*late.values()]), ("ferrule_audit", [*astuple(row)])):
+            columns = ", ".join(late) if table == "ferrule_conversation" else AUDIT
+            old.execute(f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' for _ in values)})", values)
+        assert await ledger.fill_conversations(lambda _: asyncio.sleep(0)) == 1
+        talk = await opened(ledger, "late", Reply.of("Hello."))
+        await talk.send_message("Hi.")
+        await talk.close()
+        assert old.execute("SELECT COUNT(DISTINCT born) FROM ferrule_audit WHERE conversation = 'late'", ()) == [(2,)]
+        assert [one.seq for one in await ledger.audit("late")][:2] == [1, 2]
+        assert await ledger.verify() is None
+        report = await ledger.prune(LATER + 60, LATER + 60, now=LATER + 7200)
+        assert report.conversations == report.audits
+        assert await ledger.audit("late") == ()
+        assert await ledger.verify() is None
 
     old.run(scenario)

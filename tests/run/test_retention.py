@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import pytest
 from ferrule.core.context import Principal
 from ferrule.core.outcome import Answered, Unknown
 from ferrule.errors import ApprovalError, FencedError, LedgerError
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Approval, ResponseRecord, ResponseStatus, StoredRequest
 from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger
@@ -310,3 +312,56 @@ def test_a_conversation_that_a_living_process_keeps_stays_and_that_of_a_dead_one
         assert await ledger.load("living", ANN) is not None
 
     database.run(scenario)
+
+
+def test_of_a_process_that_opens_and_one_that_removes_a_conversation_one_wins(database: Database) -> None:
+    """The call in it has run. Opened or removed, it does not run again."""
+
+    async def scenario(ledger: SqlLedger) -> None:
+        ids = [f"c{number}" for number in range(16)]
+        for id in ids:
+            record = await ledger.open(id, ANN, "one", LEASE, now=OLD)
+            await ledger.propose(claim(id), record.epoch, side_effects=True, needs_approval=False, now=OLD)
+            assert await ledger.start(claim(id), record.epoch, now=OLD)
+            await ledger.finish(id, "k", record.epoch, Answered("paid"), now=OLD)
+            await ledger.release(id, record.epoch, now=OLD)
+        outcomes: dict[str, str] = {}
+
+        async def use(id: str, opened: SqlLedger) -> None:
+            try:
+                record = await opened.open(id, ANN, "two", LEASE, now=NOW)
+            except LedgerError as refusal:
+                outcomes[id] = refusal.code
+                return
+            assert not await opened.start(claim(id), record.epoch, now=NOW)
+            outcomes[id] = "opened"
+
+        async with await open_ledger(database.where) as other, await open_ledger(database.where) as third:
+            prunes = [one.prune(CUTOFF, now=NOW) for one in (other, third)]
+            await asyncio.gather(*(use(id, ledger) for id in ids[:8]), *prunes, *(use(id, ledger) for id in ids[8:]))
+        assert set(outcomes) == set(ids)
+        for id, outcome in outcomes.items():
+            assert (await ledger.load(id) is not None) == (outcome == "opened")
+            assert outcome in ("opened", "conversation_removed")
+            started = [row for row in await ledger.audit(id) if row.kind == "started"]
+            assert len(started) == 1
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+
+
+def test_an_owner_that_wakes_after_its_conversation_was_removed_is_fenced(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await ledger.open("c", ANN, "one", LEASE, now=OLD)
+        async with await open_ledger(database.where) as other:
+            assert (await other.prune(CUTOFF, now=NOW)).conversations == 1
+        with pytest.raises(FencedError):
+            await ledger.save("c", 1, {"messages": [{"text": SECRET}]}, now=NOW)
+        with pytest.raises(FencedError):
+            await ledger.renew("c", 1, LEASE, now=NOW)
+        with pytest.raises(FencedError):
+            await ledger.propose(claim("c"), 1, side_effects=True, needs_approval=False, now=NOW)
+        assert await ledger.verify() is None
+
+    database.run(scenario)
+    assert rows_with(database, ("ferrule_message", "ferrule_call"), "c") == {}

@@ -107,12 +107,13 @@ _STEP = (
     "conversation TEXT, seq BIGINT, at DOUBLE PRECISION, kind TEXT, call_id TEXT, approval TEXT, decided_by TEXT, "
     "epoch BIGINT, detail TEXT, previous TEXT, hash TEXT, born BIGINT))"
 )
+# "+ 0" keeps the planner from an index on `pruned`: it has to find conversations by their ids.
 POSTGRES_REMOVAL = (
     f"WITH {_STEP}, "
     "marked AS (UPDATE ferrule_conversation c SET tenant = '', principal = '', owner = '', epoch = c.epoch + 1, "
     f"lease_until = {ENDLESS_LEASE!r}, state = 'null', messages = 0, title = '', audit_seq = x.seq, "
     "audit_head = x.hash, changed_at = x.changed_at, pruned = x.pruned FROM step x WHERE c.id = x.id "
-    "AND c.epoch = x.was_epoch AND c.audit_seq = x.was_seq AND c.lease_until = x.was_lease AND c.pruned = 0 "
+    "AND c.epoch = x.was_epoch AND c.audit_seq = x.was_seq AND c.lease_until = x.was_lease AND c.pruned + 0 = 0 "
     "RETURNING c.id, c.born, x.pruned), gone AS MATERIALIZED (SELECT * FROM marked), "
     f"{_CONTENT_PARTS}, "
     "messages AS (DELETE FROM ferrule_message m USING gone g WHERE g.pruned = 2 AND m.conversation = g.id "
@@ -123,7 +124,7 @@ POSTGRES_REMOVAL = (
 POSTGRES_STUB_REMOVAL = (
     "WITH step AS MATERIALIZED (SELECT * FROM json_to_recordset(%s::json) AS x(id TEXT, seq BIGINT)), "
     "removed AS (DELETE FROM ferrule_conversation c USING step x WHERE c.id = x.id AND c.audit_seq = x.seq "
-    "AND c.pruned > 0 RETURNING c.id, c.born), gone AS MATERIALIZED (SELECT * FROM removed), "
+    "AND c.pruned + 0 > 0 RETURNING c.id, c.born), gone AS MATERIALIZED (SELECT * FROM removed), "
     + ", ".join(f"{name} AS ({text.format(gone=_GONE)})" for name, text in STUB.items())
     + ", messages AS (DELETE FROM ferrule_message m USING gone g WHERE m.conversation = g.id AND m.born = g.born), "
     "audit AS (DELETE FROM ferrule_audit a USING gone g WHERE a.conversation = g.id AND a.born IN (0, g.born)) "
