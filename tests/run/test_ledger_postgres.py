@@ -12,7 +12,7 @@ from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.postgres import PostgresLedger
 from ferrule.run.ledger.transaction import Transaction, execute
 from run.ledger_databases import ANN, LEASE, Database, postgres_database
-from waiting import PATIENCE, eventually
+from waiting import PATIENCE, eventually, until
 
 pytestmark = pytest.mark.live
 
@@ -130,5 +130,24 @@ def test_a_transaction_that_slept_for_too_long_may_be_tried_again(here: Database
             with pytest.raises(LedgerUnavailableError) as refusal:
                 await ledger._transact(sleeping(), is_atomic=True)
             assert refusal.value.retryable
+
+    asyncio.run(scenario())
+
+
+def test_a_write_that_waits_for_somebodys_lock_does_not_hold_up_other_conversations(here: Database) -> None:
+    async def scenario() -> None:
+        async with await PostgresLedger.connect(here.where) as ledger:
+            for name in ("locked", "free"):
+                await ledger.open(name, ANN, "one", LEASE, now=0)
+            async with await psycopg.AsyncConnection.connect(here.where) as other:
+                await other.execute("SELECT 1 FROM ferrule_conversation WHERE id = 'locked' FOR UPDATE")
+                waiting = asyncio.ensure_future(ledger.save("locked", 1, {}, now=1))
+                blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                await until(lambda: here.execute(blocked, ())[0][0] > 0)
+                for version in range(1, 4):
+                    assert await ledger.save("free", 1, {}, now=1) == version
+                assert not waiting.done()
+                await other.rollback()
+            assert await waiting == 1
 
     asyncio.run(scenario())
