@@ -15,7 +15,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from os import PathLike, fspath
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -49,8 +49,13 @@ __all__ = [
 ]
 
 
-def open(address: str | PathLike[str], *, must_exist: bool = False) -> _LedgerOpener:
+def open(
+    address: str | PathLike[str] | Sequence[str | PathLike[str]], *, must_exist: bool = False, connections: int = 4
+) -> _LedgerOpener:
     """Open a ledger: `sqlite:///file.db`, the path of a SQLite file, or `postgresql://...`.
+
+    A list of addresses is one ledger over several databases: each tenant is in one of them. Only append to the list.
+    `connections` is how many statements run in each Postgres database at the same time.
 
     Use it with `async with`, which closes the ledger at the end, or with `await`. `must_exist` refuses a SQLite file
     that does not exist instead of creating it.
@@ -62,21 +67,23 @@ def open(address: str | PathLike[str], *, must_exist: bool = False) -> _LedgerOp
         ledger = await ferrule.ledger.open("postgresql://localhost/ferrule")
         await ledger.close()
     """
-    return _LedgerOpener(fspath(address), must_exist)
+    addresses = fspath(address) if isinstance(address, str | PathLike) else [fspath(one) for one in address]
+    return _LedgerOpener(addresses, must_exist, connections)
 
 
 class _LedgerOpener:
     """A ledger that is opened when it is awaited or entered."""
 
-    def __init__(self, address: str, must_exist: bool) -> None:
+    def __init__(self, address: str | list[str], must_exist: bool, connections: int) -> None:
         self._address = address
+        self._connections = connections
         self._must_exist = must_exist
         self._ledger: Ledger | None = None
 
     async def _open(self) -> Ledger:
         from ferrule.run.ledger.address import open_ledger
 
-        return await open_ledger(self._address, must_exist=self._must_exist)
+        return await open_ledger(self._address, must_exist=self._must_exist, connections=self._connections)
 
     def __await__(self) -> Generator[None, None, Ledger]:
         return self._open().__await__()

@@ -68,3 +68,19 @@ def test_a_ledger_of_a_newer_release_is_reported(tmp_path: Path) -> None:
 def test_the_command_needs_one_subject(tmp_path: Path) -> None:
     assert "there is nothing to test" in run("doctor").err
     assert "not both" in run("doctor", "http://127.0.0.1:1", "--ledger", str(tmp_path / "ledger.db")).err
+
+
+def test_each_of_several_databases_is_examined_also_if_one_does_not_answer(tmp_path: Path) -> None:
+    paths = [tmp_path / "one.db", tmp_path / "two.db"]
+    for path in paths:
+        make_ledger(path)
+    ran = run("doctor", "--ledger", str(paths[0]), "--ledger", str(paths[1]))
+    assert ran.code == 0
+    names = [line.split("\t")[0] for line in ran.out.splitlines()[1:]]
+    assert names == [f"{number}: {name}" for number in (1, 2) for name in ("answers", "ledger", "journal")]
+    ran = run("doctor", "--ledger", str(tmp_path / "none.db"), "--ledger", str(paths[1]), "--json")
+    assert ran.code == 1
+    assert [(one["name"], one["verdict"]) for one in ran.json["findings"]][:2] == [
+        ("1: answers", "failed"),
+        ("2: answers", "ok"),
+    ]

@@ -10,6 +10,8 @@ import pytest
 
 import ferrule.ledger
 from cli.command_line import run
+from ferrule.cli.doctor_ledger import connections_of
+from ferrule.core.context import Principal
 from lab.postgres_server import PostgresServer, pgbouncer, postgres_server, standby_server
 from waiting import eventually
 
@@ -69,11 +71,11 @@ def test_settings_that_lose_commits_are_named(server: PostgresServer) -> None:
 
 def test_more_processes_than_the_server_has_connections_for_are_reported(server: PostgresServer) -> None:
     restart(server, {"max_connections": "40"})
-    assert findings(server.address, "--processes", "9")["connections"]["verdict"] == "ok"
-    many = findings(server.address, "--processes", "10")["connections"]
+    assert findings(server.address, "--processes", "6")["connections"]["verdict"] == "ok"
+    many = findings(server.address, "--processes", "7")["connections"]
     assert many["verdict"] == "warning"
     assert "37 allowed" in many["evidence"]
-    assert "10 processes open up to 40" in many["evidence"]
+    assert "7 processes open up to 49" in many["evidence"]
 
 
 def test_an_asynchronous_standby_is_a_danger_and_a_synchronous_one_is_not(server: PostgresServer) -> None:
@@ -115,3 +117,30 @@ def test_it_works_through_a_pooler_in_transaction_mode(server: PostgresServer) -
     with pgbouncer(server) as pooler:
         for _ in range(3):
             assert findings(pooler.address)["answers"]["verdict"] == "ok"
+
+
+def test_a_process_opens_no_more_connections_than_it_is_said_to_and_is_counted(server: PostgresServer) -> None:
+    restart(server, {})
+
+    async def scenario() -> tuple[int, str]:
+        async with ferrule.ledger.open(server.address, connections=3) as ledger:
+
+            async def work(number: int) -> None:
+                await ledger.open(f"busy-{number}", Principal(), "one", 10, now=0)
+                for _ in range(5):
+                    await ledger.save(f"busy-{number}", 1, {}, now=0)
+                    await ledger.load(f"busy-{number}")
+
+            await asyncio.gather(*map(work, range(40)))
+            with psycopg.connect(server.address) as connection:
+                own = connection.execute(
+                    "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'ferrule/%'"
+                )
+                row = own.fetchone()
+            evidence = await asyncio.to_thread(findings, server.address, "--processes", "1", "--connections", "3")
+            return (row[0] if row else 0), evidence["connections"]["evidence"]
+
+    count, evidence = asyncio.run(scenario())
+    assert 3 <= count <= connections_of(3)
+    assert "by 1 processes of Ferrule" in evidence
+    assert "1 processes open up to 6" in evidence

@@ -41,6 +41,11 @@ class GatewayProcess:
             with error:
                 return error.code, json.loads(error.read())
 
+    def text(self, path: str) -> str:
+        """The text of a page that needs no key."""
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=PATIENCE) as answer:
+            return answer.read().decode()
+
     def call(self, name: str, who: str = ANN, **arguments: Any) -> tuple[int, Any]:
         return self.request("POST", "/v1/tools/call", {"name": name, "arguments": arguments}, who)
 

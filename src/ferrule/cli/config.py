@@ -234,9 +234,10 @@ def _missing_files(config: Config) -> Iterator[str]:
         for path in (*paths, parts.options.get("checkpoint", "")):
             if path and not Path(path).exists():
                 yield f"engine {engine.name}: file not found: {path}"
-    folder = Path(config.ledger).parent
-    if config.ledger and not config.ledger.startswith(_DATABASES) and not folder.is_dir():
-        yield f"ledger: directory not found: {folder}"
+    for address in config.ledger_addresses:
+        folder = Path(address).parent
+        if not address.startswith(_DATABASES) and not folder.is_dir():
+            yield f"ledger: directory not found: {folder}"
 
 
 def _server_warnings(config: Config) -> Iterator[str]:

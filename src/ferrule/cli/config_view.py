@@ -43,7 +43,7 @@ def _server(loaded: LoadedConfig) -> Iterator[Row]:
     yield "hosts", ", ".join(listening.hosts), "accepted Host headers", loaded.origin("server", "hosts")
     if listening.origins:
         yield "origins", ", ".join(listening.origins), "allowed CORS origins", loaded.origin("server", "origins")
-    ledger = mask_secrets(config.ledger) or "in memory"
+    ledger = ", ".join(map(mask_secrets, config.ledger_addresses)) or "in memory"
     yield "ledger", ledger, "conversations and audit log", loaded.origin("server", "ledger")
     for name in TABLES["server"].settings:
         if ("server", name) in loaded.values and name not in ("host", "port", "hosts", "origins", "ledger", "insecure"):

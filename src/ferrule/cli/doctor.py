@@ -10,16 +10,18 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from ferrule.cli import json_view, streams, terminal
 from ferrule.cli.command import Command
-from ferrule.cli.doctor_ledger import CONNECTIONS_PER_PROCESS, FAILED, OK, examine_ledger
+from ferrule.cli.doctor_ledger import FAILED, OK, LedgerFinding, examine_ledger
 from ferrule.dialects.lenient_json import entries, mapping, text
 from ferrule.engines.doctor import TOTAL, examine
 from ferrule.engines.http import Deadlines, HttpClient
 from ferrule.engines.profile import Finding, Profile, Verdict, endpoint, honoured_choices, save_profile
-from ferrule.errors import DefinitionError, EngineError
+from ferrule.errors import DefinitionError, EngineError, LedgerError
+from ferrule.run.ledger.address import CONNECTIONS
+from ferrule.server.secret_mask import mask_text
 
 _CHECKED = "every call is validated against the whole schema; an invalid call is generated again or rejected"
 # By the name of the probe, or by the part before its colon.
@@ -80,14 +82,24 @@ _DEADLINES = Deadlines(first=180, between=60, total=300)
 def _add_options(parser: ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", nargs="?", help="the base URL of an endpoint with OpenAI's chat API")
     parser.add_argument(
-        "--ledger", metavar="PATH_OR_DSN", help="examine this ledger instead: a SQLite file, or postgresql://..."
+        "--ledger",
+        action="append",
+        metavar="PATH_OR_DSN",
+        help="examine this ledger instead: a SQLite file, or postgresql://...; may be given several times",
     )
     parser.add_argument(
         "--processes",
         type=_count_of("processes"),
         default=4,
         metavar="N",
-        help=f"how many processes use the ledger, with {CONNECTIONS_PER_PROCESS} connections each (default: 4)",
+        help="how many processes use the ledger (default: 4, or as many as are connected)",
+    )
+    parser.add_argument(
+        "--connections",
+        type=_count_of("connections"),
+        default=CONNECTIONS,
+        metavar="N",
+        help=f"their setting ledger_connections (default: {CONNECTIONS})",
     )
     parser.add_argument("--model", metavar="NAME", help="the model to test (default: the first that is listed)")
     parser.add_argument("--key-env", metavar="NAME", help="the environment variable that contains the API key")
@@ -113,7 +125,7 @@ def _run(arguments: Namespace) -> None:
     if arguments.ledger is not None:
         if arguments.url is not None:
             raise DefinitionError("give a URL or --ledger, not both", hint="Run the command twice.")
-        _run_on_ledger(arguments.ledger, arguments.processes, as_json=arguments.json)
+        _run_on_ledger(arguments.ledger, arguments.processes, arguments.connections, as_json=arguments.json)
         return
     if arguments.url is None:
         raise DefinitionError("there is nothing to test", hint="Give the URL of an endpoint, or --ledger PATH_OR_DSN.")
@@ -129,8 +141,12 @@ def _run(arguments: Namespace) -> None:
     _show(rows, closing)
 
 
-def _run_on_ledger(address: str, processes: int, *, as_json: bool) -> None:
-    findings = examine_ledger(address, processes)
+def _run_on_ledger(addresses: list[str], processes: int, connections: int, *, as_json: bool) -> None:
+    findings = [
+        replace(one, name=one.name if len(addresses) == 1 else f"{number}: {one.name}")
+        for number, address in enumerate(addresses, 1)
+        for one in _examine_database(address, processes, connections, is_alone=len(addresses) == 1)
+    ]
     warnings = [f"{one.name} ({one.evidence}): {one.advice}." for one in findings if one.verdict != OK]
     if as_json:
         streams.write(json_view.page({"findings": [asdict(one) for one in findings]}) + "\n")
@@ -138,6 +154,16 @@ def _run_on_ledger(address: str, processes: int, *, as_json: bool) -> None:
         _show([(one.name, one.verdict, one.evidence) for one in findings], warnings or ["Nothing to change."])
     if any(one.verdict == FAILED for one in findings):
         raise SystemExit(1)
+
+
+def _examine_database(address: str, processes: int, connections: int, *, is_alone: bool) -> list[LedgerFinding]:
+    try:
+        return examine_ledger(address, processes, connections)
+    except LedgerError as error:
+        if is_alone:
+            raise
+        # The others are examined too.
+        return [LedgerFinding("answers", FAILED, mask_text(error.message), error.hint.rstrip("."))]
 
 
 def _show(rows: list[tuple[str, str, str]], closing: list[str]) -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
+from ferrule.run.ledger.address import CONNECTIONS
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
-CONNECTIONS_PER_PROCESS = 4
-"""How many connections the ledger of one process opens at most."""
+_WRITERS = 2
+"""Connections for writing, which a process opens beside the others."""
 _POSTGRES = ("postgresql://", "postgres://")
 _SQLITE = "sqlite:///"
 _CLOCK_TOLERANCE = 1.0
@@ -29,6 +30,8 @@ _SYNCHRONOUS = ("sync", "quorum")
 # With "local" a commit waits for the primary's disk only, with "off" for nothing.
 _DURABLE_COMMIT = ("on", "remote_apply", "remote_write", "local")
 _TABLE = "ferrule_ledger"
+_OWN = "application_name LIKE 'ferrule/%'"
+"""The name that the ledger gives its connections has the machine and the process in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +47,25 @@ class LedgerFinding:
 Query = Callable[[str], Sequence[tuple[Any, ...]]]
 
 
-def examine_ledger(address: str, processes: int) -> list[LedgerFinding]:
+def connections_of(connections: int) -> int:
+    """Return how many connections a process opens at most, of which `connections` are in use at the same time.
+
+    One more says that the process is alive, if a turn lasts long.
+    """
+    return connections + min(connections, _WRITERS) + 1
+
+
+def examine_ledger(address: str, processes: int, connections: int = CONNECTIONS) -> list[LedgerFinding]:
     """Examine the database at an address, as it is for `processes` processes that use it.
+
+    `connections` is the setting `ledger_connections` of these processes.
 
     Example:
         for finding in examine_ledger("postgresql://localhost/ferrule", processes=4):
             print(finding.name, finding.verdict, finding.evidence)
     """
     if address.startswith(_POSTGRES):
-        return _examine_postgres(address, processes)
+        return _examine_postgres(address, processes, connections_of(connections))
     return _examine_sqlite(Path(address.removeprefix(_SQLITE)))
 
 
@@ -79,7 +92,7 @@ def read_ledger_version(address: str) -> int:
         ) from fault
 
 
-def _examine_postgres(address: str, processes: int) -> list[LedgerFinding]:
+def _examine_postgres(address: str, processes: int, most: int) -> list[LedgerFinding]:
     psycopg = _psycopg()
     try:
         # Statements that are not prepared also work behind a pooler that gives each transaction another connection.
@@ -96,7 +109,7 @@ def _examine_postgres(address: str, processes: int) -> list[LedgerFinding]:
                 *_role(query),
                 *_durability(query),
                 *_standbys(query),
-                _connections(query, processes),
+                _connections(query, processes, most, is_pooled=_is_pooled(query, connection.info.backend_pid)),
                 _clock(query),
             ]
     except psycopg.Error as fault:
@@ -181,7 +194,12 @@ def _standbys(query: Query) -> list[LedgerFinding]:
     return [LedgerFinding("standby", OK, evidence)]
 
 
-def _connections(query: Query, processes: int) -> LedgerFinding:
+def _is_pooled(query: Query, pid: int) -> bool:
+    """Whether a pooler is in between: it has told the driver another process than the one that answers."""
+    return _one(query, "SELECT pg_backend_pid()") != pid
+
+
+def _connections(query: Query, processes: int, most: int, *, is_pooled: bool) -> LedgerFinding:
     allowed = int(_one(query, "SHOW max_connections")) - int(_one(query, "SHOW superuser_reserved_connections"))
     used = int(
         _one(
@@ -189,11 +207,21 @@ def _connections(query: Query, processes: int) -> LedgerFinding:
             "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
         )
     )
-    needed = processes * CONNECTIONS_PER_PROCESS
-    evidence = f"{allowed} allowed, {used} in use; {processes} processes open up to {needed}"
+    # A pooler shows only those processes that have a connection of the server just now.
+    seen = int(_one(query, f"SELECT count(DISTINCT application_name) FROM pg_stat_activity WHERE {_OWN}"))
+    processes = max(processes, seen)
+    needed = processes * most
+    evidence = f"{allowed} allowed, {used} in use by {seen} processes of Ferrule and others; "
+    if is_pooled:
+        evidence += f"through a pooler; {processes} processes open up to {needed} to the pooler"
+        return LedgerFinding("connections", OK, evidence)
+    evidence += f"{processes} processes open up to {needed}"
     if needed <= allowed:
         return LedgerFinding("connections", OK, evidence)
-    advice = "processes will wait or fail: raise max_connections, or run fewer processes"
+    advice = (
+        "processes will wait or fail: raise max_connections, lower ledger_connections, run fewer processes, or put "
+        "PgBouncer in transaction mode in between"
+    )
     return LedgerFinding("connections", WARNING, evidence, advice)
 
 

@@ -35,7 +35,11 @@ def banner(config: Config, port: int, tools: Sequence[ToolDefinition]) -> str:
         ("console", f"{_local_url(config, port)}/console/"),
         ("models", ", ".join(_model(config))),
         ("tools", _tools(config, tools)),
-        ("ledger", mask_secrets(config.ledger) or "in memory; --ledger FILE keeps it after a restart"),
+        (
+            "ledger",
+            ", ".join(map(mask_secrets, config.ledger_addresses))
+            or "in memory; --ledger FILE keeps it after a restart",
+        ),
         ("keys", str(len(config.keys)) if config.keys else f"none: {_anonymous_users(config)} may use everything"),
     ]
     details = "".join(f"  {name:7} {text}\n" for name, text in rows)

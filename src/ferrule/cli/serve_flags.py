@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.cli.bus_option import URL_VARIABLE
+from ferrule.cli.ledger_option import one_or_all
 from ferrule.dialects.lenient_json import entries, mapping, text
 from ferrule.engines.http import Deadlines, HttpClient
 from ferrule.engines.registry import ENGINES, parse_engine_spec
@@ -48,8 +49,10 @@ def add_flags(parser: ArgumentParser) -> None:
     add("--workers", type=int, metavar="N", help=f"number of processes {_default_of('workers')}")
     add(
         "--ledger",
+        action="append",
         metavar="PATH_OR_DSN",
-        help="where conversations and the audit log are stored: a SQLite file, or postgresql://...",
+        help="where conversations and the audit log are stored: a SQLite file, or postgresql://...; several divide the "
+        "tenants among them",
     )
     add(
         "--tools",
@@ -95,7 +98,8 @@ def layer_of(arguments: Namespace, names: Callable[[str], str]) -> dict[SettingP
     for option, place in PLACES.items():
         value: Any = getattr(arguments, option, None)
         if value is not None:
-            layer[place] = LayerValue(_split(value) if option == "mcp_args" else value, f"--{option.replace('_', '-')}")
+            read = _READERS.get(option, _as_given)
+            layer[place] = LayerValue(read(value), f"--{option.replace('_', '-')}")
     engines = [_name_and_engine(text, names) for text in arguments.engine or ()]
     for name, use in engines:
         if ("engines", name) in layer:
@@ -154,6 +158,10 @@ def _short(name: str) -> str:
     return name
 
 
+def _as_given(value: Any) -> Any:
+    return value
+
+
 def _split(values: list[str]) -> list[str]:
     """Split a single value, as in a shell, or at its commas. Several values are arguments as they are."""
     if len(values) != 1:
@@ -165,3 +173,7 @@ def _split(values: list[str]) -> list[str]:
 def _default_of(name: str) -> str:
     table, setting = PLACES[name]
     return f"(default: {TABLES[table].settings[setting].default})"
+
+
+# Options whose values are read in another way than they are given.
+_READERS: Mapping[str, Callable[[Any], Any]] = {"mcp_args": _split, "ledger": one_or_all}

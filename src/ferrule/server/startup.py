@@ -16,6 +16,7 @@ from ferrule.errors import DefinitionError
 from ferrule.run.approval_policy import ApprovalPolicy
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.ledger import Ledger
+from ferrule.run.ledger.sharded_ledger import ShardedLedger
 from ferrule.server.config.config import Config
 from ferrule.server.gateway import Gateway
 from ferrule.server.hook_names import load_hooks
@@ -53,6 +54,8 @@ async def open_gateway(
         await tool_catalog.open()
         stack.push_async_callback(tool_catalog.close)
         ledger = await _open_ledger(config, stack)
+        if isinstance(ledger, ShardedLedger):
+            ledger.on_failure = telemetry.record_ledger_failure
         gateway = Gateway(config, router, tool_catalog, ledger, telemetry, hooks)
         # The first callback runs last: when every answer has ended.
         gateway.shutdown_callbacks.append(gateway.traces.start())
@@ -91,7 +94,7 @@ async def _open_ledger(config: Config, stack: AsyncExitStack) -> Ledger:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ferrule-"))
         address = str(Path(folder) / "ledger.db")
     # While Postgres is away, a gateway that restarts serves the requests that keep nothing, as one that runs does.
-    ledger = await open_ledger(address, must_answer=False)
+    ledger = await open_ledger(address, must_answer=False, connections=config.ledger_connections)
     stack.push_async_callback(ledger.close)
     return ledger
 

@@ -15,6 +15,8 @@ nothing may be set for a connection or prepared in it. Such a pool is recognized
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -56,6 +58,7 @@ DIALECT = Dialect(
     unless_exists="IF NOT EXISTS ",
     half_full=" WITH (fillfactor = 70)",
 )
+PROCESS_PREFIX = "ferrule/"
 _STATEMENTS = {name: text.encode() for name, text in DIALECT.statements().items()}
 _STATEMENTS["has_ledger"] = (
     b"SELECT to_regclass('ferrule_ledger') IS NOT NULL AND COALESCE((SELECT relkind = 'p' FROM pg_class "
@@ -320,7 +323,9 @@ class PostgresLedger(SqlLedger):
                 raise LedgerError(f"the ledger's database: {fault}", code="ledger_damaged") from fault
 
     async def _connect(self, *, is_writer: bool) -> Connection:
-        connection: Connection = await _psycopg().AsyncConnection.connect(self._dsn, autocommit=True)
+        connection: Connection = await _psycopg().AsyncConnection.connect(
+            self._dsn, autocommit=True, fallback_application_name=_process_name()
+        )
         (pid, synchronous) = await _row(connection, _SERVER)
         if pid != connection.info.backend_pid:
             connection.prepare_threshold = None
@@ -387,6 +392,11 @@ async def _was_written(connection: Connection, step: Step) -> bool:
         # Another owner has taken over since. It has marked what this step has started, so nothing may begin now.
         raise LedgerUnavailableError("the ledger's database: the answer to a write was lost", hint="Try again.")
     return True
+
+
+def _process_name() -> str:
+    """Return the name under which the server lists this process, unless the address has one: see `doctor`."""
+    return f"{PROCESS_PREFIX}{socket.gethostname()[:40]}/{os.getpid()}"
 
 
 def _require_durable(synchronous_commit: str) -> None:

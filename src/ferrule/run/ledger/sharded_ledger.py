@@ -45,7 +45,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from inspect import signature
@@ -79,7 +79,9 @@ T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 _PATIENCE_SECONDS = 2.0
-"""How long a database may take to answer a question that is put to all."""
+"""How long a sweep waits for a database."""
+_ANSWER_SECONDS = 15.0
+"""How long a request waits for the databases that may have what it names: as for its own, on a busy machine."""
 _MAX_IDS = 100_000
 """How many ids are remembered, at about 300 bytes each."""
 _MAX_TENANTS = 20_000
@@ -93,7 +95,12 @@ class _Shard:
         self._ledger = ledger
         self._has_number = False
         self.late: asyncio.Task[Any] | None = None
-        """A question that it has not answered in time."""
+        """A question of a sweep that it has not answered in time."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it still has to answer a sweep."""
+        return self.late is not None and not self.late.done()
 
     @property
     def ledger(self) -> SqlLedger:
@@ -445,14 +452,19 @@ class ShardedLedger(Ledger):
             # There is no such tenant, so each of them can say so.
             return self._shards[0]
         winner = max(self._shards, key=lambda shard: _score(shard.number, tenant))
-        others = [shard for shard in self._shards if shard is not winner]
+        first = self._shards[0]
         places: dict[_Shard, int | None] = {}
         errors: list[LedgerError] = []
-        for some in ([winner], others):
-            answers, more_errors = await self._ask(lambda one: one.placement(tenant), some)
+
+        def is_known(answers: Mapping[_Shard, int | None]) -> bool:
+            # The first database knows every tenant that is in another one.
+            return HERE in answers.values() or first in answers
+
+        for some in ([winner], [shard for shard in self._shards if shard is not winner]):
+            answers, more_errors = await self._ask(lambda one: one.placement(tenant), some, is_known)
             places.update(answers)
             errors += more_errors
-            here = [shard for shard, place in answers if place == HERE]
+            here = [shard for shard, place in answers.items() if place == HERE]
             if len(here) > 1:
                 raise LedgerError(
                     f"the tenant {tenant!r} is in two databases",
@@ -462,9 +474,9 @@ class ShardedLedger(Ledger):
             if here:
                 self._tenants.put(tenant, here[0])
                 return here[0]
-        if self._shards[0] not in places:
+        if first not in places:
             raise errors[0]
-        place = places[self._shards[0]]
+        place = places[first]
         if place is None and not is_new:
             # There is nothing of it anywhere, so each of them can say so.
             return winner
@@ -495,8 +507,12 @@ class ShardedLedger(Ledger):
         known = self._routes.get((kind, id))
         if known is not None:
             return known
-        answers, errors = await self._ask(lambda one: one.has(kind, id), self._shards)
-        having = [shard for shard, has_it in answers if has_it]
+
+        def is_known(answers: Mapping[_Shard, bool]) -> bool:
+            return any(answers.values()) and all(shard in answers or shard.is_silent for shard in self._shards)
+
+        answers, errors = await self._ask(lambda one: one.has(kind, id), self._shards, is_known)
+        having = [shard for shard, has_it in answers.items() if has_it]
         if len(having) > 1:
             raise _taken_error(id)
         if not having and errors:
@@ -537,19 +553,52 @@ class ShardedLedger(Ledger):
     # --- Questions to several shards ---
 
     async def _ask(
-        self, question: Callable[[SqlLedger], Coroutine[Any, Any, T]], shards: Sequence[_Shard]
-    ) -> tuple[list[tuple[_Shard, T]], list[LedgerError]]:
-        """Ask several shards at once. Returns the answers, and the errors of those that do not answer in time."""
+        self,
+        question: Callable[[SqlLedger], Coroutine[Any, Any, T]],
+        shards: Sequence[_Shard],
+        is_known: Callable[[Mapping[_Shard, T]], bool],
+    ) -> tuple[dict[_Shard, T], list[LedgerError]]:
+        """Ask several shards at once, until the answer is known. Returns the answers, and the errors of the others."""
+        tasks = {asyncio.ensure_future(shard.answer(question)): shard for shard in shards}
+        answers: dict[_Shard, T] = {}
+        errors: list[LedgerError] = []
+        pending = {*tasks}
+        end = asyncio.get_running_loop().time() + _ANSWER_SECONDS
+        try:
+            while pending and not is_known(answers):
+                left = end - asyncio.get_running_loop().time()
+                done, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    break
+                for task in done:
+                    try:
+                        answers[tasks[task]] = task.result()
+                    except LedgerError as error:
+                        errors.append(error)
+            errors += [_silent_error(tasks[task]) for task in pending]
+        finally:
+            for task in tasks:
+                task.add_done_callback(_take_result)
+                task.cancel()
+        return answers, errors
+
+    async def _all(self, question: Callable[[SqlLedger], Coroutine[Any, Any, T]]) -> list[T]:
+        """Ask all shards. Each of them must answer."""
+        return await asyncio.gather(*(shard.answer(question) for shard in self._shards))
+
+    async def _sweep(
+        self, question: Callable[[SqlLedger], Coroutine[Any, Any, T]], shards: Sequence[_Shard] = ()
+    ) -> list[tuple[_Shard, T]]:
+        """Ask all shards, and return the answers of those that answer. Raises if none does."""
         tasks: dict[_Shard, asyncio.Task[T]] = {}
         answers: list[tuple[_Shard, T]] = []
         errors: list[LedgerError] = []
         try:
-            for shard in shards:
-                if shard.late is None or shard.late.done():
-                    shard.late = None
-                    tasks[shard] = asyncio.ensure_future(shard.answer(question))
-                else:
+            for shard in shards or self._shards:
+                if shard.is_silent:
                     errors.append(_silent_error(shard))
+                else:
+                    tasks[shard] = asyncio.ensure_future(shard.answer(question))
             if tasks:
                 await asyncio.wait(tasks.values(), timeout=_PATIENCE_SECONDS)
             for shard, task in tasks.items():
@@ -566,17 +615,6 @@ class ShardedLedger(Ledger):
             for shard, task in tasks.items():
                 if shard.late is not task:
                     task.cancel()
-        return answers, errors
-
-    async def _all(self, question: Callable[[SqlLedger], Coroutine[Any, Any, T]]) -> list[T]:
-        """Ask all shards. Each of them must answer."""
-        return await asyncio.gather(*(shard.answer(question) for shard in self._shards))
-
-    async def _sweep(
-        self, question: Callable[[SqlLedger], Coroutine[Any, Any, T]], shards: Sequence[_Shard] = ()
-    ) -> list[tuple[_Shard, T]]:
-        """Ask all shards, and return the answers of those that answer. Raises if none does."""
-        answers, errors = await self._ask(question, shards or self._shards)
         if not answers and errors:
             raise errors[0]
         for error in errors:

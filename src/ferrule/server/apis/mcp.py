@@ -162,6 +162,8 @@ async def unnamed_call_key(ledger: Ledger, principal: Principal, tool: str, argu
     """Return the key of the first identical call that has not ended."""
     parts = [principal.tenant, principal.name, tool, arguments]
     conversation = f"{UNNAMED_PREFIX}{digest(parts)[:40]}"
+    # It may be new: other databases need not be asked for it.
+    ledger = await ledger.of_tenant(principal.tenant)
 
     async def is_over(number: int) -> bool:
         call = await ledger.call(conversation, str(number))

@@ -228,14 +228,24 @@ class Config:
     approvals: tuple[ApprovalRule, ...] = ()
     traces: TracesConfig = field(default_factory=TracesConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
-    ledger: str = field(default="", repr=False)
-    """A SQLite file, or `postgresql://...`. If empty, the ledger is a temporary file that is deleted on exit."""
+    ledger: str | tuple[str, ...] = field(default="", repr=False)
+    """A SQLite file, or `postgresql://...`. A list divides the tenants among several databases; only append to it. If
+    empty, the ledger is a temporary file that is deleted on exit."""
+    ledger_connections: int = 4
+    """How many statements a process runs in each Postgres database at the same time. It opens up to three
+    connections more than that: two for writing, and one that says that it is alive."""
     tool_choice_policy: ChoicePolicy = ChoicePolicy.AUTO
     """The policy for requests with tool_choice auto: `auto`, `required_first_hop` or `required_always`."""
     approval_patience_seconds: float = 0.0
     """How long an answer waits for an approval before it ends without one."""
     lease_seconds: float = 10.0
     """How long a process may be unresponsive before another takes over its conversations."""
+
+    @property
+    def ledger_addresses(self) -> tuple[str, ...]:
+        """The address of each database of the ledger; none if it is temporary."""
+        addresses = (self.ledger,) if isinstance(self.ledger, str) else self.ledger
+        return tuple(filter(None, addresses))
 
     @property
     def allows_own_pages(self) -> bool:

@@ -69,6 +69,15 @@ def _strings_text(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (part.strip() for part in text.split(","))))
 
 
+def _string_or_strings(value: object) -> str | tuple[str, ...]:
+    return value if isinstance(value, str) else _strings(value)
+
+
+def _string_or_strings_text(text: str) -> str | tuple[str, ...]:
+    # Not at commas: one address of a database may contain some.
+    return _strings_text(text) if text.lstrip().startswith("[") else text
+
+
 _TYPES: Mapping[object, SettingType] = {
     bool: SettingType("true or false", _bool, parse_boolean),
     int: SettingType("an integer", _int, int),
@@ -76,6 +85,7 @@ _TYPES: Mapping[object, SettingType] = {
     str: SettingType("a string", _str, str),
     dict[str, Any]: SettingType("a JSON object", _object, lambda text: _object(json.loads(text))),
     tuple[str, ...]: SettingType("a list of strings", _strings, _strings_text),
+    str | tuple[str, ...]: SettingType("a string, or a list of strings", _string_or_strings, _string_or_strings_text),
 }
 
 

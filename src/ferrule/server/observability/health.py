@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ferrule.errors import LedgerError
+from ferrule.run.ledger.ledger import Ledger
 from ferrule.server.apis.chat import render_error
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import OPEN, AnyResponse, Request, Response, Route
@@ -26,6 +27,7 @@ _CACHE_SECONDS = 1.0
 _PROBE_TIMEOUT = 2.0
 _PROBE_CONVERSATION = "conv_readyz"
 _UNAVAILABLE = 503
+ANSWERS = "answers"
 
 
 def routes(gateway: Gateway) -> list[Route]:
@@ -64,24 +66,37 @@ class Readiness:
 
     async def _probe(self) -> dict[str, Any]:
         router = self.gateway.router
-        engines, ledger = await asyncio.gather(self.gateway.engine_probe.well_engines(), self._probe_ledger())
+        engines, ledger = await asyncio.gather(self.gateway.engine_probe.well_engines(), probe_ledger(self.gateway))
         healthy = {one.name for one in engines}
         ready = [model for model in router.models.values() if any(one.name in healthy for one in model.replicas)]
         return {
             "models": {"ready": len(ready), "of": len(router.models)},
             "engines": {"well": len(healthy), "of": len(router.replicas)},
-            "ledger": ledger,
+            "ledger": summary_of(ledger),
             "tools": {"hung": sum(load.hung for load in self.gateway.tool_catalog.source.loads)},
         }
 
-    async def _probe_ledger(self) -> str:
+
+async def probe_ledger(gateway: Gateway) -> list[str]:
+    """Return the state of each database of the ledger: "answers", "fails" or "is silent"."""
+
+    async def probe(shard: Ledger) -> str:
         try:
             async with asyncio.timeout(_PROBE_TIMEOUT):
                 # Loading a conversation that does not exist is a cheap query that still reaches the database.
-                await self.gateway.ledger.load(_PROBE_CONVERSATION)
+                await shard.load(_PROBE_CONVERSATION)
         except LedgerError as error:
-            self.gateway.telemetry.record_ledger_failure(error)
+            gateway.telemetry.record_ledger_failure(error)
             return "fails"
         except TimeoutError:
             return "is silent"
-        return "answers"
+        return ANSWERS
+
+    return await asyncio.gather(*map(probe, gateway.ledger.shards))
+
+
+def summary_of(states: Sequence[str]) -> str:
+    """Return the state of a ledger over several databases: that of all, or how many answer."""
+    if len(set(states)) == 1:
+        return states[0]
+    return f"{states.count(ANSWERS)} of {len(states)} answer"

@@ -62,6 +62,9 @@ FAMILIES: Mapping[str, Family] = {
     "ferrule_failovers": Family("Requests that moved to another engine before any output.", ("model",)),
     "ferrule_engine_errors": Family("Engine failures.", ("engine", "code")),
     "ferrule_ledger_errors": Family("Ledger errors.", ("code",)),
+    "ferrule_ledger_well": Family(
+        "Whether each database of the ledger answers, in the order of the list.", ("database",), is_gauge=True
+    ),
     "ferrule_traces_lost": Family("Requests that are missing in traces, because the ledger did not accept them."),
     "ferrule_unexpected_errors": Family("Unexpected errors; the log has their stack traces."),
     "ferrule_approvals_waiting": Family("Pending approvals.", is_gauge=True),

@@ -15,6 +15,7 @@ from ferrule.run.ledger.ledger import ApprovalState
 from ferrule.server.apis.chat import render_error
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route
+from ferrule.server.observability.health import ANSWERS, probe_ledger
 from ferrule.server.observability.metrics import (
     FAMILIES,
     WRITE_INTERVAL_SECONDS,
@@ -85,7 +86,7 @@ def routes(gateway: Gateway) -> list[Route]:
             shared.write(counts)
             for other in await asyncio.to_thread(lambda: list(shared.others())):
                 counts.merge(other)
-        await _count_pending_approvals(gateway, counts)
+        await _count_ledger(gateway, counts)
         return Response(render_page(counts), media_type=MEDIA_TYPE)
 
     scope = "open" if gateway.config.server.metrics_open else "admin"
@@ -133,8 +134,14 @@ async def _write_periodically(gateway: Gateway, shared: SharedCounts) -> None:
         await asyncio.sleep(WRITE_INTERVAL_SECONDS)
 
 
-async def _count_pending_approvals(gateway: Gateway, counts: Counts) -> None:
-    """Count pending approvals. All workers share the ledger, so the number is added once and not summed."""
+async def _count_ledger(gateway: Gateway, counts: Counts) -> None:
+    """Count databases and pending approvals. All workers share the ledger, so they are added once and not summed."""
+    states = await probe_ledger(gateway)
+    for number, state in enumerate(states, 1):
+        counts.add("ferrule_ledger_well", str(number), by=int(state == ANSWERS))
+    if {*states} != {ANSWERS}:
+        # The number would not be complete, and a database that is silent would hold up this page.
+        return
     try:
         pending = await gateway.ledger.approvals(ApprovalState.PENDING)
     except LedgerError as error:

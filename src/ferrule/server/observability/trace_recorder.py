@@ -213,14 +213,38 @@ class TraceRecorder:
 
     async def _write(self) -> None:
         async with self._writing:
-            while self._rows:
-                batch = [self._rows.popleft() for _ in range(min(len(self._rows), _MAX_BATCH))]
-                try:
-                    await self._write_batch(batch)
+            has_one_database = len(self._ledger.shards) == 1
+            left: list[TracedRequest] = []
+            failure: LedgerUnavailableError | None = None
+            batch: list[TracedRequest] = []
+            try:
+                while self._rows:
+                    batch = [self._rows.popleft() for _ in range(min(len(self._rows), _MAX_BATCH))]
+                    try:
+                        await self._write_batch(batch)
+                    except LedgerUnavailableError as error:
+                        if has_one_database:
+                            raise
+                        # The tenants of the other databases need not wait for this one.
+                        failure = error
+                        left += await self._write_by_tenant(batch)
+                    batch = []
+            finally:
                 # Whatever stopped it, also a cancellation: a row that was written is not counted again.
-                except BaseException:
-                    self._rows.extendleft(reversed(batch))
-                    raise
+                self._rows.extendleft(reversed([*left, *batch]))
+            if failure is not None:
+                raise failure
+
+    async def _write_by_tenant(self, rows: Sequence[TracedRequest]) -> list[TracedRequest]:
+        """Write the rows of each tenant apart. Returns those whose database does not answer."""
+        left: list[TracedRequest] = []
+        for tenant in dict.fromkeys(row.tenant for row in rows):
+            own = [row for row in rows if row.tenant == tenant]
+            try:
+                await self._write_batch(own)
+            except LedgerUnavailableError:
+                left += own
+        return left
 
     async def _write_batch(self, rows: Sequence[TracedRequest]) -> None:
         try:

@@ -180,7 +180,8 @@ class ToolService:
 
     async def _find_recorded(self, prepared: _PreparedCall) -> CompletedCall | PendingCall | None:
         """Return the recorded state of an earlier identical call, unless it has to run (again) now."""
-        ledger = self.gateway.ledger
+        # The call may be new: other databases need not be asked for it.
+        ledger = await self.gateway.ledger.of_tenant(prepared.context.principal.tenant)
         record = await ledger.call(prepared.key.conversation, prepared.key.call_id)
         if record is None:
             return None
