@@ -17,6 +17,7 @@ from ferrule.server.config.loader import parse_config
 from ferrule.server.observability.health import summary_of
 from server.gateway_process import ANN, gateway_with_config
 from server.keys import key
+from waiting import eventually
 
 ENGINE = '[engines.e0]\nuse = "fake:Hello."\n'
 
@@ -78,3 +79,27 @@ def test_commands_take_the_databases_of_a_ledger_in_their_order(tmp_path: Path) 
         assert f"c{number}" in ran.out
     wrong = [option for path in reversed(paths) for option in ("--ledger", path)]
     assert "was number" in run("audit", "c0", *wrong).err
+
+
+def test_requests_of_tenants_whose_database_answers_are_recorded_while_another_is_away(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        away = f"postgresql://nobody@127.0.0.1:{server.getsockname()[1]}/none"
+    tenants = [f"tenant-{number}" for number in range(12)]
+    ledgers = json.dumps([str(tmp_path / "a.db"), away])
+    keys = "".join(f'[keys.{one}]\nsha256 = "{key(one).sha256}"\ntenant = "{one}"\n' for one in tenants)
+    body = {"messages": [{"role": "user", "content": "Hello."}], "ferrule": {"tools": "none"}}
+    with gateway_with_config(tmp_path, f"{ENGINE}[server]\nport = 0\nledger = {ledgers}\n{keys}") as gateway:
+
+        def traces(tenant: str) -> int:
+            status, answer = gateway.request("GET", "/v1/traces", who=tenant)
+            return len(answer["data"]) if status == 200 else -1
+
+        for _ in range(2):
+            for tenant in tenants:
+                # It keeps nothing, so it needs no database.
+                assert gateway.request("POST", "/v1/chat/completions", body, tenant)[0] == 200
+        served = [tenant for tenant in tenants if traces(tenant) >= 0]
+        assert 0 < len(served) < len(tenants)
+        eventually(lambda: all(traces(tenant) > 0 for tenant in served))
+        # Those of the others wait until it is back.
+        assert {traces(tenant) for tenant in tenants if tenant not in served} == {-1}
