@@ -71,7 +71,7 @@ def test_settings_that_lose_commits_are_named(server: PostgresServer) -> None:
 
 def test_more_processes_than_the_server_has_connections_for_are_reported(server: PostgresServer) -> None:
     restart(server, {"max_connections": "40"})
-    assert findings(server.address, "--processes", "6")["connections"]["verdict"] == "ok"
+    assert findings(server.address, "--processes", "5")["connections"]["verdict"] == "ok"
     many = findings(server.address, "--processes", "7")["connections"]
     assert many["verdict"] == "warning"
     assert "37 allowed" in many["evidence"]
