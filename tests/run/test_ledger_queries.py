@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ferrule.core.context import Principal
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import ApprovalState
-from ferrule.run.ledger.search import ConversationQuery
+from ferrule.run.ledger.search import ApprovalQuery, ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger
+from ferrule.run.ledger.trace import TraceQuery
 from run.ledger_databases import ANN, LEASE, Database, claim, propose_call
 
 BOB, EVE = Principal("bob", "acme"), Principal("eve", "evil")
+
+
+COLUMNS = {"message": "conversation", "audit": "conversation", "conversation": "id"}
 
 
 async def _ids(ledger: SqlLedger, tenant: str = "acme", **search: str | int) -> list[str]:
@@ -70,18 +76,172 @@ def test_a_cursor_of_another_tenant_is_refused(database: Database) -> None:
     database.run(scenario)
 
 
-def test_a_search_finds_texts_as_they_were_said_and_tools_that_were_called(database: Database) -> None:
+def saying(*texts: str) -> dict[str, object]:
+    """The state of a conversation with these messages."""
+    return {"messages": [{"role": "user", "content": text} for text in texts]}
+
+
+def test_a_search_finds_words_as_they_were_said_and_tools_that_were_called(database: Database) -> None:
     async def scenario(ledger: SqlLedger) -> None:
-        await _open(ledger, "a", state={"text": 'Ann said "100%_sure!"\nLater: Zürich'})
-        await _open(ledger, "b", state={"text": "100 percent sure"})
+        await _open(ledger, "a", state=saying('Ann said "100%_sure!"\nLater: Zürich', "C:\\new\\table"))
+        await _open(ledger, "b", state=saying("100 percent sure"))
         await propose_call(ledger, what=claim("p"))
-        for text in ('said "100', "100%_sure!", "\nlater", "zürich"):
+        for text in ('said "100', "100%_sure! ann", "\nlater", "zürich", "ZÜRICH later", "C:\\new", "table new"):
             assert await _ids(ledger, text=text) == ["a"], text
         assert await _ids(ledger, text="SURE") == ["b", "a"]
-        assert await _ids(ledger, text="100_") == []
-        assert await _ids(ledger, text="' OR 1=1 --") == []
+        # Parts of words, and words of two messages.
+        for text in ("percen", "ercent", "ann table", "' OR 1=1 --", "%", "!!!", "\\", '"'):
+            assert await _ids(ledger, text=text) == [], text
         assert await _ids(ledger, tool="pay") == ["p"]
         assert await _ids(ledger, tool="pa%") == []
+
+    database.run(scenario)
+
+
+def test_text_without_spaces_between_words_is_found_by_any_part_of_it(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await _open(ledger, "a", state=saying("今天天气很好。東京タワーに行きたい"))
+        await _open(ledger, "b", state=saying("很好 means very good in Chinese", "สวัสดีครับ"))
+        for text in ("天气", "天天气", "今天天气很好", "東京", "タワー", "天", "行きたい 今天"):
+            assert await _ids(ledger, text=text) == ["a"], text
+        assert await _ids(ledger, text="很好") == ["b", "a"]
+        assert await _ids(ledger, text="very 很") == ["b"]
+        assert await _ids(ledger, text="ครับ") == ["b"]
+        for text in ("天很", "气天", "京東"):
+            assert await _ids(ledger, text=text) == [], text
+
+    database.run(scenario)
+
+
+HOSTILE = (
+    *("' & | ! <-> ( ) :* 'a", "a' OR 1=1; DROP TABLE ferrule_message; --", "NEAR(a b) AND NOT *", '"unbalanced'),
+    *("{words} : ^a -b", "%_!%", "\x00", "a\x00b", "\ud800", "\\", "\\u0000", "\u202e\u200b\ufeff", "ß" * 10_000),
+    *("x" * 10_000, "a " * 5_000, "a_" * 5_000, "天" * 10_000, "'" * 10_000, "\U0001f600" * 100, "é\u0301", "İ"),
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[str(number) for number in range(len(HOSTILE))])
+def test_whatever_a_search_contains_is_taken_as_words(database: Database, text: str) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        await _open(ledger, "a", state=saying("unrelated"))
+        assert await _ids(ledger, text=text) == []
+        assert await ledger.traces_of("acme", TraceQuery(text=text)) == ()
+        assert await _ids(ledger, text="unrelated") == ["a"]
+
+    database.run(scenario)
+
+
+def _hostile_messages() -> dict[str, object]:
+    words = " ".join(f"w{number:x}" for number in range(60_000))
+    unspaced = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(40_000))
+    return {
+        "a word of 3 kB": "x" * 3_000,
+        "a word of 3 kB, three bytes each": "ё" * 3_000,
+        "very many words": words,
+        "very many pairs": unspaced,
+        "rare characters": "".join(chr(0x20000 + number) for number in range(30_000)),
+        "10 MB": "ten megabytes " * 800_000,
+        "10 MB of one word": "y" * 10_000_000,
+        "underscores": "a_" * 100_000,
+        "hyphens": "a-" * 100_000,
+        "an address": "http://a.b/c?" + "d=e&" * 30_000,
+        "tags": "<a>" * 50_000,
+        "numbers": "1." * 50_000,
+        "escapes": "\x00\x01\x1b\\u0000\\n\\\\" * 5_000,
+        "punctuation": "".join(map(chr, range(1, 0x250))) * 50,
+        "marks": "e\u0301\u202e\u200d" * 10_000,
+    }
+
+
+def test_a_message_can_be_stored_and_searched_whatever_it_contains(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        messages = _hostile_messages()
+        for number, (what, text) in enumerate(messages.items()):
+            await _open(ledger, f"c{number}", state=saying(f"begin{number} {text}"), now=number)
+            assert await _ids(ledger, text=f"BEGIN{number}") == [f"c{number}"], what
+        assert len(await _ids(ledger, limit=100)) == len(messages)
+
+    database.run(scenario)
+
+
+def test_a_search_is_in_the_conversations_of_one_tenant_and_principal(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        for number in range(4):
+            await _open(ledger, f"a{number}", now=number, state=saying("harpsichord"))
+            await _open(ledger, f"b{number}", now=number, who=BOB, state=saying("harpsichord"))
+            await _open(ledger, f"e{number}", now=number, who=EVE, state=saying("harpsichord, and a secret"))
+        assert await _ids(ledger, "evil", text="harpsichord") == ["e3", "e2", "e1", "e0"]
+        assert await _ids(ledger, text="secret") == []
+        assert await _ids(ledger, text="harpsichord", principal="ann") == ["a3", "a2", "a1", "a0"]
+        assert await _ids(ledger, text="harpsichord", principal="eve") == []
+        assert await _ids(ledger, "nobody", text="harpsichord") == []
+        assert await _ids(ledger, text="harpsichord", limit=3, after="b2") == ["a2", "b1", "a1"]
+
+    database.run(scenario)
+
+
+def test_a_word_is_found_however_far_back_it_was_said(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first statement of a search looks only at the newest conversations; here at three."""
+    monkeypatch.setattr("ferrule.run.ledger.queries.RECENT", 3)
+
+    async def scenario(ledger: SqlLedger) -> None:
+        for number in range(12):
+            text = "frequent" + (" rare" if number in (1, 5) else "")
+            await _open(ledger, f"c{number:02}", now=number // 2, state=saying(text))
+        every = [f"c{number:02}" for number in range(11, -1, -1)]
+        for limit in (1, 2, 3, 5, 12, 20):
+            for text, expected in (("frequent", every), ("rare", ["c05", "c01"]), ("rare frequent", ["c05", "c01"])):
+                assert await _ids(ledger, text=text, limit=limit) == expected[:limit]
+                ids: list[str] = []
+                while page := await _ids(ledger, text=text, limit=limit, after=ids[-1] if ids else ""):
+                    ids += page
+                assert ids == expected
+
+    database.run(scenario)
+
+
+def test_what_was_replaced_or_deleted_is_no_longer_found(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        epoch = (await ledger.open("a", ANN, "one", LEASE, now=0)).epoch
+        # Also if it was replaced before anybody searched.
+        await ledger.save("a", epoch, saying("zeroth", "zeroth"), now=1)
+        await ledger.save("a", epoch, saying("first", "second"), now=1)
+        assert await _ids(ledger, text="zeroth") == []
+        assert await _ids(ledger, text="second") == ["a"]
+        await ledger.save("a", epoch, saying("third"), now=2)
+        assert await _ids(ledger, text="first") == await _ids(ledger, text="second") == []
+        assert await _ids(ledger, text="third") == ["a"]
+        await ledger.save("a", epoch, None, now=3)
+        assert await _ids(ledger, text="third") == []
+        database.execute("DELETE FROM ferrule_message", ())
+        await ledger.save("a", epoch, saying("fourth"), now=4)
+        assert await _ids(ledger, text="third") == []
+        assert await _ids(ledger, text="fourth") == ["a"]
+
+    database.run(scenario)
+
+
+def test_pages_have_no_row_twice_and_skip_none_while_rows_come_and_go(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        for number in range(20):
+            await _open(ledger, f"stays{number:02}", now=number // 4, state=saying("word"))
+            await _open(ledger, f"goes{number:02}", now=number // 4, state=saying("word"))
+        for text in ("", "word"):
+            ids: list[str] = []
+            while page := await _ids(ledger, limit=3, text=text, after=ids[-1] if ids else ""):
+                ids += page
+                number = len(ids)
+                await _open(ledger, f"new-{text}-{number}", now=number % 6, state=saying("word"))
+                gone = f"goes{number % 20:02}"
+                if gone != ids[-1]:
+                    for table, column in (
+                        ("message", "conversation"),
+                        ("audit", "conversation"),
+                        ("conversation", "id"),
+                    ):
+                        database.execute(f"DELETE FROM ferrule_{table} WHERE {column} = ?", (gone,))
+            assert len(ids) == len(set(ids))
+            assert {f"stays{number:02}" for number in range(20)} <= set(ids)
 
     database.run(scenario)
 
@@ -98,6 +258,74 @@ def test_approvals_are_listed_by_tenant_by_state_and_by_conversation(database: D
         assert await ledger.approvals_of("evil") == ()
         assert await ledger.approvals_in("c") == (approved, second)
         assert await ledger.approvals_in("other") == ()
+
+    database.run(scenario)
+
+
+async def _pending(ledger: SqlLedger, number: int, now: float, tool: str = "pay") -> str:
+    what = await propose_call(ledger, True, claim(call_id=f"k{number:03}", tool=tool))
+    return (await ledger.request_approval("c", what.call_id, 1, expires=100, now=now)).id
+
+
+@pytest.mark.parametrize("is_newest_first", [False, True])
+def test_approvals_are_read_in_pages_also_while_they_change(database: Database, is_newest_first: bool) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        # Several have the same time, so that the id decides.
+        ids = [await _pending(ledger, number, now=number // 4) for number in range(24)]
+        seen: list[str] = []
+        query = ApprovalQuery(limit=5, is_newest_first=is_newest_first, now=50)
+        while page := await ledger.search_approvals("acme", replace(query, after=seen[-1] if seen else "")):
+            assert len(page) <= 5
+            seen += [one.id for one in page]
+            # The one that the next page begins after is decided, and so is one of a later page.
+            for id in (seen[-1], *[id for id in ids[:24] if id not in seen][-1:]):
+                if (record := await ledger.approval(id)) and record.state is ApprovalState.PENDING:
+                    await ledger.approve(id, "bob", now=50)
+            ids.append(await _pending(ledger, len(ids) + 100, now=2))
+        assert len(seen) == len(set(seen))
+        assert set(ids[:24]) <= set(seen)
+        for limit in (1, 7, 1000):
+            every: list[str] = []
+            while rows := await ledger.approvals(limit=limit, after=every[-1] if every else ""):
+                every += [one.id for one in rows]
+            assert sorted(every) == sorted(ids)
+            assert [one.id for one in await ledger.approvals_of("acme", limit=limit)] == every[:limit]
+
+    database.run(scenario)
+
+
+def test_approvals_are_found_by_status_tool_principal_and_conversation(database: Database) -> None:
+    async def scenario(ledger: SqlLedger) -> None:
+        waits, expires, denied, used, approved = [await _pending(ledger, number, now=number) for number in range(5)]
+        other = await _pending(ledger, 5, now=5, tool="post")
+        await ledger.deny(denied, "bob", now=6)
+        for id in (used, approved):
+            await ledger.approve(id, "bob", now=6)
+        assert await ledger.start(claim(call_id="k003"), 1, approval=used, now=7)
+        database.execute("UPDATE ferrule_approval SET expires_at = 8 WHERE id IN (?, ?)", (expires, approved))
+
+        async def found(**query: Any) -> list[str]:
+            return [one.id for one in await ledger.search_approvals("acme", ApprovalQuery(now=20, **query))]
+
+        assert await found() == [waits, expires, denied, used, approved, other]
+        assert await found(status="pending") == [waits, other]
+        assert await found(status="expired") == [expires, approved]
+        assert await found(status="approved") == []
+        assert await found(status="redeemed") == [used]
+        assert await found(status="decided") == [denied, used, approved]
+        assert await found(status="decided", is_newest_first=True, limit=2) == [approved, used]
+        assert await found(tool="post") == [other]
+        assert await found(tool="post", principal="ann", conversation="c", status="pending") == [other]
+        assert await found(principal="bob") == await found(conversation="d") == []
+        assert await ledger.search_approvals("evil", ApprovalQuery()) == ()
+        for cursor in ("never", "' OR 1=1"):
+            with pytest.raises(LedgerError) as refusal:
+                await found(after=cursor)
+            assert refusal.value.code == "bad_cursor"
+        with pytest.raises(LedgerError) as refusal:
+            await ledger.approvals_of("evil", after=waits)
+        assert refusal.value.code == "bad_cursor"
+        assert await ledger.count_approvals(ApprovalState.PENDING) == 3
 
     database.run(scenario)
 

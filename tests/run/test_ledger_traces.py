@@ -142,7 +142,7 @@ def test_traces_are_found_by_status_tool_text_and_time(database: Database) -> No
     async def scenario(ledger: SqlLedger) -> None:
         await ledger.record_requests(
             [
-                request(1, status=TraceStatus.FAILED, error=FAILURE, title="How is 100% Bern?"),
+                request(1, status=TraceStatus.FAILED, error=FAILURE, messages_text='[{"text": "How is 100% Bern?"}]'),
                 request(2, tools=("look", "pay"), messages_text='[{"text": "Rome is h\\u00f6t"}]'),
                 request(3, seconds=100.0, tools=("look",)),
             ]

@@ -18,14 +18,16 @@ import pytest
 from ferrule import CallContext, Reply, ToolConversation, tool
 from ferrule.core.context import Principal
 from ferrule.engines.fake import FakeEngine
+from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.audit_chain import GENESIS, hash_of
-from ferrule.run.ledger.ledger import ApprovalState, AuditRecord, CallState
+from ferrule.run.ledger.ledger import ApprovalState, AuditRecord, CallState, Ledger
 from ferrule.run.ledger.postgres import DIALECT as POSTGRES
+from ferrule.run.ledger.postgres import PostgresLedger
 from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.sqlite import DIALECT as SQLITE
 from ferrule.run.ledger.tables import AUDIT
-from run.ledger_databases import Database
+from run.ledger_databases import Database, postgres_database
 
 WRITTEN = json.loads(Path(__file__).with_name("ledger_version_5.json").read_text())
 ANN = CallContext(principal=Principal("ann", "acme"))
@@ -74,11 +76,21 @@ def test_a_list_shows_what_the_earlier_version_has_written(old: Database) -> Non
         titles = {line.id: line.title for line in lines}
         assert titles == {"ended": "How is Bern?\\u202e é", "waiting": "Pay 5 for Thun.", "stored": ""}
         assert all(0 < line.opened_at <= line.changed_at for line in lines)
-        found = await ledger.conversations_of("acme", ConversationQuery(text="sunny in bern"))
-        assert [line.id for line in found] == ["ended"]
+        for text, ids in {"sunny in bern": ["ended"], "thun": ["waiting"], "nowhere": []}.items():
+            # At first every message is read, and soon there is an index.
+            for _ in range(3):
+                found = await ledger.conversations_of("acme", ConversationQuery(text=text))
+                assert [line.id for line in found] == ids
+                await _indexes_built(ledger)
         assert await ledger.verify() is None
 
     old.run(scenario)
+
+
+async def _indexes_built(ledger: Ledger) -> None:
+    if isinstance(ledger, PostgresLedger):
+        while await ledger._search_words("a") is None:  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0.01)
 
 
 def test_a_conversation_that_has_ended_is_continued_and_its_chain_holds(old: Database) -> None:
@@ -91,7 +103,8 @@ def test_a_conversation_that_has_ended_is_continued_and_its_chain_holds(old: Dat
         assert again.messages == talk.messages
         assert len(again.messages) == before + 2
         assert again.messages[1].content == "How is Bern?\u202e é"
-        assert old.execute("SELECT COUNT(*) FROM ferrule_message", ()) == [(before + 2,)]
+        stored = old.execute("SELECT COUNT(*) FROM ferrule_message WHERE conversation = 'ended'", ())
+        assert stored == [(before + 2,)]
         assert await ledger.verify() is None
         lines = await ledger.conversations_of("acme", ConversationQuery(text="sunny in bern"))
         assert [line.id for line in lines] == ["ended"]
@@ -169,3 +182,68 @@ def test_audit_rows_that_the_earlier_version_writes_later_belong_to_the_chain(ol
         assert await ledger.verify() is None
 
     old.run(scenario)
+
+
+WORDS = "ferrule_message_words"
+
+
+@pytest.mark.live
+def test_a_postgres_ledger_of_this_version_without_its_indexes_gets_them_while_others_write(cluster: Path) -> None:
+    database = postgres_database(cluster)
+
+    def forget_indexes() -> None:
+        for name in (WORDS, "ferrule_traced_request_words", "ferrule_approval_listed", "ferrule_response_unfinished"):
+            database.execute(f"DROP INDEX {name}", ())
+
+    async def write(ledger: SqlLedger, first: int) -> None:
+        for number in range(first, first + 20):
+            record = await ledger.open(f"c{number}", ANN.principal, "one", 10.0, now=number)
+            await ledger.save(record.id, record.epoch, {"messages": [{"content": f"word{number} every"}]}, now=number)
+
+    async def scenario(ledger: SqlLedger) -> None:
+        await write(ledger, 0)
+        forget_indexes()
+        async with await open_ledger(database.where) as other:
+            await asyncio.gather(write(ledger, 20), _indexes_built(other))
+            for one in (ledger, other):
+                assert len(await one.conversations_of("acme", ConversationQuery(text="every", limit=100))) == 40
+                (line,) = await one.conversations_of("acme", ConversationQuery(text="word33"))
+                assert line.id == "c33"
+
+    database.run(scenario)
+    # An index that was not completed is built again.
+    database.execute("UPDATE pg_index SET indisvalid = FALSE WHERE indexrelid = ?::regclass", (WORDS,))
+    database.run(_indexes_built)
+    assert database.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = ?::regclass", (WORDS,)) == [(True,)]
+
+
+@pytest.mark.live
+def test_a_partitioned_table_gets_its_index_in_every_partition(cluster: Path) -> None:
+    database = postgres_database(cluster)
+
+    async def scenario(ledger: SqlLedger) -> None:
+        record = await ledger.open("a", ANN.principal, "one", 10.0, now=86_400.0)
+        await ledger.save("a", record.epoch, {"messages": [{"content": "harpsichord"}]}, now=86_400.0)
+
+    async def search(ledger: SqlLedger) -> None:
+        await _indexes_built(ledger)
+        (line,) = await ledger.conversations_of("acme", ConversationQuery(text="Harpsichord"))
+        assert line.id == "a"
+
+    database.run(scenario)
+    for text in (
+        "ALTER TABLE ferrule_message RENAME TO ferrule_message_old",
+        f"DROP INDEX {WORDS}",
+        "CREATE TABLE ferrule_message (born BIGINT NOT NULL, conversation TEXT NOT NULL, n BIGINT NOT NULL, "
+        "body TEXT NOT NULL, PRIMARY KEY (conversation, n, born)) PARTITION BY RANGE (born)",
+        "CREATE TABLE ferrule_message_w0 PARTITION OF ferrule_message FOR VALUES FROM (0) TO (7)",
+        "CREATE TABLE ferrule_message_rest PARTITION OF ferrule_message DEFAULT",
+        "INSERT INTO ferrule_message SELECT * FROM ferrule_message_old",
+    ):
+        database.execute(text, ())
+    database.run(search)
+    count = "SELECT COUNT(*) FROM pg_inherits WHERE inhparent = ?::regclass"
+    assert database.execute(count, (WORDS,)) == [(2,)]
+    database.execute("CREATE TABLE ferrule_message_w1 PARTITION OF ferrule_message FOR VALUES FROM (7) TO (14)", ())
+    assert database.execute(count, (WORDS,)) == [(3,)]
+    database.run(search)

@@ -8,19 +8,22 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
 from ferrule.cli import json_view, streams
+from ferrule.cli.bench_options import at_least_one
 from ferrule.cli.command import Command
 from ferrule.cli.ledger_option import add_ledger_option, moment, on_ledger
 from ferrule.core.json_text import loads
 from ferrule.core.visible_text import visible, visible_excerpt, visible_text
 from ferrule.errors import DefinitionError, LedgerError
 from ferrule.run.ledger.claim import canonical_bytes
-from ferrule.run.ledger.ledger import Approval, ApprovalState, Ledger
+from ferrule.run.ledger.ledger import MAX_PAGE, Approval, ApprovalState, Ledger
 
 
 def _add_options(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     list_parser = actions.add_parser("list", help="list pending approvals, oldest first")
     list_parser.add_argument("--all", action="store_true", help="also list decided and expired ones")
+    list_parser.add_argument("--limit", type=at_least_one, default=0, metavar="N", help="list at most N (default: all)")
+    list_parser.add_argument("--after", default="", metavar="ID", help="list those that were requested after this one")
     list_parser.set_defaults(act=_list)
     show_parser = actions.add_parser("show", help="show one in full")
     show_parser.set_defaults(act=_show)
@@ -51,13 +54,25 @@ def _run(arguments: Namespace) -> None:
 
 def _list(arguments: Namespace) -> None:
     now = time.time()
-    state = None if arguments.all else ApprovalState.PENDING
-    approvals = on_ledger(arguments.ledger, lambda ledger: ledger.approvals(state))
-    listed = [approval for approval in approvals if arguments.all or approval.expires_at > now]
+    listed = on_ledger(arguments.ledger, lambda ledger: _find(ledger, arguments, now))
     if arguments.json:
         streams.write(json_view.page([_as_dict(approval) for approval in listed]) + "\n")
     else:
         streams.write("".join(_line(approval, now) for approval in listed) or "no pending approvals\n")
+
+
+async def _find(ledger: Ledger, arguments: Namespace, now: float) -> list[Approval]:
+    """Read the list a page at a time, until it ends or has as many as are wanted."""
+    state = None if arguments.all else ApprovalState.PENDING
+    listed: list[Approval] = []
+    after = arguments.after
+    while arguments.limit == 0 or len(listed) < arguments.limit:
+        page = await ledger.approvals(state, after=after)
+        listed += [approval for approval in page if arguments.all or approval.expires_at > now]
+        if len(page) < MAX_PAGE:
+            break
+        after = page[-1].id
+    return listed[: arguments.limit] if arguments.limit else listed
 
 
 def _show(arguments: Namespace) -> None:

@@ -152,11 +152,6 @@ def find_conversation_of(approval: str) -> Transaction[str]:
     return record.conversation
 
 
-def find_approvals(state: ApprovalState | None) -> Transaction[tuple[Approval, ...]]:
-    result = yield from (execute("approvals") if state is None else execute("approvals_in", state.value))
-    return tuple(map(approval_of, result.rows))
-
-
 def claim_of(approval: Approval) -> Claim:
     """Return exactly what the approval is for."""
     whose = (approval.conversation, approval.call_id, approval.tenant, approval.principal)

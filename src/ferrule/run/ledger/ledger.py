@@ -53,7 +53,7 @@ from ferrule.run.ledger.lease_tables import WHILE_ALIVE
 from ferrule.run.ledger.prune_report import AfterBatch, PruneReport, no_pause
 from ferrule.run.ledger.retention_tables import ENDLESS_LEASE
 from ferrule.run.ledger.saved_state import StateUpdate, with_messages
-from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.ledger.search import ApprovalQuery, ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.reply_record import ReplyRecord
 from ferrule.run.tool_usage import UsageQuery, UsageReport
@@ -96,6 +96,8 @@ class ApprovalState(StrEnum):
     REPLACED = "replaced"
 
 
+MAX_PAGE = 1_000
+"""How many rows a list returns where no limit is given."""
 GENESIS = "0" * 64
 """The hash before the first audit row of a conversation."""
 
@@ -435,8 +437,14 @@ class Ledger(ABC):
         """Return the last approval that was requested for a call."""
 
     @abstractmethod
-    async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        """Return the approvals of all conversations, oldest first."""
+    async def approvals(
+        self, state: ApprovalState | None = None, *, limit: int = MAX_PAGE, after: str = ""
+    ) -> tuple[Approval, ...]:
+        """Return the approvals of all conversations, oldest first: at most `limit`, after the approval `after`."""
+
+    @abstractmethod
+    async def count_approvals(self, state: ApprovalState) -> int:
+        """Return how many approvals of all conversations are in a state."""
 
     @abstractmethod
     async def add_response(
@@ -562,8 +570,14 @@ class Ledger(ABC):
         """Note that the caller has got the outcome."""
 
     @abstractmethod
-    async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        """Return the approvals of a tenant, oldest first."""
+    async def approvals_of(
+        self, tenant: str, state: ApprovalState | None = None, *, limit: int = MAX_PAGE, after: str = ""
+    ) -> tuple[Approval, ...]:
+        """Return the approvals of a tenant, oldest first: at most `limit`, after the approval `after`."""
+
+    @abstractmethod
+    async def search_approvals(self, tenant: str, query: ApprovalQuery) -> tuple[Approval, ...]:
+        """Return approvals of a tenant by their status at a time, in either order."""
 
     @abstractmethod
     async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:

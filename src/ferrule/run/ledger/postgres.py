@@ -15,6 +15,7 @@ nothing may be set for a connection or prepared in it. Such a pool is recognized
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import time
@@ -26,6 +27,7 @@ from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger import partitions
 from ferrule.run.ledger.heartbeat import Beat
 from ferrule.run.ledger.partitions import Drop, Partition, day_of
+from ferrule.run.ledger.postgres_indexes import build_indexes, missing_indexes
 from ferrule.run.ledger.removal import (
     POSTGRES_REMOVAL,
     POSTGRES_STUB_REMOVAL,
@@ -35,11 +37,13 @@ from ferrule.run.ledger.removal import (
     postgres_stub_removal,
 )
 from ferrule.run.ledger.retention import BATCH
+from ferrule.run.ledger.search_sql import HAS_MESSAGES, LIST_STATEMENTS, POSTGRES_SEARCHES
+from ferrule.run.ledger.search_words import postgres_words, search_text
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.step_sql import damaged_error, postgres_write
 from ferrule.run.ledger.step_writer import StepWriter
-from ferrule.run.ledger.tables import INDEXES, NEW_COLUMNS, TABLES, VERSION, Dialect
+from ferrule.run.ledger.tables import INDEXES, LATER_INDEXES, NEW_COLUMNS, TABLES, VERSION, Dialect, Index
 from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction, execute
 from ferrule.run.ledger.upgrade import BATCHES_WHEN_OPENED, fill_conversations, find_version, note_version
 from ferrule.run.ledger.writes import Kind
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 Connection: TypeAlias = "AsyncConnection[tuple[Any, ...]]"
 
 DIALECT = Dialect(
@@ -59,7 +64,18 @@ DIALECT = Dialect(
     half_full=" WITH (fillfactor = 70)",
 )
 PROCESS_PREFIX = "ferrule/"
-_STATEMENTS = {name: text.encode() for name, text in DIALECT.statements().items()}
+_STATEMENTS = {name: text.encode() for name, text in DIALECT.statements(LIST_STATEMENTS, POSTGRES_SEARCHES).items()}
+# New entries are collected and sorted in together. A short list of them is short to search, and quick to sort in.
+_AS_GIN = "USING gin (({words}), (ARRAY[{of}])) WITH (fastupdate = on, gin_pending_list_limit = 256)"
+_WORD_INDEXES = (
+    Index("ferrule_message_words", "ferrule_message", _AS_GIN.format(words=postgres_words("body"), of="conversation")),
+    Index(
+        "ferrule_traced_request_words",
+        "ferrule_traced_request",
+        f"{_AS_GIN.format(words=postgres_words('messages'), of='trace')} WHERE {HAS_MESSAGES.format('messages')}",
+    ),
+)
+_INDEXES = (*LATER_INDEXES, *_WORD_INDEXES)
 _STATEMENTS["has_ledger"] = (
     b"SELECT to_regclass('ferrule_ledger') IS NOT NULL AND COALESCE((SELECT relkind = 'p' FROM pg_class "
     b"WHERE oid = to_regclass('ferrule_audit')), false)"
@@ -109,7 +125,9 @@ class PostgresLedger(SqlLedger):
         self._has_tables = False
         self._prepared_week = 0
         """The first day of the last week for which the partitions were made."""
+        self._has_words = False
         self._is_closed = False
+        self._builder: asyncio.Task[None] | None = None
         self._writer = StepWriter(self._write_steps)
 
     @staticmethod
@@ -143,6 +161,10 @@ class PostgresLedger(SqlLedger):
     async def close(self) -> None:
         self._is_closed = True
         await self._stop_keeping()
+        if self._builder is not None:
+            # The next process that opens the ledger builds what is not complete.
+            self._builder.cancel()
+            await asyncio.gather(self._builder, return_exceptions=True)
         await self._writer.close()
         for free in (self._free, self._free_writers):
             while free:
@@ -157,7 +179,11 @@ class PostgresLedger(SqlLedger):
                 for _ in range(BATCHES_WHEN_OPENED):
                     if count:
                         count, last = await _run(connection, fill_conversations(last))
+            missing = await missing_indexes(connection, _INDEXES)
         self._has_tables = True
+        self._has_words = not any(index in missing for index in _WORD_INDEXES)
+        if missing and self._builder is None:
+            self._builder = asyncio.create_task(self._build_indexes())
         try:
             await self.maintain(now=time.time())
         except LedgerError:
@@ -177,6 +203,25 @@ class PostgresLedger(SqlLedger):
                     await connection.execute(_LOCK_TABLES)
                     await _make_weeks(connection, table, day)
         self._prepared_week = partitions.week_of(day)
+
+    async def _build_indexes(self) -> None:
+        """Build the missing indexes, on a connection of its own. Until they are there, lists are slow but complete."""
+        psycopg = _psycopg()
+        try:
+            connection = await self._connect(is_writer=False)
+            try:
+                await build_indexes(connection, _INDEXES)
+            finally:
+                await connection.close()
+        except psycopg.Error as fault:
+            _log.warning("the indexes of the ledger are not complete; the next start tries again: %s", fault)
+
+    async def _search_words(self, text: str) -> str | None:
+        if text and not self._has_words and self._has_tables:
+            # Perhaps another process has built them meanwhile.
+            async with self._connection() as connection:
+                self._has_words = not await missing_indexes(connection, _WORD_INDEXES)
+        return search_text(text) if self._has_words else None
 
     async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
         if not self._has_tables:
@@ -433,6 +478,8 @@ async def _make_tables(connection: Connection, *, is_migration: bool) -> int | N
         await _execute_all(connection, INDEXES)
         for table in partitions.KEYS:
             await _partition_table(connection, table)
+        if before is None:
+            await _execute_all(connection, [index.text for index in _INDEXES])
         await _run(connection, note_version(before))
     return before
 

@@ -1,4 +1,4 @@
-"""ConversationQuery and ConversationSummary: a search among conversations, and one row of its result. Values only."""
+"""Which conversations and approvals of a tenant to list, and one row of a list of conversations. Values only."""
 
 from __future__ import annotations
 
@@ -33,3 +33,21 @@ class ConversationQuery:
     after: str = ""
     limit: int = 20
     is_untraced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalQuery:
+    """Which approvals of a tenant to list: at most `limit`, after the approval `after`, by the time of the request.
+
+    An empty field does not restrict. `status` is a state as it is at `now`: one that was not decided, or not used, in
+    time has expired. It may also be "expired", or "decided": approved or denied by a person, whatever happened since.
+    """
+
+    status: str = ""
+    tool: str = ""
+    principal: str = ""
+    conversation: str = ""
+    after: str = ""
+    limit: int = 50
+    is_newest_first: bool = False
+    now: float = 0.0

@@ -57,6 +57,7 @@ from ferrule.errors import DefinitionError, LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.claim import Claim, require_name
 from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.ledger import (
+    MAX_PAGE,
     Approval,
     ApprovalState,
     AuditRecord,
@@ -279,6 +280,7 @@ class ShardedLedger(Ledger):
     postpone_delivery = _by_delivery(Ledger.postpone_delivery)
 
     approvals_of = _by_tenant(Ledger.approvals_of)
+    search_approvals = _by_tenant(Ledger.search_approvals)
     earlier_approvals = _by_tenant(Ledger.earlier_approvals)
     conversations_of = _by_tenant(Ledger.conversations_of)
     traces_of = _by_tenant(Ledger.traces_of)
@@ -359,9 +361,23 @@ class ShardedLedger(Ledger):
                 return breach
         return None
 
-    async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        lists = await self._all(lambda one: one.approvals(state))
-        return tuple(sorted((one for some in lists for one in some), key=lambda one: (one.requested_at, one.id)))
+    async def approvals(
+        self, state: ApprovalState | None = None, *, limit: int = MAX_PAGE, after: str = ""
+    ) -> tuple[Approval, ...]:
+        """Return the approvals of all conversations: those of one database after those of another, each oldest first."""
+        first = (await self.shard_with(IdKind.APPROVAL, after)).number if after else 0
+        found: list[Approval] = []
+        for shard in self._shards[first:]:
+            ledger = await shard.checked()
+            page = await ledger.approvals(state, limit=limit - len(found), after=after if shard.number == first else "")
+            self.remember(shard, page)
+            found += page
+            if len(found) >= limit:
+                break
+        return tuple(found)
+
+    async def count_approvals(self, state: ApprovalState) -> int:
+        return sum(await self._all(lambda one: one.count_approvals(state)))
 
     async def usage_report(self, query: UsageQuery) -> UsageReport:
         if query.tenant is not None:

@@ -46,6 +46,7 @@ from ferrule.run.ledger.continuation import Continuation, WebhookDelivery
 from ferrule.run.ledger.heartbeat import Beat, Heartbeat, beat
 from ferrule.run.ledger.held_conversations import HeldConversations
 from ferrule.run.ledger.ledger import (
+    MAX_PAGE,
     Approval,
     ApprovalDecision,
     ApprovalState,
@@ -64,7 +65,7 @@ from ferrule.run.ledger.prune_report import AfterBatch, PruneReport, no_pause
 from ferrule.run.ledger.removal import DELETED, PRUNED, Candidate, Removal
 from ferrule.run.ledger.retention import BATCH, HELD, UNKNOWN, due_weeks, is_within
 from ferrule.run.ledger.saved_state import StateUpdate
-from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.ledger.search import ApprovalQuery, ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
 from ferrule.run.ledger.transaction import Transaction, execute
 from ferrule.run.ledger.transition import Body, change, find_owned
@@ -93,6 +94,10 @@ class SqlLedger(Ledger):
 
     @abstractmethod
     async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T: ...
+
+    async def _search_words(self, text: str) -> str | None:
+        """Return the text of a search for the database's index of words; None if it has none, or not yet."""
+        return None
 
     async def _change(self, conversation: str, epoch: int | None, now: float, body: Body[T]) -> T:
         async with self._held.one_at_a_time(conversation):
@@ -248,8 +253,13 @@ class SqlLedger(Ledger):
     async def approval_for(self, conversation: str, call_id: str) -> Approval | None:
         return await self._transact(approvals.find_approval_for_call(conversation, call_id))
 
-    async def approvals(self, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        return await self._transact(approvals.find_approvals(state))
+    async def approvals(
+        self, state: ApprovalState | None = None, *, limit: int = MAX_PAGE, after: str = ""
+    ) -> tuple[Approval, ...]:
+        return await self._transact(queries.find_approvals(state, after, limit))
+
+    async def count_approvals(self, state: ApprovalState) -> int:
+        return await self._transact(_count_approvals(state))
 
     async def add_response(
         self,
@@ -372,8 +382,13 @@ class SqlLedger(Ledger):
     async def collect(self, conversation: str, call_id: str) -> None:
         await self._transact(continuations.collect(conversation, call_id))
 
-    async def approvals_of(self, tenant: str, state: ApprovalState | None = None) -> tuple[Approval, ...]:
-        return await self._transact(queries.find_tenant_approvals(tenant, state))
+    async def approvals_of(
+        self, tenant: str, state: ApprovalState | None = None, *, limit: int = MAX_PAGE, after: str = ""
+    ) -> tuple[Approval, ...]:
+        return await self._transact(queries.find_tenant_approvals(tenant, state, after, limit))
+
+    async def search_approvals(self, tenant: str, query: ApprovalQuery) -> tuple[Approval, ...]:
+        return await self._transact(queries.search_approvals(tenant, query))
 
     async def approvals_in(self, conversation: str) -> tuple[Approval, ...]:
         return await self._transact(queries.find_conversation_approvals(conversation))
@@ -384,7 +399,8 @@ class SqlLedger(Ledger):
         return await self._transact(queries.find_earlier_approvals(tenant, tool_times))
 
     async def conversations_of(self, tenant: str, query: ConversationQuery) -> tuple[ConversationSummary, ...]:
-        return await self._transact(queries.find_conversations(tenant, query))
+        words = await self._search_words(query.text)
+        return await self._transact(queries.find_conversations(tenant, query, words))
 
     async def record_requests(self, requests: Sequence[TracedRequest]) -> None:
         await self._transact(traces.record_requests(requests), is_atomic=True)
@@ -393,7 +409,8 @@ class SqlLedger(Ledger):
         await self._transact(traces.touch_requests(ids, now), is_atomic=True)
 
     async def traces_of(self, tenant: str, query: TraceQuery) -> tuple[TraceSummary, ...]:
-        return await self._transact(traces.find_traces(tenant, query))
+        words = await self._search_words(query.text)
+        return await self._transact(traces.find_traces(tenant, query, words))
 
     async def trace(self, id: str, tenant: str, *, stale_before: float = 0.0) -> Trace | None:
         return await self._transact(traces.find_trace(id, tenant, stale_before))
@@ -655,3 +672,8 @@ def unstorable_error() -> LedgerError:
 
 def _update(state: Any | StateUpdate) -> StateUpdate:
     return state if isinstance(state, StateUpdate) else StateUpdate.of(state)
+
+
+def _count_approvals(state: ApprovalState) -> Transaction[int]:
+    ((count,),) = (yield from execute("count_approvals", state.value)).rows
+    return count

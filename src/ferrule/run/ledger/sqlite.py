@@ -11,6 +11,7 @@ then keeps the file locked until it continues: SQLite runs inside the process, a
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,17 +21,24 @@ from typing import TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.heartbeat import Beat
+from ferrule.run.ledger.search_sql import LIST_STATEMENTS, SQLITE_SEARCHES
+from ferrule.run.ledger.search_words import fts5_query, search_text
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
+from ferrule.run.ledger.sqlite_search import add_words, has_fts5, has_waiting, make_word_tables
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.step_sql import sqlite_write
-from ferrule.run.ledger.tables import INDEXES, NEW_COLUMNS, TABLES, Dialect
+from ferrule.run.ledger.tables import INDEXES, LATER_INDEXES, NEW_COLUMNS, TABLES, Dialect
 from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction
 from ferrule.run.ledger.upgrade import BATCHES_WHEN_OPENED, fill_conversations, find_version, note_version
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 DIALECT = Dialect(placeholder="?", integer="INTEGER", real="REAL", blob="BLOB", unless_exists="", half_full="")
-_STATEMENTS = DIALECT.statements()
+_STATEMENTS = DIALECT.statements(LIST_STATEMENTS, SQLITE_SEARCHES)
+_STEPS_UNTIL_WORDS = 100
+"""After how many transactions the words of what they wrote are added to the index."""
+_BATCHES_BEFORE_SEARCH = 3
 
 
 class SqliteLedger(SqlLedger):
@@ -42,6 +50,9 @@ class SqliteLedger(SqlLedger):
         self._wait = wait
         self._thread = ThreadPoolExecutor(1, "ferrule-ledger")
         self._connection: sqlite3.Connection | None = None
+        self._has_fts5 = False
+        self._transactions = 0
+        self._words_task: asyncio.Future[None] | None = None
 
     @staticmethod
     async def connect(path: str | Path, *, must_exist: bool = False, wait: float = 10.0) -> SqliteLedger:
@@ -49,6 +60,7 @@ class SqliteLedger(SqlLedger):
         ledger = SqliteLedger(Path(path), wait)
         try:
             await ledger._in_thread(lambda: ledger._connect(must_exist))
+            ledger._add_words_behind()
         except LedgerError:
             await ledger.close()
             raise
@@ -57,8 +69,10 @@ class SqliteLedger(SqlLedger):
     async def close(self) -> None:
         await self._stop_keeping()
         if self._connection is not None:
-            await self._in_thread(self._connection.close)
-            self._connection = None
+            connection, self._connection = self._connection, None
+            if self._words_task is not None:
+                await self._words_task
+            await self._in_thread(connection.close)
         self._thread.shutdown()
 
     async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
@@ -66,10 +80,45 @@ class SqliteLedger(SqlLedger):
             raise LedgerError("the ledger is closed", code="ledger_closed")
         # If the task is cancelled here, the thread still completes the transaction.
         connection = self._connection
+        self._transactions += 1
+        if self._transactions >= _STEPS_UNTIL_WORDS:
+            self._add_words_behind()
         return await self._in_thread(lambda: run_transaction(connection, transaction, is_atomic=is_atomic))
 
     def _open_beat(self) -> Beat:
         return _SqliteBeat(self._path, self._wait)
+
+    def _add_words_behind(self) -> None:
+        """Add what waits to the index of words, one batch after another, between the transactions of others."""
+        self._transactions = 0
+        if self._has_fts5 and (self._words_task is None or self._words_task.done()):
+            self._words_task = asyncio.ensure_future(self._add_words())
+
+    async def _add_words(self) -> None:
+        try:
+            while self._connection is not None and await self._in_thread(self._add_batch):
+                # Others are in the thread's queue by now.
+                await asyncio.sleep(0)
+        except LedgerError as fault:
+            # What waits stays there, and the next search adds it, or reads it as it is.
+            _log.warning("the words of some messages are not in the index yet: %s", fault)
+
+    def _add_batch(self) -> bool:
+        """Add a batch. Returns whether more may wait."""
+        connection = self._connection
+        if connection is None or not has_waiting(connection):
+            return False
+        with _transaction(connection):
+            return add_words(connection) > 0
+
+    async def _search_words(self, text: str) -> str | None:
+        if not (text and self._has_fts5):
+            return None
+        # A ledger of an earlier version has more to add than a search can wait for: then it reads the messages.
+        for _ in range(_BATCHES_BEFORE_SEARCH):
+            if not await self._in_thread(self._add_batch):
+                return fts5_query(search_text(text))
+        return None
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
@@ -90,6 +139,10 @@ class SqliteLedger(SqlLedger):
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         make_tables(connection)
+        self._has_fts5 = has_fts5(connection)
+        if self._has_fts5:
+            with _transaction(connection):
+                make_word_tables(connection)
 
 
 class _SqliteBeat:
@@ -119,6 +172,10 @@ def make_tables(connection: sqlite3.Connection) -> None:
             for text in DIALECT.new_columns(table, [name for (name,) in columns]):
                 connection.execute(text)
         _execute_all(connection, INDEXES)
+        _execute_all(connection, [index.text for index in LATER_INDEXES])
+        _execute_all(
+            connection, [f"DROP INDEX IF EXISTS {index.replaces}" for index in LATER_INDEXES if index.replaces]
+        )
         _run(connection, note_version(before))
     if before is None:
         return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 
 from ferrule.run.ledger import lease_tables, retention_tables
 from ferrule.run.ledger.lease_tables import HELD_UNTIL
@@ -80,8 +81,10 @@ class Dialect:
         add = f"ALTER TABLE {table} ADD COLUMN {self.unless_exists}"
         return self.schema([f"{add}{name} {kind}" for name, kind in missing.items()])
 
-    def statements(self) -> dict[str, str]:
-        return {name: text.replace("?", self.placeholder) for name, text in STATEMENTS.items()}
+    def statements(self, *more: Mapping[str, str]) -> dict[str, str]:
+        """Return the statements in this dialect, and further ones that belong to it."""
+        texts = {name: text for part in (STATEMENTS, *more) for name, text in part.items()}
+        return {name: text.replace("?", self.placeholder) for name, text in texts.items()}
 
 
 TABLES = (
@@ -101,20 +104,17 @@ TABLES = (
         arguments_sha256 TEXT NOT NULL, binding TEXT NOT NULL, state TEXT NOT NULL, requested_at REAL8 NOT NULL,
         expires_at REAL8 NOT NULL, decided_by TEXT NOT NULL, decided_at REAL8, why TEXT NOT NULL,
         FOREIGN KEY (conversation, call_id) REFERENCES ferrule_call (conversation, id))""",
-    "CREATE INDEX IF NOT EXISTS ferrule_approval_state ON ferrule_approval (state, requested_at)",
     "CREATE INDEX IF NOT EXISTS ferrule_approval_call ON ferrule_approval (conversation, call_id)",
     """CREATE TABLE IF NOT EXISTS ferrule_audit (
         conversation TEXT NOT NULL, seq INT8 NOT NULL, at REAL8 NOT NULL, kind TEXT NOT NULL, call_id TEXT NOT NULL,
         approval TEXT NOT NULL, decided_by TEXT NOT NULL, epoch INT8 NOT NULL, detail TEXT NOT NULL,
         previous TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (conversation, seq))""",
-    "CREATE INDEX IF NOT EXISTS ferrule_approval_tenant ON ferrule_approval (tenant, requested_at)",
     "CREATE INDEX IF NOT EXISTS ferrule_approval_tool ON ferrule_approval (tenant, tool, decided_at)",
     # Since version 2.
     """CREATE TABLE IF NOT EXISTS ferrule_response (
         id TEXT PRIMARY KEY, conversation TEXT NOT NULL REFERENCES ferrule_conversation (id), tenant TEXT NOT NULL,
         principal TEXT NOT NULL, status TEXT NOT NULL, model TEXT NOT NULL, created REAL8 NOT NULL,
         reach INT8 NOT NULL, cancelled INT8 NOT NULL, request TEXT NOT NULL)""",
-    "CREATE INDEX IF NOT EXISTS ferrule_response_status ON ferrule_response (status, created)",
     "CREATE INDEX IF NOT EXISTS ferrule_response_conversation ON ferrule_response (conversation)",
     """CREATE TABLE IF NOT EXISTS ferrule_response_event (
         response TEXT NOT NULL REFERENCES ferrule_response (id), seq INT8 NOT NULL, data TEXT NOT NULL,
@@ -206,6 +206,47 @@ NEW_COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     "ferrule_audit": retention_tables.AUDIT_COLUMNS,
 }
+_UNFINISHED = "('queued', 'in_progress')"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index that a ledger of an earlier version gets when it is opened, while other processes write to it."""
+
+    name: str
+    table: str
+    columns: str
+    replaces: str = ""
+    """The index of an earlier version that is not needed after this one."""
+
+    @property
+    def text(self) -> str:
+        return f"CREATE INDEX IF NOT EXISTS {self.name} ON {self.table} {self.columns}"
+
+
+# A page is read from where the last one ended, in the order of an index. The columns after the id are only compared:
+# so a page with few matches among many rows reads the index, and not the rows.
+LATER_INDEXES = (
+    Index(
+        "ferrule_approval_listed",
+        "ferrule_approval",
+        "(tenant, state, requested_at, id, expires_at, principal, tool)",
+        replaces="ferrule_approval_tenant",
+    ),
+    Index(
+        "ferrule_approval_everywhere",
+        "ferrule_approval",
+        "(state, requested_at, id)",
+        replaces="ferrule_approval_state",
+    ),
+    # The sweep looks only at responses that have not ended, which are few.
+    Index(
+        "ferrule_response_unfinished",
+        "ferrule_response",
+        f"(created, id) WHERE status IN {_UNFINISHED}",
+        replaces="ferrule_response_status",
+    ),
+)
 # Lists are by tenant and newest first.
 INDEXES = (
     "CREATE INDEX IF NOT EXISTS ferrule_conversation_opened ON ferrule_conversation (tenant, opened_at, id)",
@@ -217,10 +258,9 @@ INDEXES = (
 )
 
 
-_UNFINISHED = "('queued', 'in_progress')"
 # Its process renews the time of a running trace. One that was not renewed has lost its process.
-_TRACE_STATUS = "CASE WHEN t.status = 'running' AND t.changed_at < ? THEN 'interrupted' ELSE t.status END"
-_TRACE_VIEW = ", ".join(_TRACE_STATUS if name == "status" else f"t.{name}" for name in TRACE.split(", "))
+TRACE_STATUS = "CASE WHEN t.status = 'running' AND t.changed_at < ? THEN 'interrupted' ELSE t.status END"
+TRACE_VIEW = ", ".join(TRACE_STATUS if name == "status" else f"t.{name}" for name in TRACE.split(", "))
 _WHERE = "(? = 1 OR s.principal = ?) AND s.at >= ?"
 # Two statements instead of "? = '' OR": so a tenant's rows are found by the index, whatever other tenants store.
 _TENANT_CONDITIONS = {"": "s.tenant = ?", "_everywhere": "? = ''"}
@@ -231,12 +271,6 @@ _FROM_PICKS = (
 _FINAL_STATE = (
     "COALESCE((SELECT k.state FROM ferrule_call k WHERE k.conversation = p.conversation "
     "AND RTRIM(k.id, '~') = p.call_id ORDER BY LENGTH(k.id) DESC LIMIT 1), '')"
-)
-# Whether a conversation contains a text: in a message, or in the state of an earlier version.
-_CONTAINS_TEXT = (
-    "(EXISTS (SELECT 1 FROM ferrule_message m WHERE m.conversation = {id} "
-    "AND m.born = (SELECT b.born FROM ferrule_conversation b WHERE b.id = {id}) AND LOWER(m.body) LIKE ? ESCAPE '!') "
-    "OR EXISTS (SELECT 1 FROM ferrule_conversation s WHERE s.id = {id} AND LOWER(s.state) LIKE ? ESCAPE '!'))"
 )
 # Sorted by the audit log, because ids do not sort as numbers do. Searched only if there is a call at all.
 _FIRST_TOOL = (
@@ -254,6 +288,40 @@ _HAS_ROWS = " OR ".join(
 
 def _insert(table: str, columns: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' for _ in columns.split(','))})"
+
+
+# The columns that a page of approvals may be restricted to, in the order of the values.
+APPROVAL_FILTERS = ("tool", "principal", "conversation")
+# Further conditions on approvals in a state.
+_APPROVAL_CONDITIONS = {
+    "": "",
+    "_live": "AND expires_at > ? ",
+    "_expired": "AND expires_at <= ? ",
+    "_decided": "AND decided_at IS NOT NULL ",
+}
+_ORDERS = {"": (">", ""), "_newest": ("<", " DESC")}
+
+
+def approval_page_name(condition: str, filters: Sequence[str], *, is_newest_first: bool) -> str:
+    """Return the name of the statement for a page of a tenant's approvals in one state."""
+    order = "_newest" if is_newest_first else ""
+    return "_".join([f"approvals_of{condition}{order}", *filters])
+
+
+def _approval_pages() -> dict[str, str]:
+    """Return a statement for each kind of page: one with every condition made optional would use no index."""
+    pages: dict[str, str] = {}
+    counts = range(len(APPROVAL_FILTERS) + 1)
+    choices = [chosen for count in counts for chosen in combinations(APPROVAL_FILTERS, count)]
+    for (more, condition), (order, (side, way)) in product(_APPROVAL_CONDITIONS.items(), _ORDERS.items()):
+        for filters in choices:
+            name = approval_page_name(more, filters, is_newest_first=bool(order))
+            pages[name] = (
+                f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE tenant = ? AND state = ? {condition}"
+                f"{''.join(f'AND {column} = ? ' for column in filters)}AND (requested_at, id) {side} (?, ?) "
+                f"ORDER BY requested_at{way}, id{way} LIMIT ?"
+            )
+    return pages
 
 
 def _statistics(suffix: str, whose: str) -> dict[str, str]:
@@ -288,16 +356,6 @@ STATEMENTS: Mapping[str, str] = {
     "messages": "SELECT body FROM ferrule_message WHERE born = ? AND conversation = ? AND n < ? ORDER BY n",
     **lease_tables.STATEMENTS,
     "opened_at": "SELECT opened_at FROM ferrule_conversation WHERE id = ? AND tenant = ?",
-    **{
-        f"conversations_of{suffix}": f"SELECT c.id, c.tenant, c.principal, c.version, {HELD_UNTIL}, "
-        f"c.opened_at, c.changed_at, c.title FROM ferrule_conversation c WHERE c.tenant = ? {whose}"
-        "AND (c.opened_at, c.id) < (?, ?) "
-        f"AND (? = '' OR {_CONTAINS_TEXT.format(id='c.id')}) "
-        "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_call k WHERE k.conversation = c.id AND k.tool = ?)) "
-        "AND (? = 0 OR NOT EXISTS (SELECT 1 FROM ferrule_traced_request r WHERE r.conversation = c.id)) "
-        "ORDER BY c.opened_at DESC, c.id DESC LIMIT ?"
-        for suffix, whose in {"": "", "_by": "AND c.principal = ? "}.items()
-    },
     # For the upgrade: conversations of an earlier version, which have no time yet. All their audit rows have `born` 0.
     "unfilled": "SELECT c.id, a.at, z.at, SUBSTR(c.state, 1, ?), "
     f"{_FIRST_TOOL.replace('t.id', 'c.id')} FROM ferrule_conversation c "
@@ -314,15 +372,14 @@ STATEMENTS: Mapping[str, str] = {
     "calls": f"SELECT {CALL} FROM ferrule_call WHERE conversation = ? ORDER BY id",
     # Approvals.
     "approval": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE id = ?",
-    "approvals": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval ORDER BY requested_at, id",
-    "approvals_in": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE state = ? ORDER BY requested_at, id",
+    "approval_cursor": "SELECT requested_at, tenant FROM ferrule_approval WHERE id = ?",
+    "approvals_in": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE state = ? AND (requested_at, id) > (?, ?) "
+    "ORDER BY requested_at, id LIMIT ?",
+    "count_approvals": "SELECT COUNT(*) FROM ferrule_approval WHERE state = ?",
     # A replaced approval sorts before the one that replaced it, even if both have the same time.
     "approvals_for": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE conversation = ? AND call_id = ? "
     "ORDER BY CASE WHEN state = 'replaced' THEN 0 ELSE 1 END, requested_at",
-    "approvals_of": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE tenant = ? ORDER BY requested_at, id",
-    # By the index of the state: the pending ones are few, whatever a tenant has had before.
-    "approvals_of_in": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE state = ? AND tenant = ? "
-    "ORDER BY requested_at, id",
+    **_approval_pages(),
     "approvals_in_conversation": f"SELECT {APPROVAL_VIEW} FROM ferrule_approval WHERE conversation = ? "
     "ORDER BY requested_at, id",
     # An approval that expired after it was given still counts as given.
@@ -423,18 +480,8 @@ STATEMENTS: Mapping[str, str] = {
     "touch_trace": "UPDATE ferrule_trace SET changed_at = ? "
     "WHERE id = (SELECT r.trace FROM ferrule_traced_request r WHERE r.id = ?)",
     "trace_began_at": "SELECT began_at FROM ferrule_trace WHERE id = ? AND tenant = ?",
-    "traces_of": f"SELECT u.* FROM (SELECT {_TRACE_VIEW.replace(_TRACE_STATUS, f'{_TRACE_STATUS} AS status')} "
-    "FROM ferrule_trace t WHERE t.tenant = ? AND (? = '' OR t.principal = ?) "
-    "AND (t.began_at < ? OR (t.began_at = ? AND t.id < ?)) "
-    "AND (? = '' OR LOWER(t.title) LIKE ? ESCAPE '!' "
-    "OR EXISTS (SELECT 1 FROM ferrule_traced_request r WHERE r.trace = t.id AND LOWER(r.messages) LIKE ? ESCAPE '!') "
-    "OR EXISTS (SELECT 1 FROM ferrule_traced_request r "
-    f"WHERE r.trace = t.id AND {_CONTAINS_TEXT.format(id='r.conversation')})) "
-    "AND (? = '' OR EXISTS (SELECT 1 FROM ferrule_trace_tool k WHERE k.trace = t.id AND k.tool = ?)) "
-    "AND t.changed_at >= ? AND t.began_at < ?) u WHERE (? = '' OR u.status = ?) "
-    "ORDER BY u.began_at DESC, u.id DESC LIMIT ?",
-    "trace": f"SELECT {_TRACE_VIEW} FROM ferrule_trace t WHERE t.id = ? AND t.tenant = ?",
-    "trace_of_conversation": f"SELECT {_TRACE_VIEW} FROM ferrule_trace t WHERE t.id = ("
+    "trace": f"SELECT {TRACE_VIEW} FROM ferrule_trace t WHERE t.id = ? AND t.tenant = ?",
+    "trace_of_conversation": f"SELECT {TRACE_VIEW} FROM ferrule_trace t WHERE t.id = ("
     "SELECT r.trace FROM ferrule_traced_request r WHERE r.conversation = ? AND r.conversation <> '' LIMIT 1) "
     "AND t.tenant = ?",
     "traced_requests": "SELECT "

@@ -8,13 +8,15 @@ whole history with every request needs no id for that.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 from ferrule.core.json_text import dumps, loads
 from ferrule.errors import LedgerError
 from ferrule.run.history_key import TRY
-from ferrule.run.ledger.queries import find_conversations, like_pattern
+from ferrule.run.ledger.queries import Range, find_conversations, like_pattern, newest_first
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
+from ferrule.run.ledger.search_sql import RECENT
 from ferrule.run.ledger.tables import MAX_EARLIER_KEYS
 from ferrule.run.ledger.trace import (
     RequestError,
@@ -50,44 +52,50 @@ def touch_requests(ids: Sequence[str], now: float) -> Transaction[None]:
         yield from execute("touch_trace", float(now), id)
 
 
-def find_traces(tenant: str, query: TraceQuery) -> Transaction[tuple[TraceSummary, ...]]:
-    """Return traces, and conversations in the ledger for which no request was recorded, newest first."""
-    cursor = None
+def find_traces(tenant: str, query: TraceQuery, words: str | None = None) -> Transaction[tuple[TraceSummary, ...]]:
+    """Return traces, and conversations in the ledger for which no request was recorded, newest first.
+
+    `words` is the text of the query for the index of words; None without one.
+    """
+    part = Range(since=query.since, until=query.until)
     if query.after:
         rows = (yield from execute("trace_began_at", query.after, tenant)).rows
         rows = rows or (yield from execute("opened_at", query.after, tenant)).rows
         if not rows:
             raise LedgerError("the cursor names no trace", code="bad_cursor", hint="Start without a cursor.")
-        cursor = (float(rows[0][0]), query.after)
-    began_at, last = cursor or (1e300, "")
-    pattern = like_pattern(query.text)
-    rows = (
-        yield from execute(
-            "traces_of",
-            *(float(query.stale_before), tenant, query.principal, query.principal, began_at, began_at, last),
-            *(
-                query.text,
-                pattern,
-                pattern,
-                pattern,
-                pattern,
-                query.tool,
-                query.tool,
-                float(query.since),
-                float(query.until),
-            ),
-            *((query.status or "", query.status or "", query.limit)),
-        )
-    ).rows
-    summaries = [_summary(row) for row in rows]
+        part = replace(part, cursor=(float(rows[0][0]), query.after))
+    summaries = [_summary(row) for row in (yield from _find_rows(tenant, query, words, part))]
     if query.status is None:
+        if len(summaries) == query.limit:
+            # A conversation that is older than the last of these would not be in the page.
+            part = replace(part, floor=(summaries[-1].began_at, summaries[-1].id))
         conversations = ConversationQuery(
             principal=query.principal, text=query.text, tool=query.tool, limit=query.limit, is_untraced=True
         )
-        found = yield from find_conversations(tenant, conversations, cursor)
-        summaries += [_untraced(one) for one in found if one.changed_at >= query.since and one.opened_at < query.until]
+        summaries += map(_untraced, (yield from find_conversations(tenant, conversations, words, part)))
     summaries.sort(key=lambda one: (one.began_at, one.id), reverse=True)
     return tuple(summaries[: query.limit])
+
+
+def _find_rows(tenant: str, query: TraceQuery, words: str | None, part: Range) -> Transaction[Sequence[Row]]:
+    suffix = "_by" if query.principal else ""
+    where = (tenant, query.principal) if query.principal else (tenant,)
+    status = query.status or ""
+    first = (float(query.stale_before), *where, *part.cursor)
+    rest = (query.tool, query.tool, float(query.since), float(query.until), status, status, query.limit)
+    if not query.text:
+        return (yield from execute(f"traces_of{suffix}", *first, *rest)).rows
+    if words is None:
+        patterns = [like_pattern(query.text)] * 4
+        return (yield from execute(f"traces_of{suffix}_scanned", *first, *patterns, *rest)).rows
+    if not words:
+        return ()
+    walk = (words, *where, *part.cursor, RECENT)
+    found = (yield from execute(f"trace_search_recent{suffix}", *walk, *first, *rest)).rows
+    rows, is_complete = newest_first(found, 3)
+    if len(rows) < query.limit and not is_complete:
+        return (yield from execute(f"trace_search_all{suffix}", words, *first, *rest)).rows
+    return rows
 
 
 def find_trace(id: str, tenant: str, stale_before: float) -> Transaction[Trace | None]:

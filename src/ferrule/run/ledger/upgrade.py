@@ -51,4 +51,7 @@ def fill_conversations(after: str = "") -> Transaction[tuple[int, str]]:
     for id, opened_at, changed_at, beginning, tool in rows:
         title = title_of_state(beginning) or title_of(tool or "")
         yield from execute("fill", opened_at, changed_at, title, int(opened_at) // _DAY, id)
+    if rows:
+        # A copy of the messages in their states, so that a search finds them. The next save writes these rows anew.
+        yield from execute("fill_messages", after, rows[-1][0])
     return len(rows), rows[-1][0] if rows else after

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from ferrule.core.context import Principal
@@ -20,7 +21,8 @@ from ferrule.dialects.openai_error import error_body
 from ferrule.dialects.sse import encode_json_text
 from ferrule.errors import DefinitionError, FerruleError, NotFoundError
 from ferrule.run.ledger.ledger import Approval, ApprovalState
-from ferrule.server.apis.query import read_limit
+from ferrule.run.ledger.search import ApprovalQuery
+from ferrule.server.apis.query import read_limit, read_terms, reported_cursor
 from ferrule.server.gateway import Gateway
 from ferrule.server.http import AnyResponse, Request, Response, Route, StreamingResponse
 from ferrule.server.tools.approval_context import (
@@ -28,7 +30,6 @@ from ferrule.server.tools.approval_context import (
     approval_view,
     approval_with_context,
     approvals_with_context,
-    state_of,
 )
 from ferrule.server.tools.approval_decision import ApprovalDecision, faults_of, record_decision
 from ferrule.server.tools.approval_feed import ApprovalFeed
@@ -38,6 +39,8 @@ MAX_LIMIT = 200
 MAX_DECISIONS = 100
 MAX_FILTER_CHARS = 1_000
 _DEFAULT_LIMIT = 50
+_TEXT_PART = 500
+"""How many approvals are read at once to look for a text."""
 _KEEP_ALIVE = b": keep-alive\n\n"
 DECIDED = "decided"
 """A filter and not a state: approvals that a person approved or denied, whatever their state is now."""
@@ -51,15 +54,20 @@ def routes(gateway: Gateway) -> list[Route]:
     feed = ApprovalFeed(gateway)
 
     async def list_approvals(request: Request) -> AnyResponse:
-        now = time.time()
-        state, order = _read_option(request, "state", ("", *STATES)), _read_option(request, "order", ORDERS)
+        now, limit = time.time(), read_limit(request, _DEFAULT_LIMIT, MAX_LIMIT)
+        status, order = _read_option(request, "state", ("", *STATES)), _read_option(request, "order", ORDERS)
         filters = _read_filters(request)
-        # The pending ones are few and have an index; all others are searched.
-        stored_state = ApprovalState.PENDING if state == ApprovalState.PENDING.value else None
-        approvals = await gateway.ledger.approvals_of(request.principal.tenant, stored_state)
-        matching = [one for one in approvals if _has_state(one, state, now) and _fits(one, filters)]
-        page = _page_after(matching[::-1] if order == "desc" else matching, request.query.get("after", ""))
-        limit = read_limit(request, _DEFAULT_LIMIT, MAX_LIMIT)
+        text = filters.pop("text", "")
+        query = ApprovalQuery(
+            status=status,
+            after=read_terms(request, "after")["after"],
+            limit=limit + 1,
+            is_newest_first=order == "desc",
+            now=now,
+            **filters,
+        )
+        with reported_cursor():
+            page = await _find_page(gateway, request.principal.tenant, query, text)
         data = await approvals_with_context(gateway, page[:limit], now)
         return Response.json({"object": "list", "data": data, "has_more": len(page) > limit})
 
@@ -158,18 +166,31 @@ async def _encode(feed: ApprovalFeed, tenant: str) -> AsyncGenerator[bytes]:
 def _read_filters(request: Request) -> dict[str, str]:
     filters = {name: request.query[name] for name in FILTERS if request.query.get(name)}
     for name, value in filters.items():
-        if len(value) > MAX_FILTER_CHARS:
-            raise DefinitionError(f"{name}: it is too long", hint=f"At most {MAX_FILTER_CHARS} characters.")
+        if len(value) > MAX_FILTER_CHARS or "\x00" in value:
+            raise DefinitionError(
+                f"{name}: it is too long, or contains NUL", hint=f"At most {MAX_FILTER_CHARS} characters."
+            )
     return filters
 
 
-def _fits(approval: Approval, filters: dict[str, str]) -> bool:
-    text = filters.get("text", "").casefold()
-    if text:
-        view = approval_view(approval, 0.0)
-        if not any(text in str(view[name]).casefold() for name in ("tool", "shown", "arguments")):
-            return False
-    return all(getattr(approval, name) == value for name, value in filters.items() if name != "text")
+async def _find_page(gateway: Gateway, tenant: str, query: ApprovalQuery, text: str) -> list[Approval]:
+    """Return a page of approvals. Those that contain a text are looked for in parts, until the page is full."""
+    if not text:
+        return list(await gateway.ledger.search_approvals(tenant, query))
+    found: list[Approval] = []
+    part = replace(query, limit=_TEXT_PART)
+    while len(found) < query.limit:
+        approvals = await gateway.ledger.search_approvals(tenant, part)
+        found += [one for one in approvals if _contains(one, text.casefold())]
+        if len(approvals) < _TEXT_PART:
+            break
+        part = replace(part, after=approvals[-1].id)
+    return found[: query.limit]
+
+
+def _contains(approval: Approval, text: str) -> bool:
+    view = approval_view(approval, 0.0)
+    return any(text in str(view[name]).casefold() for name in ("tool", "shown", "arguments"))
 
 
 def _read_option(request: Request, key: str, allowed: tuple[str, ...]) -> str:
@@ -179,19 +200,3 @@ def _read_option(request: Request, key: str, allowed: tuple[str, ...]) -> str:
         names = ", ".join(word for word in allowed if word)
         raise DefinitionError(f"{key}: {value[:40]!r} is not a valid value", hint=f"Use one of: {names}.")
     return value
-
-
-def _has_state(approval: Approval, state: str, now: float) -> bool:
-    if state == DECIDED:
-        # An approval that expired while it was pending was never decided.
-        return approval.decided_at is not None
-    return not state or state_of(approval, now) == state
-
-
-def _page_after(approvals: list[Approval], id: str) -> list[Approval]:
-    if not id:
-        return approvals
-    index = next((number for number, one in enumerate(approvals) if one.id == id), None)
-    if index is None:
-        raise DefinitionError("after: there is no such approval in this list", hint="Start without after.")
-    return approvals[index + 1 :]

@@ -143,8 +143,8 @@ async def _count_ledger(gateway: Gateway, counts: Counts) -> None:
         # The number would not be complete, and a database that is silent would hold up this page.
         return
     try:
-        pending = await gateway.ledger.approvals(ApprovalState.PENDING)
+        pending = await gateway.ledger.count_approvals(ApprovalState.PENDING)
     except LedgerError as error:
         gateway.telemetry.record_ledger_failure(error)
         return
-    counts.add("ferrule_approvals_waiting", by=len(pending))
+    counts.add("ferrule_approvals_waiting", by=pending)

@@ -14,12 +14,15 @@ from typing import Any
 
 from ferrule.errors import FerruleError
 from ferrule.run.ledger.ledger import Approval, ApprovalState
+from ferrule.run.ledger.search import ApprovalQuery
 from ferrule.server.gateway import Gateway
 from ferrule.server.tools.approval_context import EXPIRED, approvals_with_context, state_of
 
 PENDING, CLOSED, SYNCED = "approval.pending", "approval.closed", "approval.synced"
 EVENTS = (PENDING, CLOSED, SYNCED)
 _POLL_SECONDS = 0.5
+MAX_FOLLOWED = 1_000
+"""How many pending approvals of a tenant are followed, the oldest first. Others follow when these are closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,10 @@ class ApprovalFeed:
     async def _changes(self, before: dict[str, Approval], now: dict[str, Approval]) -> list[FeedEvent]:
         changed = [one for id, one in now.items() if before.get(id) != one]
         views = await approvals_with_context(self._gateway, changed, time.time())
+        closed = [await self._closed_view(id) for id in before if id not in now]
         return [
-            *[FeedEvent(CLOSED, await self._closed_view(id)) for id in before if id not in now],
+            # One that is still pending was only replaced in the list by an older one.
+            *[FeedEvent(CLOSED, view) for view in closed if view["state"] != ApprovalState.PENDING.value],
             *[FeedEvent(PENDING, view) for view in views],
         ]
 
@@ -104,9 +109,9 @@ class ApprovalFeed:
     async def _poll(self, tenant: str, poll: _TenantPoll) -> None:
         while True:
             try:
-                pending = await self._gateway.ledger.approvals_of(tenant, ApprovalState.PENDING)
-                now = time.time()
-                poll.update({one.id: one for one in pending if one.expires_at > now})
+                query = ApprovalQuery(status=ApprovalState.PENDING.value, limit=MAX_FOLLOWED, now=time.time())
+                pending = await self._gateway.ledger.search_approvals(tenant, query)
+                poll.update({one.id: one for one in pending})
             except FerruleError as failure:
                 # The ledger may be back in a moment; followers keep what they have.
                 self._gateway.telemetry.record_error(failure)
