@@ -200,6 +200,21 @@ LISTS: Final = (
 OPENING, TURN = "opening a conversation", "turn with an effect"
 
 
+SEARCHES: Final = {
+    "search, a rare word": _RARE,
+    "search, no match": "xylophone",
+    "search, a frequent word": "order",
+    "search, two words": f"{_RARE} tuesday",
+    "search, two frequent words": "blue order",
+    "search, Chinese": "天气",
+}
+PAGES: Final = (
+    *("sweep", "sweep of continuations", "page of approvals", "page of decided approvals", "page of all approvals"),
+    *("last page of approvals", "page of conversations", "page of traces", *SEARCHES, "search of traces, a rare word"),
+)
+"""What `lab.ledger_pages` reads."""
+
+
 async def list_once(ledger: Any, name: str, tenant: str) -> Sequence[Any]:
     """Read one list of a ledger: a page of at most fifty."""
     from ferrule.run.ledger.search import ConversationQuery
@@ -208,16 +223,34 @@ async def list_once(ledger: Any, name: str, tenant: str) -> Sequence[Any]:
     match name:
         case "sweep":
             return await ledger.unfinished_responses(16, now=time.time())
+        case "sweep of continuations":
+            return await ledger.due_continuations(16, now=time.time())
         case "page of approvals" if "limit" in signature(ledger.approvals_of).parameters:
             return await ledger.approvals_of(tenant, ApprovalState.PENDING, limit=PAGE)
         case "page of approvals":
             # A ledger without pages reads all of them, and its users cut.
             return (await ledger.approvals_of(tenant, ApprovalState.PENDING))[:PAGE]
+        case "page of decided approvals" | "page of all approvals" | "last page of approvals":
+            return await _approval_page(ledger, name, tenant)
         case "page of traces":
             return await ledger.traces_of(tenant, TraceQuery(limit=PAGE))
+        case "search of traces, a rare word":
+            return await ledger.traces_of(tenant, TraceQuery(limit=PAGE, text=_RARE))
         case _:
-            text = {"search, a rare word": _RARE, "search, no match": "xylophone"}.get(name, "")
-            return await ledger.conversations_of(tenant, ConversationQuery(limit=PAGE, text=text))
+            return await ledger.conversations_of(tenant, ConversationQuery(limit=PAGE, text=SEARCHES.get(name, "")))
+
+
+async def _approval_page(ledger: Any, name: str, tenant: str) -> Sequence[Any]:
+    if not hasattr(ledger, "search_approvals"):
+        approvals = await ledger.approvals_of(tenant)
+        matching = [one for one in approvals if one.decided_at is not None or "decided" not in name]
+        return matching[-PAGE:] if "last" in name else matching[:PAGE]
+    from ferrule.run.ledger.search import ApprovalQuery
+
+    status, is_last = ("decided" if "decided" in name else ""), "last" in name
+    return await ledger.search_approvals(
+        tenant, ApprovalQuery(status=status, limit=PAGE, is_newest_first=is_last, now=time.time())
+    )
 
 
 async def rare_conversations(ledger: Any, tenant: str) -> list[str]:

@@ -105,6 +105,10 @@ class PostgresServer:
         with psycopg.connect(self.address(database), autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
 
+    def set_memory(self, database: str, size: str) -> None:
+        """Set how much memory an index of a database may use while it is built."""
+        self._connection.execute(f"ALTER DATABASE {database} SET maintenance_work_mem = '{size}'".encode())
+
     def checkpoint(self) -> None:
         self._connection.execute("CHECKPOINT")
 

@@ -167,6 +167,14 @@ class Session:
         ledger = await self.ledger(request["address"])
         return await fill(ledger, self.engine, request["first"], request["count"], request["width"])
 
+    async def model(self, request: Request) -> Answer:
+        """Add one conversation with an effect, as a model for others."""
+        ledger = await self.ledger(request["address"])
+        conversation = await open_conversation(ledger, request["id"], self.engine)
+        await conversation.send_message("pay 1")
+        await conversation.close()
+        return {}
+
     async def list(self, request: Request) -> Answer:
         """A list of a ledger, so many times: see `ledger_content`."""
         ledger = await self.ledger(request["address"])

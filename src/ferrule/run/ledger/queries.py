@@ -14,7 +14,7 @@ from ferrule.run.ledger.search import ApprovalQuery, ConversationQuery, Conversa
 from ferrule.run.ledger.search_sql import RECENT
 from ferrule.run.ledger.search_words import search_text
 from ferrule.run.ledger.tables import APPROVAL_FILTERS, approval_page_name
-from ferrule.run.ledger.transaction import Row, Transaction, approval_of, execute
+from ferrule.run.ledger.transaction import Transaction, approval_of, execute
 
 _LATEST = 1e300
 """Later than every time: where a list has no cursor."""
@@ -65,20 +65,10 @@ def find_conversations(
         rows = []
     else:
         values = (words, *between, RECENT, *rest, query.limit)
-        rows, is_complete = newest_first((yield from execute(f"search_recent{suffix}", *values)).rows, 5)
-        if len(rows) < query.limit and not is_complete:
+        rows = (yield from execute(f"search_recent{suffix}", *values)).rows
+        if len(rows) < query.limit and (yield from execute(f"has_older{suffix}", *between, 1, RECENT)).rows:
             rows = (yield from execute(f"search_all{suffix}", words, *between, *rest, query.limit)).rows
     return tuple(ConversationSummary(*row) for row in rows)
-
-
-def newest_first(rows: Sequence[Row], time: int) -> tuple[list[Row], bool]:
-    """Return what the first statement of a search has found, and whether it has looked at all that there are.
-
-    `time` is the column of the time. The last column is how many were looked at, in a row of its own.
-    """
-    found = [row[:-1] for row in rows if row[0]]
-    walked = next(row[-1] for row in rows if not row[0])
-    return sorted(found, key=lambda row: (row[time], row[0]), reverse=True), walked < RECENT
 
 
 def find_approvals(state: ApprovalState | None, after: str, limit: int) -> Transaction[tuple[Approval, ...]]:

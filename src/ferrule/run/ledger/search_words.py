@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 
-from ferrule.core.json_text import escape_text
+from ferrule.core.json_text import dumps, escape_text
 
 MAX_CHARS = 30_000
 """How much of a message is searched. To split text into words takes a server half a microsecond for each character."""
@@ -91,6 +91,7 @@ def words_of(text: str) -> list[str]:
     return list(words)[:_MAX_WORDS]
 
 
-def fts5_query(text: str) -> str:
-    """Return a search as FTS5 reads it; empty if it has no words. A word contains nothing that FTS5 would interpret."""
-    return " AND ".join(f'"{word}"' for word in words_of(text))
+def fts5_words(text: str) -> str:
+    """Return the words of a search as a JSON list; empty if it has none. FTS5 would interpret nothing in a word."""
+    words = words_of(text)
+    return dumps(words) if words else ""

@@ -22,7 +22,7 @@ from typing import TypeVar
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger.heartbeat import Beat
 from ferrule.run.ledger.search_sql import LIST_STATEMENTS, SQLITE_SEARCHES
-from ferrule.run.ledger.search_words import fts5_query, search_text
+from ferrule.run.ledger.search_words import fts5_words, search_text
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
 from ferrule.run.ledger.sqlite_search import add_words, has_fts5, has_waiting, make_word_tables
 from ferrule.run.ledger.step import Step
@@ -117,7 +117,7 @@ class SqliteLedger(SqlLedger):
         # A ledger of an earlier version has more to add than a search can wait for: then it reads the messages.
         for _ in range(_BATCHES_BEFORE_SEARCH):
             if not await self._in_thread(self._add_batch):
-                return fts5_query(search_text(text))
+                return fts5_words(search_text(text))
         return None
 
     async def _in_thread(self, function: Callable[[], T]) -> T:

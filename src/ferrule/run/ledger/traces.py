@@ -14,7 +14,7 @@ from itertools import chain
 from ferrule.core.json_text import dumps, loads
 from ferrule.errors import LedgerError
 from ferrule.run.history_key import TRY
-from ferrule.run.ledger.queries import Range, find_conversations, like_pattern, newest_first
+from ferrule.run.ledger.queries import Range, find_conversations, like_pattern
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
 from ferrule.run.ledger.search_sql import RECENT
 from ferrule.run.ledger.tables import MAX_EARLIER_KEYS
@@ -90,11 +90,11 @@ def _find_rows(tenant: str, query: TraceQuery, words: str | None, part: Range) -
         return (yield from execute(f"traces_of{suffix}_scanned", *first, *patterns, *rest)).rows
     if not words:
         return ()
-    walk = (words, *where, *part.cursor, RECENT)
-    found = (yield from execute(f"trace_search_recent{suffix}", *walk, *first, *rest)).rows
-    rows, is_complete = newest_first(found, 3)
-    if len(rows) < query.limit and not is_complete:
-        return (yield from execute(f"trace_search_all{suffix}", words, *first, *rest)).rows
+    walk = (*where, *part.cursor)
+    values = (words, first[0], *walk, RECENT, *first[1:], *rest)
+    rows = (yield from execute(f"trace_search_recent{suffix}", *values)).rows
+    if len(rows) < query.limit and (yield from execute(f"has_older_traces{suffix}", *walk, RECENT)).rows:
+        rows = (yield from execute(f"trace_search_all{suffix}", words, *first, *rest)).rows
     return rows
 
 
