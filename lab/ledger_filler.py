@@ -126,8 +126,8 @@ def _statements(
     )
     yield (
         "INSERT INTO ferrule_traced_request (id, trace, tenant, principal, at, api, request_id, seconds, status, "
-        "model, finish, error, error_status, error_message, error_detail, prompt_tokens, completion_tokens, cost, tools, "
-        f"conversation, messages, history_key) SELECT 'request_' || i, 'trace_' || i, 'acme', 'ann', {at}, "
+        "model, finish, error, error_status, error_message, error_detail, prompt_tokens, completion_tokens, cost, "
+        f"tools, conversation, messages, history_key) SELECT 'request_' || i, 'trace_' || i, 'acme', 'ann', {at}, "
         f"'/v1/chat/completions', '', 0.5, 'completed', 'm', 'stop', '', 0, '', '', 0, 0, NULL, '[]', {_ID}, '[]', '' "
         f"FROM {traced}"
     )
