@@ -150,3 +150,17 @@ def test_unknown_ids_exit_with_1(path: Path) -> None:
         ran = run(*argv, "--ledger", str(path))
         assert (ran.code, ran.raw) == (1, b"")
         assert ran.err.startswith(("error: unknown ", "error: there is no "))
+
+
+def test_a_list_is_read_in_pages(path: Path) -> None:
+    ids = [request_approval(path, {"amount": number}, call_id=f"k{number}").id for number in range(5)]
+
+    def listed(*options: str) -> list[str]:
+        return [one["id"] for one in run("approvals", "list", "--json", *options, "--ledger", str(path)).json]
+
+    assert listed() == ids
+    assert listed("--limit", "2") == ids[:2]
+    assert listed("--limit", "2", "--after", ids[1]) == ids[2:4]
+    assert listed("--all", "--after", ids[3]) == ids[4:]
+    assert run("approvals", "list", "--limit", "0", "--ledger", str(path)).code != 0
+    assert run("approvals", "list", "--after", "never", "--ledger", str(path)).code != 0

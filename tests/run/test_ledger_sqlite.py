@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
+from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sqlite import SqliteLedger
 from run.ledger_databases import ANN, LEASE
 
@@ -81,3 +82,44 @@ def test_a_file_that_is_no_ledger_or_a_newer_one_is_refused_unchanged(tmp_path: 
         ("ferrule_ledger",)
     ]
     connection.close()
+
+
+def test_a_search_reads_every_message_where_sqlite_has_no_fts5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes with and without FTS5 use one file: each can write, and each finds what the other has written."""
+    path = tmp_path / "ledger.db"
+
+    async def write_and_search(number: int) -> list[str]:
+        async with await SqliteLedger.connect(path) as ledger:
+            record = await ledger.open(f"c{number}", ANN, "one", LEASE, now=number)
+            state = {"messages": [{"role": "user", "content": f"Harpsichord number{number}, 天气很好"}]}
+            await ledger.save(record.id, record.epoch, state, now=number)
+            lists = [
+                [line.id for line in await ledger.conversations_of(ANN.tenant, ConversationQuery(text=text))]
+                for text in ("harpsichord", "天气", "harpsichord")
+            ]
+            assert lists[0] == lists[1] == lists[2]
+            return lists[0]
+
+    for number in range(6):
+        with monkeypatch.context() as patch:
+            if number % 3 != 1:
+                patch.setattr("ferrule.run.ledger.sqlite.has_fts5", lambda _connection: False)
+            assert asyncio.run(write_and_search(number)) == [f"c{one}" for one in range(number, -1, -1)]
+    waiting = "SELECT COUNT(*) FROM ferrule_word_waiting"
+    with sqlite3.connect(path) as connection:
+        assert connection.execute(waiting).fetchone() == (1,)
+
+
+def test_what_was_written_reaches_the_index_without_a_search(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with await SqliteLedger.connect(tmp_path / "ledger.db") as ledger:
+            for number in range(150):
+                record = await ledger.open(f"c{number}", ANN, "one", LEASE, now=number)
+                await ledger.save(record.id, record.epoch, {"messages": [{"content": f"word{number}"}]}, now=number)
+            connection = ledger._connection
+            assert connection is not None
+            waiting = "SELECT COUNT(*) FROM ferrule_word_waiting"
+            while (await ledger._in_thread(lambda: connection.execute(waiting).fetchone()))[0] > 100:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(scenario())

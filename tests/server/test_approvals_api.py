@@ -62,6 +62,23 @@ def test_approvals_are_listed_newest_first_on_request_and_paged_in_that_order() 
     run_story(story)
 
 
+def test_a_client_that_sends_no_limit_gets_a_page_and_the_next_one_begins_where_it_ended() -> None:
+    async def story(world: World) -> None:
+        ids = [await _pending_approval(world, call_id=f"c{number}") for number in range(53)]
+        page, has_more = await _list_approvals(world, "?state=pending")
+        assert (page, has_more) == (ids[:50], True)
+        # The last one of the page is no longer pending when the next page is read.
+        await world.decide(ids[49], approve=True)
+        assert await _list_approvals(world, f"?state=pending&after={ids[49]}") == (ids[50:], False)
+        assert await _list_approvals(world, "?text=pay&limit=52") == (ids[:52], True)
+        assert await _list_approvals(world, "?text=nothing") == ([], False)
+        for query in ("?tool=%00", "?text=%00", "?after=%00", "?conversation=%00"):
+            assert (await world.client.get(f"/v1/approvals{query}", bearer("boss"))).status == 400
+        assert (await world.client.get(f"/v1/approvals?after={ids[0]}", bearer("eve"))).status == 400
+
+    run_story(story)
+
+
 def test_decided_lists_every_approval_that_a_person_approved_or_denied(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         names = ("waits", "ran_out", "denied", "approved", "used", "ran_out_unused", "asked_anew", "asked_anew_unused")

@@ -330,6 +330,21 @@ def test_an_approver_follows_approvals_without_using_up_the_rate_of_the_key() ->
     run_story(story, config=CONFIG)
 
 
+def test_the_oldest_approvals_are_followed_and_others_when_these_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferrule.server.tools.approval_feed.MAX_FOLLOWED", 2)
+
+    async def story(world: World) -> None:
+        ids = [(await _pending(world, 3, f"c{number}"))["id"] for number in range(4)]
+        async with _following(world, "dan") as events:
+            sent = [(await _until(events, "approval.pending"))["id"] for _ in range(2)]
+            assert (sent, (await _until(events, "approval.synced"))["pending"]) == (ids[:2], 2)
+            await world.decide(ids[0], "cat", approve=True)
+            assert (await _until(events, "approval.closed"))["id"] == ids[0]
+            assert (await _until(events, "approval.pending"))["id"] == ids[2]
+
+    run_story(story, config=CONFIG)
+
+
 def test_the_events_end_when_the_gateway_drains_and_need_the_right_to_approve() -> None:
     async def story(world: World) -> None:
         assert (await world.client.get("/v1/approvals/events", bearer("ann"))).status == 403
