@@ -24,6 +24,7 @@ _THING: Final = (
     "CASE WHEN i % 997 = 1 THEN 'harpsichord' WHEN i % 3 = 0 THEN 'blue lamp' WHEN i % 3 = 1 THEN 'green chair' "
     "ELSE 'grey cup' END"
 )
+_UNDER_WAY: Final = "i % 100 = 7 AND i % 997 <> 1"
 _CHINESE: Final = "CASE WHEN i % 50 = 2 THEN ' 今天天气很好，我们去公园。' ELSE '' END"
 _TEXTS: Final = (
     f"'pay order ' || i || ' of a ' || {_THING} || ', please, and tell me when it arrives.' || {_CHINESE}",
@@ -107,16 +108,17 @@ def _statements(
     yield (
         "INSERT INTO ferrule_response (id, conversation, tenant, principal, status, model, created, reach, cancelled, "
         f"request) SELECT 'resp_' || i, {_ID}, 'acme', 'ann', "
-        f"CASE WHEN i % 100 = 7 THEN 'in_progress' ELSE 'completed' END, 'm', {at}, 4, 0, '{{}}' FROM {series}"
+        f"CASE WHEN {_UNDER_WAY} THEN 'in_progress' ELSE 'completed' END, 'm', {at}, 4, 0, '{{}}' FROM {series}"
     )
     yield (
         "INSERT INTO ferrule_continuation (conversation, tenant, principal, generation, due_at, attempts, status, "
-        f"error) SELECT {_ID}, 'acme', 'ann', 1, {at}, 0, CASE WHEN i % 100 = 7 THEN 'due' ELSE 'done' END, '' "
+        f"error) SELECT {_ID}, 'acme', 'ann', 1, {at}, 0, CASE WHEN {_UNDER_WAY} THEN 'due' ELSE 'done' END, '' "
         f"FROM {series}"
     )
     # What is under way has an owner that lives, so that the sweeps find nothing to do.
     yield (
-        f"UPDATE ferrule_conversation SET lease_until = 1e12 WHERE id IN (SELECT {_ID} FROM {series} WHERE i % 100 = 7)"
+        "UPDATE ferrule_conversation SET lease_until = 1e12 "
+        f"WHERE id IN (SELECT {_ID} FROM {series} WHERE {_UNDER_WAY})"
     )
     traced = f"{series} WHERE i % 2 = 1"
     yield (

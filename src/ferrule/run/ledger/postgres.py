@@ -210,7 +210,7 @@ class PostgresLedger(SqlLedger):
         try:
             connection = await self._connect(is_writer=False)
             try:
-                await build_indexes(connection, _INDEXES)
+                await build_indexes(connection, _INDEXES, is_pooled=connection.prepare_threshold is None)
             finally:
                 await connection.close()
         except psycopg.Error as fault:

@@ -36,12 +36,17 @@ async def missing_indexes(connection: Any, indexes: Sequence[Index]) -> list[Ind
     return [index for index in indexes if index.name not in valid]
 
 
-async def build_indexes(connection: Any, indexes: Sequence[Index]) -> bool:
-    """Build indexes on a connection that is used for nothing else. False if another process is building them."""
-    await connection.execute(b"SET statement_timeout = 0")
-    ((has_lock,),) = await _rows(connection, f"SELECT pg_try_advisory_lock({_BUILD_LOCK})")
-    if not has_lock:
-        return False
+async def build_indexes(connection: Any, indexes: Sequence[Index], *, is_pooled: bool) -> bool:
+    """Build indexes on a connection that is used for nothing else. False if another process is building them.
+
+    Through a connection pool neither a setting nor a lock can belong to this process: there the statements must be
+    allowed to take long, and of two processes that build at once one may fail.
+    """
+    if not is_pooled:
+        await connection.execute(b"SET statement_timeout = 0")
+        ((has_lock,),) = await _rows(connection, f"SELECT pg_try_advisory_lock({_BUILD_LOCK})")
+        if not has_lock:
+            return False
     for index in await missing_indexes(connection, indexes):
         ((is_partitioned,),) = await _rows(connection, _IS_PARTITIONED.format(table=index.table))
         if is_partitioned:
