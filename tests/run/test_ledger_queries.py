@@ -181,8 +181,9 @@ def test_a_search_is_in_the_conversations_of_one_tenant_and_principal(database: 
 
 
 def test_a_word_is_found_however_far_back_it_was_said(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first statement of a search looks only at the newest conversations; here at three."""
-    monkeypatch.setattr("ferrule.run.ledger.queries.RECENT", 3)
+    """The first statement of a search looks only at the newest conversations; here at two, or at four."""
+    monkeypatch.setattr("ferrule.run.ledger.queries.FIRST", 2)
+    monkeypatch.setattr("ferrule.run.ledger.queries.RECENT", 4)
 
     async def scenario(ledger: SqlLedger) -> None:
         for number in range(12):

@@ -5,16 +5,16 @@ Every query takes a tenant, so that a caller cannot forget to restrict it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ferrule.errors import LedgerError
 from ferrule.run.ledger.ledger import Approval, ApprovalState
 from ferrule.run.ledger.search import ApprovalQuery, ConversationQuery, ConversationSummary
-from ferrule.run.ledger.search_sql import RECENT
+from ferrule.run.ledger.search_sql import FIRST, RECENT
 from ferrule.run.ledger.search_words import search_text
 from ferrule.run.ledger.tables import APPROVAL_FILTERS, approval_page_name
-from ferrule.run.ledger.transaction import Transaction, approval_of, execute
+from ferrule.run.ledger.transaction import QueryResult, Row, Transaction, approval_of, execute
 
 _LATEST = 1e300
 """Later than every time: where a list has no cursor."""
@@ -64,11 +64,30 @@ def find_conversations(
     elif not words:
         rows = []
     else:
-        values = (words, *between, RECENT, *rest, query.limit)
-        rows = (yield from execute(f"search_recent{suffix}", *values)).rows
-        if len(rows) < query.limit and (yield from execute(f"has_older{suffix}", *between, 1, RECENT)).rows:
-            rows = (yield from execute(f"search_all{suffix}", words, *between, *rest, query.limit)).rows
+        rows = yield from search_newest(
+            query.limit,
+            lambda walk: execute(f"search_recent{suffix}", words, *between, walk, *rest, query.limit),
+            lambda walk: execute(f"has_older{suffix}", *between, 1, walk),
+            lambda: execute(f"search_all{suffix}", words, *between, *rest, query.limit),
+        )
     return tuple(ConversationSummary(*row) for row in rows)
+
+
+def search_newest(
+    limit: int,
+    find_recent: Callable[[int], Transaction[QueryResult]],
+    find_older: Callable[[int], Transaction[QueryResult]],
+    find_all: Callable[[], Transaction[QueryResult]],
+) -> Transaction[list[Row]]:
+    """Search among the newest first, and among all if that cannot fill the page: see `search_sql`."""
+    for walk in (FIRST, RECENT):
+        rows = (yield from find_recent(walk)).rows
+        if len(rows) >= limit or not (yield from find_older(walk)).rows:
+            return rows
+        if len(rows) * RECENT < limit * walk:
+            # So few that more of the newest would not fill it either.
+            break
+    return (yield from find_all()).rows
 
 
 def find_approvals(state: ApprovalState | None, after: str, limit: int) -> Transaction[tuple[Approval, ...]]:

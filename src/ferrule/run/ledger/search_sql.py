@@ -17,8 +17,8 @@ from ferrule.run.ledger.lease_tables import HELD_UNTIL
 from ferrule.run.ledger.search_words import postgres_query, postgres_words
 from ferrule.run.ledger.tables import TRACE_STATUS, TRACE_VIEW
 
-RECENT = 1_000
-"""How many conversations, or traces, the first statement of a search looks at."""
+FIRST, RECENT = 200, 1_000
+"""How many conversations, or traces, the first statement of a search looks at: at first, and then if some match."""
 HAS_MESSAGES = "{} <> '[]'"
 """A request whose conversation is in the ledger stores no messages of its own."""
 _COLUMNS = "c.id, c.tenant, c.principal, c.version, c.lease_until, c.opened_at, c.changed_at, c.title"

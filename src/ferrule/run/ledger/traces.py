@@ -14,9 +14,8 @@ from itertools import chain
 from ferrule.core.json_text import dumps, loads
 from ferrule.errors import LedgerError
 from ferrule.run.history_key import TRY
-from ferrule.run.ledger.queries import Range, find_conversations, like_pattern
+from ferrule.run.ledger.queries import Range, find_conversations, like_pattern, search_newest
 from ferrule.run.ledger.search import ConversationQuery, ConversationSummary
-from ferrule.run.ledger.search_sql import RECENT
 from ferrule.run.ledger.tables import MAX_EARLIER_KEYS
 from ferrule.run.ledger.trace import (
     RequestError,
@@ -91,11 +90,14 @@ def _find_rows(tenant: str, query: TraceQuery, words: str | None, part: Range) -
     if not words:
         return ()
     walk = (*where, *part.cursor)
-    values = (words, first[0], *walk, RECENT, *first[1:], *rest)
-    rows = (yield from execute(f"trace_search_recent{suffix}", *values)).rows
-    if len(rows) < query.limit and (yield from execute(f"has_older_traces{suffix}", *walk, RECENT)).rows:
-        rows = (yield from execute(f"trace_search_all{suffix}", words, *first, *rest)).rows
-    return rows
+    return (
+        yield from search_newest(
+            query.limit,
+            lambda count: execute(f"trace_search_recent{suffix}", words, first[0], *walk, count, *first[1:], *rest),
+            lambda count: execute(f"has_older_traces{suffix}", *walk, count),
+            lambda: execute(f"trace_search_all{suffix}", words, *first, *rest),
+        )
+    )
 
 
 def find_trace(id: str, tenant: str, stale_before: float) -> Transaction[Trace | None]:
