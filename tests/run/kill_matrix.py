@@ -110,7 +110,8 @@ def described(wanted: Statement | Step) -> str:
     """What a process has just had executed: a statement by its name, a step by what it adds to the audit log."""
     if isinstance(wanted, Statement):
         return f"statement {wanted.name}"
-    audit = [AuditRecord(*cast("Any", row)) for row in wanted.rows.get(Kind.AUDIT, ())]
+    # Without its last column, which says in which partition it lies.
+    audit = [AuditRecord(*cast("Any", row[:-1])) for row in wanted.rows.get(Kind.AUDIT, ())]
     return f"step {' '.join(f'{row.kind}={row.call_id}' for row in audit)}"
 
 

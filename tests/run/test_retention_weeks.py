@@ -119,7 +119,15 @@ def test_whole_weeks_wait_for_the_end_of_the_week(database: Database) -> None:
         await talk(ledger, "c")
         within = (WEEK + WEEK_DAYS) * DAY - 1
         assert (await ledger.prune(max(within, NOW + 1), now=LATER, whole_weeks=True)).conversations == 0
+        # Years of an earlier version, and rows without a partition of their own, do not wait.
+        await talk(ledger, "early", NOW - 50 * DAY)
+        await talk(ledger, "stray", NOW + 300 * DAY)
+        assert (await ledger.prune(NOW - 40 * DAY, now=LATER, whole_weeks=True)).conversations == 1
+        assert (await ledger.prune(NOW + 301 * DAY, now=NOW + 302 * DAY, whole_weeks=True)).conversations == 2
+        await talk(ledger, "d")
         assert (await ledger.prune(within + DAY, now=LATER, whole_weeks=True)).conversations == 1
+        audits = [await ledger.prune(at, at, now=LATER, whole_weeks=True) for at in (within, within + DAY)]
+        assert [one.audits for one in audits] == [1, 2]
 
     database.run(scenario)
 

@@ -1,8 +1,8 @@
 """The weekly partitions of the tables that are only appended to, in Postgres. It returns SQL and runs none by itself.
 
 The problem
-    Messages and audit rows are nearly all bytes of a ledger. To delete them row by row costs as much as to write them,
-    and leaves the space to VACUUM. To drop a table costs the same however much is in it.
+    Messages and audit rows are nearly all bytes of a ledger. To delete them row by row costs about as much as to write
+    them, and leaves the space to VACUUM. To drop a table frees it at once.
 
 The shape
     - A row lies in the partition of the week in which its conversation was opened (`born`, a day since 1970). So a

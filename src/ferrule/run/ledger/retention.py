@@ -73,5 +73,10 @@ def due_weeks(weeks: Sequence[Partition], before: float) -> list[Partition]:
     return [one for one in weeks if one.end is not None and one.end <= day_of(before)]
 
 
+def waiting_weeks(weeks: Sequence[Partition], before: float) -> list[Partition]:
+    """Return the weeks that will be due as a whole later. The early partition is none: it may hold years."""
+    return [one for one in weeks if one.first is not None and one.end is not None and one.end > day_of(before)]
+
+
 def is_within(weeks: Sequence[Partition], born: int) -> bool:
     return any(one.contains(born) for one in weeks)

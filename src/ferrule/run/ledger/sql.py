@@ -63,7 +63,7 @@ from ferrule.run.ledger.partitions import AUDIT, MESSAGES, Drop, Partition
 from ferrule.run.ledger.placements import IdKind
 from ferrule.run.ledger.prune_report import AfterBatch, PruneReport, no_pause
 from ferrule.run.ledger.removal import DELETED, PRUNED, Candidate, Removal
-from ferrule.run.ledger.retention import BATCH, HELD, UNKNOWN, due_weeks, is_within
+from ferrule.run.ledger.retention import BATCH, HELD, UNKNOWN, due_weeks, is_within, waiting_weeks
 from ferrule.run.ledger.saved_state import StateUpdate
 from ferrule.run.ledger.search import ApprovalQuery, ConversationQuery, ConversationSummary
 from ferrule.run.ledger.trace import Trace, TracedRequest, TraceQuery, TraceSummary
@@ -470,11 +470,11 @@ class SqlLedger(Ledger):
         report = PruneReport()
         every_week = await self._weeks(MESSAGES)
         weeks = due_weeks(every_week, before)
-        only_weeks = weeks if whole_weeks and every_week else None
+        waiting = waiting_weeks(every_week, before) if whole_weeks else []
         last = (-(2**62), "")
         while page := await self._transact(retention.find_prunable(before, now, last)):
             last = (page[-1].born, page[-1].id)
-            due = [one for one in page if self._is_due(one, audit_before, only_weeks, report)]
+            due = [one for one in page if self._is_due(one, audit_before, waiting, report)]
             if is_dry_run:
                 report.conversations += len(due)
             else:
@@ -491,13 +491,17 @@ class SqlLedger(Ledger):
             while await self._transact(retention.forget_requests(now), is_atomic=True):
                 await after_batch(report)
         if audit_before is not None:
-            await self._prune_audits(audit_before, report, after_batch, is_dry_run=is_dry_run)
+            every_week = await self._weeks(AUDIT)
+            waiting = waiting_weeks(every_week, audit_before) if whole_weeks else []
+            if not is_dry_run:
+                await self._drop_audits(due_weeks(every_week, audit_before), audit_before, report)
+            await self._prune_audits(audit_before, waiting, report, after_batch, is_dry_run=is_dry_run)
         return report
 
     def _is_due(
-        self, one: Candidate, audit_before: float | None, weeks: Sequence[Partition] | None, report: PruneReport
+        self, one: Candidate, audit_before: float | None, waiting: Sequence[Partition], report: PruneReport
     ) -> bool:
-        if weeks is not None and not is_within(weeks, one.born):
+        if is_within(waiting, one.born):
             return False
         is_unknown_due = one.reason == UNKNOWN and audit_before is not None and one.changed_at < audit_before
         if not one.reason or is_unknown_due:
@@ -527,22 +531,31 @@ class SqlLedger(Ledger):
                 while await self._sweep_messages(week):
                     await after_batch(report)
 
-    async def _prune_audits(
-        self, before: float, report: PruneReport, after_batch: AfterBatch, *, is_dry_run: bool
-    ) -> None:
-        for week in () if is_dry_run else due_weeks(await self._weeks(AUDIT), before):
+    async def _drop_audits(self, weeks: Sequence[Partition], before: float, report: PruneReport) -> None:
+        for week in weeks:
             count = await self._drop_audit(week, before)
             if count is not None:
                 report.audits += count
                 report.dropped.append(week.name)
+
+    async def _prune_audits(
+        self,
+        before: float,
+        waiting: Sequence[Partition],
+        report: PruneReport,
+        after_batch: AfterBatch,
+        *,
+        is_dry_run: bool,
+    ) -> None:
         last = (-(2**62), "")
         while page := await self._transact(retention.find_stubs(before, last)):
             last = (page[-1][1], page[-1][0])
+            due = [one for one in page if not is_within(waiting, one[1])]
             if is_dry_run:
-                report.audits += len(page)
+                report.audits += len(due)
                 continue
-            for start in range(0, len(page), BATCH):
-                report.audits += await self._remove_stubs(page[start : start + BATCH])
+            for start in range(0, len(due), BATCH):
+                report.audits += await self._remove_stubs(due[start : start + BATCH])
                 await after_batch(report)
 
     async def delete_principal(
