@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from ferrule.core.json_text import dumps
-from ferrule.run.ledger import partitions
-from ferrule.run.ledger.address import open_ledger
+from ferrule.errors import LedgerError
+from ferrule.run.ledger import partitions, postgres
+from ferrule.run.ledger.address import migrate_ledger, open_ledger
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.ledger.partitions import DAY_SECONDS, KEYS, WEEK_DAYS, Partition, day_of, week_of
 from ferrule.run.ledger.postgres import DIALECT
 from ferrule.run.ledger.sql import SqlLedger
-from ferrule.run.ledger.tables import NEW_COLUMNS, TABLES
+from ferrule.run.ledger.tables import TABLES
 from run.ledger_databases import ANN, LEASE, Database, claim, postgres_database
 
 pytestmark = pytest.mark.live
@@ -103,14 +104,13 @@ def test_a_look_at_weeks_that_are_made_asks_the_database_nothing(database: Datab
     assert not partitions.missing_weeks(partitions_of(database, "ferrule_message"), day_of(NOW))
 
 
-def test_tables_of_this_version_without_partitions_become_the_early_partition(database: Database) -> None:
-    """Of a ledger between two releases."""
+def write_plain_tables(database: Database) -> None:
+    """A ledger between two releases: of this version, and without partitions."""
     for text in DIALECT.schema(TABLES):
         database.execute(text, ())
     for text in DIALECT.new_columns("ferrule_conversation"):
         if "pruned" not in text:
             database.execute(text, ())
-    assert "born" in NEW_COLUMNS["ferrule_audit"]
     database.execute("INSERT INTO ferrule_ledger (version) VALUES (6)", ())
     born = day_of(NOW)
     database.execute(
@@ -120,6 +120,11 @@ def test_tables_of_this_version_without_partitions_become_the_early_partition(da
         [dumps({"messages": 1}), "0" * 64, NOW, NOW, born],
     )
     database.execute("INSERT INTO ferrule_message VALUES (?, 'c', 0, '{\"n\":0}')", [born])
+
+
+def test_tables_of_this_version_without_partitions_become_the_early_partition(database: Database) -> None:
+    write_plain_tables(database)
+    born = day_of(NOW)
 
     async def scenario(ledger: SqlLedger) -> None:
         record = await ledger.open("c", ANN, "two", LEASE, now=NOW)
@@ -147,3 +152,34 @@ def test_a_chain_is_found_in_two_partitions(database: Database) -> None:
         assert await ledger.verify("c") is None
 
     database.run(scenario)
+
+
+def test_a_large_ledger_is_raised_by_a_migration_and_not_when_it_is_opened(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "_MAX_BYTES_WHEN_OPENED", 0)
+    write_plain_tables(database)
+    with pytest.raises(LedgerError) as refused:
+        database.run(lambda ledger: ledger.verify())
+    assert refused.value.code == "ledger_migration_needed"
+    # An earlier migration was killed while it built an index.
+    database.execute("ALTER TABLE ferrule_audit ADD COLUMN born BIGINT NOT NULL DEFAULT 0", ())
+    index = partitions.EARLY_INDEX
+    database.execute(f"CREATE UNIQUE INDEX {index} ON ferrule_audit (conversation, seq, born)", ())
+    database.execute(f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('{index}')", ())
+    notes: list[str] = []
+
+    async def migrate() -> None:
+        async with await migrate_ledger(database.where, notes.append) as ledger:
+            record = await ledger.load("c")
+            assert record is not None
+            assert record.state == {"messages": [{"n": 0}]}
+
+    asyncio.run(migrate())
+    assert "raising the tables" in notes
+    assert partition_of_row(database, "ferrule_message", "c") == {"ferrule_message_early"}
+    valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(?)"
+    assert database.execute(valid, [index]) == [(True,)]
+    # The check that was needed for a moment is gone.
+    assert database.execute("SELECT 1 FROM pg_constraint WHERE conname = 'ferrule_early'", ()) == []
+    assert database.run(lambda ledger: ledger.load("c")) is not None
