@@ -154,7 +154,7 @@ def _report(console: Console, figures: Figures, size: int) -> None:
 
 
 def table_of(database: str, figures: Figures) -> Table:
-    sizes = list(dict.fromkeys(size for by_size in figures.values() for size in by_size))
+    sizes = sorted({size for by_size in figures.values() for size in by_size}, key=int)
     names = list(dict.fromkeys(name for by_size in figures.values() for costs in by_size.values() for name in costs))
     rows: list[list[str]] = []
     for name in names:
@@ -167,13 +167,19 @@ def table_of(database: str, figures: Figures) -> Table:
     return Table(f"Lists of a ledger in {database}", _ABOUT, columns, rows, text_columns=2)
 
 
+def _count(item: tuple[str, object]) -> int:
+    return int(item[0])
+
+
 def picture_of(figures: Figures) -> str:
     names = [name for name in (*PAGES, TURN) if any(name in costs for costs in figures["after"].values())]
     panels = [
         Panel(
             name,
             {
-                label: [(float(size), costs[name]) for size, costs in by_size.items() if name in costs]
+                label: [
+                    (float(size), costs[name]) for size, costs in sorted(by_size.items(), key=_count) if name in costs
+                ]
                 for label, by_size in figures.items()
                 if by_size
             },
@@ -214,6 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _publish(kept: dict[str, Any], tables: Sequence[Table]) -> None:
     parts = [_COMMAND, f"{kept['environment']} Load average {kept['load']:.1f}."]
+    if kept.get("note"):
+        parts.append(kept["note"])
     for table in tables:
         parts += [f"### {table.title}", table.about, markdown(table)]
     if "postgres" in kept:
