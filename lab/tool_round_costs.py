@@ -57,6 +57,8 @@ _ROWS: Final = {
     "read": "a request with one round, a tool that only reads",
     "effect": "a request with one round, a tool with an effect",
 }
+_TOOLS_OF_ROWS: Final = {"": ("plain", "call", "result"), "read_only": ("read",), "with_effect": ("effect",)}
+"""The gateway's own tools, and the rows that are measured with them."""
 _EVENTS: Final = 8
 
 
@@ -96,16 +98,13 @@ async def send(url: str, row: str, count: int) -> None:
         await asyncio.gather(*(keep_sending() for _ in range(4)))
 
 
-def measure(gateways: Mapping[str, Gateway], row: str, count: int, rounds: int, server: PostgresServer) -> None:
-    for number in range(rounds + 1):
-        for gateway in gateways.values():
-            backends = server.cpu(gateway.database) if gateway.database else {}
-            before = own_cpu(gateway.pid)
-            asyncio.run(send(gateway.url, row, count if number else 8))
-            cpu = own_cpu(gateway.pid) - before
-            theirs = cpu_since(server.cpu(gateway.database), backends) if gateway.database else 0.0
-            if number:
-                gateway.keep(row, 1e3 * cpu / count, 1e3 * theirs / count)
+def measure(gateway: Gateway, row: str, count: int, server: PostgresServer) -> None:
+    backends = server.cpu(gateway.database) if gateway.database else {}
+    before = own_cpu(gateway.pid)
+    asyncio.run(send(gateway.url, row, count))
+    cpu = own_cpu(gateway.pid) - before
+    theirs = cpu_since(server.cpu(gateway.database), backends) if gateway.database else 0.0
+    gateway.keep(row, 1e3 * cpu / count, 1e3 * theirs / count)
 
 
 def main() -> None:
@@ -139,10 +138,9 @@ def _measure_all(
     server: PostgresServer,
     options: argparse.Namespace,
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    costs: dict[str, dict[str, tuple[float, float]]] = {label: {} for label in checkouts}
-    for tools, rows in (("", ("plain", "call", "result")), ("read_only", ("read",)), ("with_effect", ("effect",))):
-        with ExitStack() as stack:
-            gateways: dict[str, Gateway] = {}
+    with ExitStack() as stack:
+        gateways: list[tuple[str, tuple[str, ...], Gateway]] = []
+        for tools, rows in _TOOLS_OF_ROWS.items():
             for label, checkout in checkouts.items():
                 name = f"{engine}_{label}_{tools or 'none'}"
                 database = name if ledger == "postgres" else ""
@@ -155,11 +153,18 @@ def _measure_all(
                 process = stack.enter_context(
                     gateway_process(arguments, engine=_ENGINES[engine].format(url=url), environment=environment)
                 )
-                gateways[label] = Gateway(process.url, process.process.pid, database)
+                gateways.append((label, rows, Gateway(process.url, process.process.pid, database)))
+        for _, rows, gateway in gateways:
             for row in rows:
-                measure(gateways, row, options.count, options.rounds, server)
-            for label, gateway in gateways.items():
-                costs[label] |= gateway.costs
+                asyncio.run(send(gateway.url, row, 8))
+        # All of them by turns: the load of a machine changes.
+        for _ in range(options.rounds):
+            for _, rows, gateway in gateways:
+                for row in rows:
+                    measure(gateway, row, options.count, server)
+    costs: dict[str, dict[str, tuple[float, float]]] = {label: {} for label in checkouts}
+    for label, _, gateway in gateways:
+        costs[label] |= gateway.costs
     return costs
 
 
