@@ -21,10 +21,10 @@ from rich.console import Console
 
 from ferrule.bench.tables import Table, markdown, print_table
 from lab.environment import describe_environment, measured_environment
+from lab.growth_plot import Panel, plot
 from lab.ledger_content import OPENING, PAGES, TURN
 from lab.ledger_filler import fill_quickly
 from lab.ledger_growth import worker_of
-from lab.ledger_plot import Panel, plot
 from lab.ledger_server import postgres_server
 from lab.ledger_tables import number
 from lab.paths import CACHE, ROOT

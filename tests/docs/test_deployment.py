@@ -69,7 +69,7 @@ TOMLS = {"compose": text("ferrule.toml"), "kubernetes": manifests("ConfigMap")["
 def test_the_configuration_is_one(where: str) -> None:
     config = load_config(TOMLS[where])
     assert [model.name for model in config.served_models] == ["qwen3-8b"]
-    assert config.ledger.startswith("postgresql://")
+    assert str(config.ledger).startswith("postgresql://")
     assert {key.name: key.admin for key in config.keys} == {"app": False, "operator": True}
 
 

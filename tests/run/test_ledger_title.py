@@ -87,9 +87,9 @@ def test_the_first_user_message_is_found_after_long_content(database: Database) 
 
     async def scenario(ledger: SqlLedger) -> None:
         for at, (id, one) in enumerate(states.items()):
-            record = await ledger.open(id, ANN, "one", LEASE, now=-at)
-            await ledger.save(id, record.epoch, one, now=-at)
-        await ledger.open("new", ANN, "one", LEASE, now=-9)
+            record = await ledger.open(id, ANN, "one", LEASE, now=20 - at)
+            await ledger.save(id, record.epoch, one, now=20 - at)
+        await ledger.open("new", ANN, "one", LEASE, now=1)
         titles = {line.id: line.title for line in await ledger.conversations_of("acme", ConversationQuery())}
         expected = dict.fromkeys(("short", "long", "prompt", "turn", "book"), SPELLED)
         assert titles == {**expected, "empty": "", "new": ""}

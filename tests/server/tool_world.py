@@ -40,7 +40,7 @@ class World:
 
     def execute(self, text: str, *values: object) -> None:
         """Write to the ledger's database file directly, as an attacker with access to it can."""
-        connection = sqlite3.connect(self.client.gateway.config.ledger, isolation_level=None)
+        connection = sqlite3.connect(str(self.client.gateway.config.ledger), isolation_level=None)
         try:
             connection.execute(text, values)
         finally:

@@ -371,15 +371,23 @@ class PostgresLedger(SqlLedger):
         connection: Connection = await _psycopg().AsyncConnection.connect(
             self._dsn, autocommit=True, fallback_application_name=_process_name()
         )
+        try:
+            await self._set_up(connection, is_writer=is_writer)
+        # Also if the caller is cancelled: nobody else knows of this connection.
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _set_up(self, connection: Connection, *, is_writer: bool) -> None:
         (pid, synchronous) = await _row(connection, _SERVER)
         if pid != connection.info.backend_pid:
             connection.prepare_threshold = None
             _require_durable(synchronous)
-            return connection
+            return
         connection.prepare_threshold = 2
         for setting in (_DURABLE, _NEWEST, _NO_LOCKS_ASLEEP, *((_SAME_PLAN,) if is_writer else ())):
             await connection.execute(setting)
-        return connection
 
     async def _release(self, connection: Connection, free: list[Connection]) -> None:
         """Return a connection to the pool. One that broke, or is inside a transaction, is closed instead."""

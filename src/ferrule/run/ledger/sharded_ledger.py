@@ -364,7 +364,7 @@ class ShardedLedger(Ledger):
     async def approvals(
         self, state: ApprovalState | None = None, *, limit: int = MAX_PAGE, after: str = ""
     ) -> tuple[Approval, ...]:
-        """Return the approvals of all conversations: those of one database after those of another, each oldest first."""
+        """Return approvals of all conversations: one database after another, and each oldest first."""
         first = (await self.shard_with(IdKind.APPROVAL, after)).number if after else 0
         found: list[Approval] = []
         for shard in self._shards[first:]:
