@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.trace import TracedRequest, TraceQuery, TraceStatus
 from ferrule.run.reply_record import ReplyCost, ReplyRecord
-from run.ledger_databases import ANN, LEASE, Database, claim
+from run.ledger_databases import ANN, LEASE, Database, claim, sqlite_database
 
 DAY = 86_400.0
 NOW = time.time()
@@ -365,3 +366,20 @@ def test_an_owner_that_wakes_after_its_conversation_was_removed_is_fenced(databa
 
     database.run(scenario)
     assert rows_with(database, ("ferrule_message", "ferrule_call"), "c") == {}
+
+
+def test_in_sqlite_the_index_of_words_forgets_with_the_messages(tmp_path: Path) -> None:
+    database = sqlite_database(tmp_path)
+    words = "SELECT COUNT(*) FROM ferrule_words WHERE ferrule_words MATCH ?"
+
+    async def scenario(ledger: SqlLedger) -> None:
+        for id, principal, at in (("old", ANN, OLD), ("hers", EVE, NOW), ("his", ANN, NOW)):
+            await full_conversation(ledger, id, at, principal)
+        assert await ledger.conversations_of("acme", ConversationQuery(text=SECRET))
+        assert database.execute(words, (SECRET,)) == [(3,)]
+        await ledger.prune(CUTOFF, now=NOW)
+        assert database.execute(words, (SECRET,)) == [(2,)]
+        await ledger.delete_principal(EVE, now=NOW)
+        assert database.execute(words, (SECRET,)) == [(1,)]
+
+    database.run(scenario)

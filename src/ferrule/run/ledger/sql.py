@@ -490,6 +490,7 @@ class SqlLedger(Ledger):
                 await after_batch(report)
             while await self._transact(retention.forget_requests(now), is_atomic=True):
                 await after_batch(report)
+            await self._forget_words()
         if audit_before is not None:
             every_week = await self._weeks(AUDIT)
             waiting = waiting_weeks(every_week, audit_before) if whole_weeks else []
@@ -577,7 +578,12 @@ class SqlLedger(Ledger):
         while not is_dry_run and (count := await self._transact(retention.forget_person(*forget), is_atomic=True)):
             report.traces += count
             await after_batch(report)
+        if not is_dry_run:
+            await self._forget_words()
         return report
+
+    async def _forget_words(self) -> None:
+        """Remove the words of what was removed from the index, where that is not done with the rows themselves."""
 
     async def _delete_once(
         self,

@@ -120,6 +120,11 @@ class SqliteLedger(SqlLedger):
                 return fts5_words(search_text(text))
         return None
 
+    async def _forget_words(self) -> None:
+        while self._has_fts5 and await self._in_thread(self._add_batch):
+            # Others are in the thread's queue by now.
+            await asyncio.sleep(0)
+
     async def _in_thread(self, function: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, function)
