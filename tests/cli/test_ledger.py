@@ -18,7 +18,7 @@ import pytest
 
 from architecture.source_tree import SRC
 from cli.command_line import Ran, run
-from ferrule.run.ledger.postgres import DIALECT as POSTGRES
+from ferrule.run.ledger.postgres_tables import DIALECT as POSTGRES
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.sqlite import DIALECT as SQLITE
 from run.ledger_databases import ANN, LEASE, Database, claim, postgres_cluster, postgres_database, sqlite_database

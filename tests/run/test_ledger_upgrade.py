@@ -21,8 +21,8 @@ from ferrule.engines.fake import FakeEngine
 from ferrule.run.ledger.address import open_ledger
 from ferrule.run.ledger.audit_chain import GENESIS, hash_of
 from ferrule.run.ledger.ledger import ApprovalState, AuditRecord, CallState, Ledger
-from ferrule.run.ledger.postgres import DIALECT as POSTGRES
 from ferrule.run.ledger.postgres import PostgresLedger
+from ferrule.run.ledger.postgres_tables import DIALECT as POSTGRES
 from ferrule.run.ledger.search import ConversationQuery
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.sqlite import DIALECT as SQLITE

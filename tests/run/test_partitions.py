@@ -10,11 +10,11 @@ import pytest
 
 from ferrule.core.json_text import dumps
 from ferrule.errors import LedgerError
-from ferrule.run.ledger import partitions, postgres
+from ferrule.run.ledger import partitions, postgres_tables
 from ferrule.run.ledger.address import migrate_ledger, open_ledger
 from ferrule.run.ledger.ledger import Ledger
 from ferrule.run.ledger.partitions import DAY_SECONDS, KEYS, WEEK_DAYS, Partition, day_of, week_of
-from ferrule.run.ledger.postgres import DIALECT
+from ferrule.run.ledger.postgres_tables import DIALECT
 from ferrule.run.ledger.sql import SqlLedger
 from ferrule.run.ledger.tables import TABLES
 from run.ledger_databases import ANN, LEASE, Database, claim, postgres_database
@@ -157,7 +157,7 @@ def test_a_chain_is_found_in_two_partitions(database: Database) -> None:
 def test_a_large_ledger_is_raised_by_a_migration_and_not_when_it_is_opened(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "_MAX_BYTES_WHEN_OPENED", 0)
+    monkeypatch.setattr(postgres_tables, "_MAX_BYTES_WHEN_OPENED", 0)
     write_plain_tables(database)
     with pytest.raises(LedgerError) as refused:
         database.run(lambda ledger: ledger.verify())

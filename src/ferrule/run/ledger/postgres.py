@@ -20,14 +20,32 @@ import os
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.errors import LedgerError, LedgerUnavailableError
 from ferrule.run.ledger import partitions
 from ferrule.run.ledger.heartbeat import Beat
 from ferrule.run.ledger.partitions import Drop, Partition, day_of
 from ferrule.run.ledger.postgres_indexes import build_indexes, missing_indexes
+from ferrule.run.ledger.postgres_tables import (
+    BUILT_LATER,
+    LOCK_TABLES,
+    SHORT_WAIT,
+    STATEMENTS,
+    WORD_INDEXES,
+    Connection,
+    execute_statement,
+    find_partitions,
+    has_tables,
+    lock_table,
+    make_tables,
+    make_weeks,
+    prepare_upgrade,
+    row_of,
+    rows_of,
+    run_statements,
+)
 from ferrule.run.ledger.removal import (
     POSTGRES_REMOVAL,
     POSTGRES_STUB_REMOVAL,
@@ -37,52 +55,23 @@ from ferrule.run.ledger.removal import (
     postgres_stub_removal,
 )
 from ferrule.run.ledger.retention import BATCH
-from ferrule.run.ledger.search_sql import HAS_MESSAGES, LIST_STATEMENTS, POSTGRES_SEARCHES
-from ferrule.run.ledger.search_words import postgres_words, search_text
+from ferrule.run.ledger.search_words import search_text
 from ferrule.run.ledger.sql import SqlLedger, unstorable_error
 from ferrule.run.ledger.step import Step
 from ferrule.run.ledger.step_sql import damaged_error, postgres_write
 from ferrule.run.ledger.step_writer import StepWriter
-from ferrule.run.ledger.tables import INDEXES, LATER_INDEXES, NEW_COLUMNS, TABLES, VERSION, Dialect, Index
-from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction, execute
-from ferrule.run.ledger.upgrade import BATCHES_WHEN_OPENED, fill_conversations, find_version, note_version
+from ferrule.run.ledger.transaction import QueryResult, Statement, Transaction
+from ferrule.run.ledger.upgrade import BATCHES_WHEN_OPENED, fill_conversations
 from ferrule.run.ledger.writes import Kind
 
 if TYPE_CHECKING:
-    from psycopg import AsyncConnection
+    pass
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-Connection: TypeAlias = "AsyncConnection[tuple[Any, ...]]"
 
-DIALECT = Dialect(
-    placeholder="%s",
-    integer="BIGINT",
-    real="DOUBLE PRECISION",
-    blob="BYTEA",
-    unless_exists="IF NOT EXISTS ",
-    half_full=" WITH (fillfactor = 70)",
-)
+
 PROCESS_PREFIX = "ferrule/"
-_STATEMENTS = {name: text.encode() for name, text in DIALECT.statements(LIST_STATEMENTS, POSTGRES_SEARCHES).items()}
-# New entries are collected and sorted in together. A short list of them is short to search, and quick to sort in.
-_AS_GIN = "USING gin (({words}), (ARRAY[{of}])) WITH (fastupdate = on, gin_pending_list_limit = 256)"
-_WORD_INDEXES = (
-    Index("ferrule_message_words", "ferrule_message", _AS_GIN.format(words=postgres_words("body"), of="conversation")),
-    Index(
-        "ferrule_traced_request_words",
-        "ferrule_traced_request",
-        f"{_AS_GIN.format(words=postgres_words('messages'), of='trace')} WHERE {HAS_MESSAGES.format('messages')}",
-    ),
-)
-_INDEXES = (*LATER_INDEXES, *_WORD_INDEXES)
-_STATEMENTS["has_ledger"] = (
-    b"SELECT to_regclass('ferrule_ledger') IS NOT NULL AND COALESCE((SELECT relkind = 'p' FROM pg_class "
-    b"WHERE oid = to_regclass('ferrule_audit')), false)"
-)
-# Two processes that create the tables at the same time would fail. The number is arbitrary, but must not change.
-_TABLES_LOCK = 7_305_801_174
-_LOCK_TABLES = f"SELECT pg_advisory_xact_lock({_TABLES_LOCK})".encode()
 # "started" must be on disk before the effect begins. Stricter settings than "on" are kept.
 _DURABLE = b"SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 # Each statement must see what was committed before it, also after it has waited for a row's lock.
@@ -106,10 +95,8 @@ _WRITTEN = (
 )
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Seconds before each further try to send a step: a server that has crashed is back within some of them."""
-# What prepares the next weeks gives up early, and is repeated later: others must not wait behind it.
-_SHORT_WAIT = b"SET LOCAL lock_timeout = '2s'"
-_MAX_BYTES_WHEN_OPENED = 256_000_000
-"""How large a ledger of an earlier version may be to be raised when it is opened: its writers wait meanwhile."""
+_CONNECT_SECONDS = 5.0
+"""How long a process that ends waits for a connection that is just being made."""
 _SERVER = b"SELECT pg_backend_pid(), current_setting('synchronous_commit')"
 
 
@@ -128,6 +115,7 @@ class PostgresLedger(SqlLedger):
         self._has_words = False
         self._is_closed = False
         self._builder: asyncio.Task[None] | None = None
+        self._is_building = asyncio.Event()
         self._writer = StepWriter(self._write_steps)
 
     @staticmethod
@@ -139,8 +127,9 @@ class PostgresLedger(SqlLedger):
         ledger = PostgresLedger(dsn, connections)
         try:
             await ledger._make_tables()
-        except LedgerUnavailableError:
-            if must_answer:
+        except LedgerError as error:
+            if must_answer or not isinstance(error, LedgerUnavailableError):
+                await ledger.close()
                 raise
         return ledger
 
@@ -152,8 +141,8 @@ class PostgresLedger(SqlLedger):
         """
         ledger = PostgresLedger(dsn, connections=2)
         async with ledger._connection() as connection:
-            if not await _run(connection, _has_tables()):
-                await _prepare_upgrade(connection, note)
+            if not await run_statements(connection, has_tables()):
+                await prepare_upgrade(connection, note)
         note("raising the tables")
         await ledger._make_tables(is_migration=True)
         return ledger
@@ -162,7 +151,11 @@ class PostgresLedger(SqlLedger):
         self._is_closed = True
         await self._stop_keeping()
         if self._builder is not None:
-            # The next process that opens the ledger builds what is not complete.
+            # Not while it connects: that would lose the connection. The next process that opens the ledger continues.
+            connected = asyncio.ensure_future(self._is_building.wait())
+            either = {self._builder, connected}
+            await asyncio.wait(either, timeout=_CONNECT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            connected.cancel()
             self._builder.cancel()
             await asyncio.gather(self._builder, return_exceptions=True)
         await self._writer.close()
@@ -173,22 +166,20 @@ class PostgresLedger(SqlLedger):
     async def _make_tables(self, *, is_migration: bool = False) -> None:
         # CREATE TABLE IF NOT EXISTS takes locks even if the table exists, and running statements would have to wait.
         async with self._connection() as connection:
-            if not await _run(connection, _has_tables()):
-                before = await _make_tables(connection, is_migration=is_migration)
+            if not await run_statements(connection, has_tables()):
+                before = await make_tables(connection, is_migration=is_migration)
                 count, last = int(before is not None and not is_migration), ""
                 for _ in range(BATCHES_WHEN_OPENED):
                     if count:
-                        count, last = await _run(connection, fill_conversations(last))
-            missing = await missing_indexes(connection, _INDEXES)
+                        count, last = await run_statements(connection, fill_conversations(last))
+            missing = await missing_indexes(connection, BUILT_LATER)
         self._has_tables = True
-        self._has_words = not any(index in missing for index in _WORD_INDEXES)
+        self._has_words = not any(index in missing for index in WORD_INDEXES)
+        # Rows without a partition of their own go to the default one. The next look may succeed.
+        with suppress(LedgerError):
+            await self.maintain(now=time.time())
         if missing and self._builder is None:
             self._builder = asyncio.create_task(self._build_indexes())
-        try:
-            await self.maintain(now=time.time())
-        except LedgerError:
-            # Rows without a partition of their own go to the default one. The next look may succeed.
-            return
 
     async def maintain(self, *, now: float) -> None:
         day = day_of(now)
@@ -196,12 +187,12 @@ class PostgresLedger(SqlLedger):
             return
         async with self._connection() as connection:
             for table in partitions.KEYS:
-                if not partitions.missing_weeks(await _partitions(connection, table), day):
+                if not partitions.missing_weeks(await find_partitions(connection, table), day):
                     continue
                 async with connection.transaction():
-                    await connection.execute(_SHORT_WAIT)
-                    await connection.execute(_LOCK_TABLES)
-                    await _make_weeks(connection, table, day)
+                    await connection.execute(SHORT_WAIT)
+                    await connection.execute(LOCK_TABLES)
+                    await make_weeks(connection, table, day)
         self._prepared_week = partitions.week_of(day)
 
     async def _build_indexes(self) -> None:
@@ -209,8 +200,9 @@ class PostgresLedger(SqlLedger):
         psycopg = _psycopg()
         try:
             connection = await self._connect(is_writer=False)
+            self._is_building.set()
             try:
-                await build_indexes(connection, _INDEXES, is_pooled=connection.prepare_threshold is None)
+                await build_indexes(connection, BUILT_LATER, is_pooled=connection.prepare_threshold is None)
             finally:
                 await connection.close()
         except psycopg.Error as fault:
@@ -220,7 +212,7 @@ class PostgresLedger(SqlLedger):
         if text and not self._has_words and self._has_tables:
             # Perhaps another process has built them meanwhile.
             async with self._connection() as connection:
-                self._has_words = not await missing_indexes(connection, _WORD_INDEXES)
+                self._has_words = not await missing_indexes(connection, WORD_INDEXES)
         return search_text(text) if self._has_words else None
 
     async def _transact(self, transaction: Transaction[T], *, is_atomic: bool = False) -> T:
@@ -228,7 +220,7 @@ class PostgresLedger(SqlLedger):
             await self._make_tables()
         if is_atomic:
             async with self._connection() as connection, connection.transaction():
-                return await _run(connection, transaction)
+                return await run_statements(connection, transaction)
         try:
             wanted = next(transaction)
             while True:
@@ -240,7 +232,7 @@ class PostgresLedger(SqlLedger):
         if isinstance(wanted, Step):
             return QueryResult(count=int(await self._writer.write(wanted)))
         async with self._connection() as connection:
-            return await _execute(connection, wanted)
+            return await execute_statement(connection, wanted)
 
     async def _write_steps(self, steps: Sequence[Step]) -> set[int]:
         """Write steps of different conversations in one statement. Returns the numbers of those that were written."""
@@ -288,14 +280,14 @@ class PostgresLedger(SqlLedger):
         if not self._has_tables:
             await self._make_tables()
         async with self._connection() as connection:
-            return await _partitions(connection, table)
+            return await find_partitions(connection, table)
 
     async def missing_partitions(self, *, now: float) -> list[str]:
         async with self._connection() as connection:
             return [
                 f"{table}_{week}"
                 for table in partitions.KEYS
-                for week in partitions.missing_weeks(await _partitions(connection, table), day_of(now))
+                for week in partitions.missing_weeks(await find_partitions(connection, table), day_of(now))
             ]
 
     async def _remove(self, removals: Sequence[Removal], recent: float) -> set[str]:
@@ -314,11 +306,11 @@ class PostgresLedger(SqlLedger):
         async with self._connection() as connection:
             try:
                 async with connection.transaction():
-                    await _lock(connection, week.name)
-                    if await _rows(connection, partitions.message_drop_check(week)):
+                    await lock_table(connection, week.name)
+                    if await rows_of(connection, partitions.message_drop_check(week)):
                         return Drop.NEEDED
                     await connection.execute(f"TRUNCATE {week.name}".encode())
-            except _psycopg().errors.LockNotAvailable:
+            except _busy_errors():
                 return Drop.BUSY
             except _psycopg().errors.UndefinedTable:
                 # Another process has dropped it.
@@ -330,12 +322,12 @@ class PostgresLedger(SqlLedger):
         async with self._connection() as connection:
             try:
                 async with connection.transaction():
-                    await _lock(connection, week.name)
-                    if await _rows(connection, partitions.audit_drop_check(week, before)):
+                    await lock_table(connection, week.name)
+                    if await rows_of(connection, partitions.audit_drop_check(week, before)):
                         return None
-                    ((count,),) = await _rows(connection, partitions.stub_drop(week))
+                    ((count,),) = await rows_of(connection, partitions.stub_drop(week))
                     await connection.execute(f"TRUNCATE {week.name}".encode())
-            except (_psycopg().errors.LockNotAvailable, _psycopg().errors.UndefinedTable):
+            except (*_busy_errors(), _psycopg().errors.UndefinedTable):
                 return None
             await _drop_empty(connection, week)
             return count
@@ -380,7 +372,7 @@ class PostgresLedger(SqlLedger):
         return connection
 
     async def _set_up(self, connection: Connection, *, is_writer: bool) -> None:
-        (pid, synchronous) = await _row(connection, _SERVER)
+        (pid, synchronous) = await row_of(connection, _SERVER)
         if pid != connection.info.backend_pid:
             connection.prepare_threshold = None
             _require_durable(synchronous)
@@ -408,7 +400,7 @@ class _PostgresBeat:
         try:
             if self._connection is None:
                 self._connection = psycopg.connect(self._dsn, autocommit=True, prepare_threshold=None)
-            self._connection.execute(_STATEMENTS["beat"], (owner, until))
+            self._connection.execute(STATEMENTS["beat"], (owner, until))
         except psycopg.Error as fault:
             self.close()
             raise LedgerUnavailableError(f"the ledger's database: {fault}") from fault
@@ -462,135 +454,22 @@ def _require_durable(synchronous_commit: str) -> None:
         )
 
 
-def _has_tables() -> Transaction[bool]:
-    if not (yield from execute("has_ledger")).rows[0][0]:
-        return False
-    return [row[0] for row in (yield from execute("versions")).rows] == [VERSION]
-
-
-async def _make_tables(connection: Connection, *, is_migration: bool) -> int | None:
-    """Make the tables, or raise them to this version. Returns the version that they had; None if they are new."""
-    (size,) = await _row(connection, partitions.TABLE_BYTES.encode())
-    if size > _MAX_BYTES_WHEN_OPENED and not is_migration:
-        raise LedgerError(
-            "this ledger is large and has the form of an earlier version",
-            code="ledger_migration_needed",
-            hint="Run `ferrule ledger migrate --ledger ADDRESS` once; other processes may write meanwhile.",
-        )
-    async with connection.transaction():
-        await connection.execute(_LOCK_TABLES)
-        await _execute_all(connection, TABLES)
-        before = await _run(connection, find_version())
-        for table in NEW_COLUMNS:
-            await _execute_all(connection, DIALECT.new_columns(table))
-        await _execute_all(connection, INDEXES)
-        for table in partitions.KEYS:
-            await _partition_table(connection, table)
-        if before is None:
-            await _execute_all(connection, [index.text for index in _INDEXES])
-        await _run(connection, note_version(before))
-    return before
-
-
-async def _prepare_upgrade(connection: Connection, note: Callable[[str], None]) -> None:
-    """Do what takes long in a ledger of version 5 or 6, each statement by itself. It may be repeated at any point."""
-    ((is_ready,),) = await _rows(
-        connection, "SELECT to_regclass('ferrule_trace') IS NOT NULL AND to_regclass('ferrule_delivery') IS NOT NULL"
-    )
-    if not is_ready:
-        return
-    note("adding columns")
-    for table in NEW_COLUMNS:
-        await _execute_all(connection, DIALECT.new_columns(table))
-    for (name,) in await _rows(connection, partitions.BROKEN_INDEXES):
-        await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
-    for text in INDEXES:
-        if text.startswith("CREATE INDEX"):
-            note(f"building {text.split()[5]}")
-            await connection.execute(text.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1).encode())
-    day = day_of(time.time())
-    (last_born,) = await _row(connection, partitions.LAST_BORN.encode())
-    end = partitions.early_end(day, last_born, is_empty=False)
-    for table in partitions.KEYS:
-        plain = f"SELECT 1 FROM pg_class WHERE oid = to_regclass('{table}') AND relkind = 'r'"
-        if await _rows(connection, plain):
-            note(f"preparing {table}")
-            for text in partitions.preparation(table, end):
-                await connection.execute(text.encode())
-
-
-async def _partition_table(connection: Connection, table: str) -> None:
-    if (await _row(connection, partitions.IS_PARTITIONED.format(table=table).encode()))[0]:
-        return
-    day = day_of(time.time())
-    await connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
-    (has_rows,) = await _row(connection, partitions.HAS_ROWS.format(table=table).encode())
-    (last_born,) = await _row(connection, partitions.LAST_BORN.encode())
-    end = partitions.early_end(day, last_born, is_empty=not has_rows)
-    for text in (*partitions.conversion(table, end), partitions.cleanup(table)):
-        await connection.execute(text.encode())
-    await _make_weeks(connection, table, day)
-
-
-async def _make_weeks(connection: Connection, table: str, day: int) -> None:
-    for week in partitions.missing_weeks(await _partitions(connection, table), day):
-        for text in partitions.week_creation(table, week):
-            await connection.execute(text.encode())
-
-
-async def _partitions(connection: Connection, table: str) -> list[Partition]:
-    cursor = await connection.execute(partitions.FIND_PARTITIONS.format(table=table).encode())
-    return [partitions.read_partition(table, name, bounds) for name, bounds in await cursor.fetchall()]
-
-
-async def _lock(connection: Connection, table: str) -> None:
-    """Lock a table against everything until the end of the transaction, or give up early."""
-    await connection.execute(_SHORT_WAIT)
-    await connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
-
-
 async def _drop_empty(connection: Connection, week: Partition) -> None:
     """Drop a partition that was emptied. While the table is busy it stays, and is dropped the next time."""
     try:
         async with connection.transaction():
-            await _lock(connection, week.table)
-            ((has_rows,),) = await _rows(connection, partitions.HAS_ROWS.format(table=week.name))
+            await lock_table(connection, week.table)
+            ((has_rows,),) = await rows_of(connection, partitions.HAS_ROWS.format(table=week.name))
             if not has_rows:
                 await connection.execute(f"DROP TABLE {week.name}".encode())
-    except (_psycopg().errors.LockNotAvailable, _psycopg().errors.UndefinedTable):
+    except (*_busy_errors(), _psycopg().errors.UndefinedTable):
         return
 
 
-async def _rows(connection: Connection, text: str) -> list[tuple[Any, ...]]:
-    return await (await connection.execute(text.encode())).fetchall()
-
-
-async def _row(connection: Connection, text: bytes) -> tuple[Any, ...]:
-    row = await (await connection.execute(text)).fetchone()
-    assert row is not None
-    return row
-
-
-async def _execute_all(connection: Connection, texts: Sequence[str]) -> None:
-    for text in DIALECT.schema(texts):
-        await connection.execute(text.encode())
-
-
-async def _run(connection: Connection, transaction: Transaction[T]) -> T:
-    """Run a transaction without steps on one connection."""
-    try:
-        wanted = next(transaction)
-        while True:
-            assert isinstance(wanted, Statement)
-            wanted = transaction.send(await _execute(connection, wanted))
-    except StopIteration as done:
-        return done.value
-
-
-async def _execute(connection: Connection, statement: Statement) -> QueryResult:
-    cursor = await connection.execute(_STATEMENTS[statement.name], statement.values)
-    # Only a statement that reads has a description of its columns.
-    return QueryResult(await cursor.fetchall() if cursor.description else [], cursor.rowcount)
+def _busy_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that mean that somebody else uses a table: a writer, or a process that builds an index."""
+    errors = _psycopg().errors
+    return errors.LockNotAvailable, errors.DeadlockDetected
 
 
 def _psycopg() -> Any:
