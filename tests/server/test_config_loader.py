@@ -22,7 +22,7 @@ from ferrule.server.config.tables import TABLES, Setting, variables_of
 ENGINE = '[engines.e]\nuse = "fake:hello"\n'
 PLAIN = [one for table in TABLES.values() if not table.is_named for one in table.settings.values()]
 # Without settings that depend on others.
-DEPENDENT = {"mcp_args", "nats_key_file", "nats_credentials", "nats_inbox", "host", "webhook_url"}
+DEPENDENT = {"audit_days", "mcp_args", "nats_key_file", "nats_credentials", "nats_inbox", "host", "webhook_url"}
 ALONE = [one for one in PLAIN if one.name not in DEPENDENT]
 
 

@@ -30,6 +30,9 @@ _SYNCHRONOUS = ("sync", "quorum")
 # With "local" a commit waits for the primary's disk only, with "off" for nothing.
 _DURABLE_COMMIT = ("on", "remote_apply", "remote_write", "local")
 _TABLE = "ferrule_ledger"
+_VERSIONS = f"SELECT version FROM {_TABLE}"
+_SQLITE_HAS_TABLE = f"SELECT 1 FROM sqlite_master WHERE name = '{_TABLE}'"
+_POSTGRES_HAS_TABLE = f"SELECT to_regclass('{_TABLE}') IS NOT NULL"
 _OWN = "application_name LIKE 'ferrule/%'"
 """The name that the ledger gives its connections has the machine and the process in it."""
 
@@ -74,17 +77,17 @@ def read_ledger_version(address: str) -> int:
     if not address.startswith(_POSTGRES):
         _examine_sqlite(path := Path(address.removeprefix(_SQLITE)))
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            if not connection.execute(f"SELECT 1 FROM sqlite_master WHERE name = '{_TABLE}'").fetchall():
+            if not connection.execute(_SQLITE_HAS_TABLE).fetchall():
                 return 0
-            return max((row[0] for row in connection.execute(f"SELECT version FROM {_TABLE}")), default=0)
+            return max((row[0] for row in connection.execute(_VERSIONS)), default=0)
     psycopg = _psycopg()
     try:
         with psycopg.connect(
             address, autocommit=True, prepare_threshold=None, connect_timeout=_CONNECT_SECONDS
         ) as connection:
-            if not connection.execute(f"SELECT to_regclass('{_TABLE}') IS NOT NULL".encode()).fetchone()[0]:
+            if not connection.execute(_POSTGRES_HAS_TABLE.encode()).fetchone()[0]:
                 return 0
-            rows = connection.execute(f"SELECT version FROM {_TABLE}".encode()).fetchall()
+            rows = connection.execute(_VERSIONS.encode()).fetchall()
             return max((row[0] for row in rows), default=0)
     except psycopg.Error as fault:
         raise LedgerUnavailableError(

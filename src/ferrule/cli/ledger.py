@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from ferrule.cli import streams
 from ferrule.cli.command import Command
 from ferrule.cli.doctor_ledger import FAILED, OK, WARNING, LedgerFinding, read_ledger_version
-from ferrule.cli.ledger_option import add_ledger_option
 from ferrule.cli.terminal import printable
 from ferrule.core.context import Principal
 from ferrule.errors import DefinitionError, LedgerError
@@ -62,7 +61,12 @@ def _add_options(parser: ArgumentParser) -> None:
         action = actions.add_parser(
             name, help=about, description=f"{about}\n\n{more}", formatter_class=RawDescriptionHelpFormatter
         )
-        add_ledger_option(action)
+        action.add_argument(
+            "--ledger",
+            required=True,
+            metavar="PATH_OR_DSN",
+            help="a SQLite file, or postgresql://user@host/database; of several databases, one at a time",
+        )
         action.set_defaults(act=act)
         return action
 

@@ -35,6 +35,8 @@ _WAITING = (
     "LEFT JOIN ferrule_traced_request r ON w.kind = 'request' AND r.id = w.key LIMIT ?"
 )
 _WHERE = "WHERE kind = ? AND key = ? AND n = ?"
+_KNOWN = f"SELECT id FROM ferrule_word_row {_WHERE}"
+_ADDED = f"DELETE FROM ferrule_word_waiting {_WHERE}"
 
 
 def has_fts5(connection: sqlite3.Connection) -> bool:
@@ -48,16 +50,15 @@ def make_word_tables(connection: sqlite3.Connection) -> None:
     for text in (*_TABLES, *_triggers()):
         connection.execute(text)
     for kind, (table, _, key) in _SOURCES.items():
-        connection.execute(
-            f"INSERT OR IGNORE INTO ferrule_word_waiting SELECT '{kind}', {key.replace('{}', table)} FROM {table}"
-        )
+        text = f"INSERT OR IGNORE INTO ferrule_word_waiting SELECT '{kind}', {key.replace('{}', table)} FROM {table}"
+        connection.execute(text)
 
 
 def add_words(connection: sqlite3.Connection) -> int:
     """Add a batch of what waits to the index, inside a transaction. Returns how many rows there were."""
     rows = connection.execute(_WAITING, (BATCH,)).fetchall()
     for *place, text in rows:
-        known = connection.execute(f"SELECT id FROM ferrule_word_row {_WHERE}", place).fetchall()
+        known = connection.execute(_KNOWN, place).fetchall()
         if known:
             connection.execute("DELETE FROM ferrule_words WHERE rowid = ?", known[0])
             connection.execute("DELETE FROM ferrule_word_row WHERE id = ?", known[0])
@@ -65,7 +66,7 @@ def add_words(connection: sqlite3.Connection) -> int:
             added = connection.execute("INSERT INTO ferrule_word_row (kind, key, n) VALUES (?, ?, ?)", place).lastrowid
             words = " ".join(words_of(text))
             connection.execute("INSERT INTO ferrule_words (rowid, words) VALUES (?, ?)", (added, words))
-        connection.execute(f"DELETE FROM ferrule_word_waiting {_WHERE}", place)
+        connection.execute(_ADDED, place)
     return len(rows)
 
 
