@@ -256,7 +256,10 @@ class Storm:
         """Let no new conversation begin, and wait until all that were begun have ended."""
         lines = self.board.holds.read_text(encoding="utf-8").splitlines()
         numbers = [int(line.split()[2][1:]) for line in lines]
-        self.board.limit.write_text(str(max(numbers, default=-1) + 1), encoding="utf-8")
+        # As a whole: workers read it at any moment.
+        unfinished = self.board.limit.with_suffix(".new")
+        unfinished.write_text(str(max(numbers, default=-1) + 1), encoding="utf-8")
+        unfinished.replace(self.board.limit)
         limit = self.board.read_limit() or 0
         async with asyncio.timeout(PATIENCE):
             while not {name_of(number) for number in range(limit)} <= self.board.read_ended():
