@@ -140,11 +140,15 @@ class PostgresLedger(SqlLedger):
         Indexes are built while others write. `note` is called with what is done next.
         """
         ledger = PostgresLedger(dsn, connections=2)
-        async with ledger._connection() as connection:
-            if not await run_statements(connection, has_tables()):
-                await prepare_upgrade(connection, note)
-        note("raising the tables")
-        await ledger._make_tables(is_migration=True)
+        try:
+            async with ledger._connection() as connection:
+                if not await run_statements(connection, has_tables()):
+                    await prepare_upgrade(connection, note)
+            note("raising the tables")
+            await ledger._make_tables(is_migration=True)
+        except LedgerError:
+            await ledger.close()
+            raise
         return ledger
 
     async def close(self) -> None:
@@ -189,10 +193,14 @@ class PostgresLedger(SqlLedger):
             for table in partitions.KEYS:
                 if not partitions.missing_weeks(await find_partitions(connection, table), day):
                     continue
-                async with connection.transaction():
-                    await connection.execute(SHORT_WAIT)
-                    await connection.execute(LOCK_TABLES)
-                    await make_weeks(connection, table, day)
+                try:
+                    async with connection.transaction():
+                        await connection.execute(SHORT_WAIT)
+                        await connection.execute(LOCK_TABLES)
+                        await make_weeks(connection, table, day)
+                except _busy_errors():
+                    # Rows of those weeks go to the default partition until the next look.
+                    return
         self._prepared_week = partitions.week_of(day)
 
     async def _build_indexes(self) -> None:
